@@ -40,13 +40,14 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
 }
 
 /// The packages of the libraries that tests load, and of the Rust host.
-const LOADED_BY_TESTS: [&str; 13] = [
+const LOADED_BY_TESTS: [&str; 14] = [
     "imagekit",
     "imagekit-host",
     "expr",
     "extension",
     "filetype",
     "kernpack-gpu-tests",
+    "python-rpc",
     "tensor-kernels",
     "conversions",
     "objects",
@@ -60,7 +61,7 @@ const LOADED_BY_TESTS: [&str; 13] = [
 ///
 /// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
 /// itself, as it is shipped, and the compiler without optimization.
-pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 11]> {
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 12]> {
     let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
     let mut cargo = environment.cargo("build");
     step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
@@ -80,6 +81,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
         ("GPU_LIBRARY", shared_library(&folder, "gpu_kernels")),
         ("IMAGEKIT_LIBRARY", shared_library(&folder, "imagekit")),
         ("PYTHON_COMPILER_LIBRARY", shared_library(&target.join("debug"), "python_compiler")),
+        ("PYTHON_RPC_LIBRARY", shared_library(&folder, "python_rpc")),
         ("TENSOR_KERNELS_LIBRARY", shared_library(&folder, "tensor_kernels")),
         ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
         ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),

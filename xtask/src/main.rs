@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -30,6 +30,7 @@ mod proved;
 mod python;
 mod races;
 mod reports;
+mod rpc;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -66,6 +67,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
                 onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
+  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
@@ -98,7 +101,9 @@ fn main() -> ExitCode {
         ["filetype", ref rest @ ..] => magika::run(rest),
         ["imagenet", ref paths @ ..] => imagenet::run(paths),
         ["onnx", ref rest @ ..] => onnx::run(rest),
+        ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
+        ["rpc", ref words @ ..] => rpc::run(words),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),

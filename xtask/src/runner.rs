@@ -19,11 +19,12 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 6] = [
+const PYTHON_TESTS: [&str; 7] = [
     "tests/python",
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",
+    "examples/python-rpc/python",
     "examples/tensor-kernels/python",
     gpu::PYTHON_TESTS,
 ];
@@ -155,6 +156,9 @@ fn others(
         pytest.env("CARGO_KERNPACK", &cargo_kernpack).env("CARGO_TARGET_DIR", target);
         if let Ok(torch) = &torch {
             pytest.env("KERNPACK_TORCH_PYTHON", torch);
+        }
+        if let Some(interpreter) = apache_tvm {
+            pytest.env("KERNPACK_APACHE_TVM", interpreter);
         }
         commands.push((format!("pytest {folder}"), pytest, Totals::of_pytest));
     }

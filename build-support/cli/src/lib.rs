@@ -1,5 +1,6 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made.
+//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `model` which node of a
+//! model is wrong.
 
 mod arguments;
 mod cargo;
@@ -7,6 +8,7 @@ mod command;
 mod doctor;
 mod inspect;
 mod library;
+mod model;
 mod new;
 mod outputs;
 mod text;
@@ -41,6 +43,7 @@ fn run_command(command: Command) -> Result<()> {
         Command::Inspect(options) => print(&inspect::show(&options)?),
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),
         Command::New(options) => print(&new::make(&options)?),
+        Command::Model(options) => print(&model::diff(&options)?),
         Command::Outputs(options) => print(&outputs::show(&options)?),
         Command::Doctor(options) => {
             let (text, able) = doctor::examine(&options);

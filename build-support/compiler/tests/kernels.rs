@@ -2,11 +2,11 @@
 
 use kernpack::{Any, Array, Function};
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, U8};
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, Tensor, U8};
 use kernpack_compiler::rules::Outcome;
 use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{
-    argmax, argmin, comm_reducer, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, sum,
+    argmax, argmin, comm_reducer, compute, exp, max, placeholder, reduce_axis, reduce_max, rsqrt, scan, select, sum,
 };
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
 
@@ -575,6 +575,87 @@ fn convolutions_with_channels_first() {
     ] {
         checked_convolution(&targets(), name, of, false, true, "convolution", 0.0);
         checked_convolution(&targets()[1..3], name, of, true, false, "convolution", 0.0);
+    }
+}
+
+/// What follows a convolution may be stages of its own, and read it several times.
+#[test]
+fn convolutions_with_stages_behind() {
+    type Behind = fn(&Tensor, &Tensor, &[i64; 4]) -> Tensor;
+    let bent: Behind = |conv, factor, shape| {
+        compute(*shape, |[n, o, y, x]| {
+            let value = conv.at([&n, &o, &y, &x]);
+            select(value.less(0.0), exp(&value) - 1.0, &value * factor.at((&o, 0, 0)))
+        })
+    };
+    let scaled: Behind = |conv, factor, shape| {
+        // An image is read at 0, as operators that broadcast do it.
+        let by = compute(*shape, |[n, o, y, x]| {
+            conv.at((if shape[0] == 1 { Expr::int(0) } else { n.expr() }, &o, &y, &x)) * factor.at((&o, 0, 0))
+        });
+        let sum = compute(*shape, |[n, o, y, x]| by.at([&n, &o, &y, &x]) + factor.at((&o, 0, 0)));
+        compute(*shape, |[n, o, y, x]| {
+            let value = sum.at([&n, &o, &y, &x]);
+            select(value.less(0.0), 0.0, value)
+        })
+    };
+    for (name, images, window, behind, tolerance) in [
+        ("elu, one image", 1, 3, bent, 1e-5),
+        ("elu, two images", 2, 3, bent, 1e-5),
+        ("elu behind 1x1", 2, 1, bent, 1e-5),
+        ("scaled, one image", 1, 3, scaled, 0.0),
+        ("scaled, two images", 2, 3, scaled, 0.0),
+        ("scaled behind 1x1", 1, 1, scaled, 0.0),
+    ] {
+        let (channels, depth, side) = (5, 3, 6);
+        let own = side - window + 1;
+        let mut k = Kernel::new("conv");
+        let x = k.input("x", [images, depth, side, side], F32);
+        let w = k.input("w", [channels, depth, window, window], F32);
+        let factor = k.input("factor", [channels, 1, 1], F32);
+        let (rc, ry, rx) = (reduce_axis(0, depth, "rc"), reduce_axis(0, window, "ry"), reduce_axis(0, window, "rx"));
+        let shape = [images, channels, own, own];
+        let conv = compute(shape, |[n, o, y, x_]| {
+            sum(x.at((&n, &rc, &y + &ry, &x_ + &rx)) * w.at([&o, &rc, &ry, &rx]), [&rc, &ry, &rx])
+        });
+        k.output("out", behind(&conv, &factor, &shape));
+        let context = PassContext::default();
+        drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
+        let notes = context.take_notes();
+        assert!(notes.iter().any(|note| note.ends_with("rule `convolution`")), "{name}: {notes:#?}");
+        let shapes: [&[i64]; 3] = [&[images, depth, side, side], &[channels, depth, window, window], &[channels, 1, 1]];
+        check(name, &k, &shapes, tolerance);
+    }
+}
+
+/// Vectors go over output channels there.
+#[test]
+fn convolutions_with_few_pixels() {
+    let plain = Window {
+        channels: 32,
+        depth: 16,
+        image: [7, 7],
+        window: [3, 3],
+        stride: 1,
+        dilation: 1,
+        padding: 1,
+        images: 2,
+        fixed: true,
+    };
+    let wide = &targets()[2..3];
+    for (name, of) in [
+        ("3x3", plain),
+        ("stride 2", Window { stride: 2, image: [10, 13], images: 1, ..plain }),
+        ("one row in a tile", Window { image: [2, 11], window: [1, 3], padding: 0, depth: 32, ..plain }),
+        ("symbolic", Window { fixed: false, channels: 16, ..plain }),
+    ] {
+        for (epilogue, channels_last_weights) in [(true, false), (false, true)] {
+            let (k, _) = convolution(of, epilogue, channels_last_weights);
+            let schedule = k.scheduled(&wide[0], &PassContext::default()).unwrap();
+            let names: Vec<String> = schedule.stages().map(|id| schedule[id].name().to_owned()).collect();
+            assert!(names.iter().any(|own| own.ends_with(".few_pixels")), "{name}: {names:?}");
+            checked_convolution(wide, name, of, epilogue, channels_last_weights, "convolution", 0.0);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long importing,
-//! lowering and compiling took; with `--times` also how long each kernel runs, on zeros, and with `--notes` what the rules say of the stages.
+//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
+//! importing, lowering and compiling took; with `--times` also how long each kernel runs, on zeros, with `--calls` how long a call takes with each use of threads, and
+//! with `--notes` what the rules say of the stages. `TVM_NUM_THREADS` says how many threads there are. An input of several dimensions that are not known: `x=1,3,224,224`.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,19 +10,31 @@ use kernpack::{Any, Device, Function, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
-use kernpack_graph::{LowerOptions, Lowered, ModelOptions, import, lower, stored};
+use kernpack_graph::{
+    Graph, LowerOptions, Lowered, ModelOptions, Threads, element_bytes, import, lower, num_elements, stored,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("inspect MODEL.onnx [--no-fusion] [--times] [--notes] [NAME=EXTENT..]")?;
+    let path = arguments.next().ok_or(
+        "inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--parallel-work=N] [NAME=EXTENT..]",
+    )?;
     let mut options = ModelOptions::default();
     let mut lowering = LowerOptions::default();
-    let (mut times, mut notes) = (false, false);
+    let (mut times, mut notes, mut calls, mut text) = (false, false, false, false);
+    let mut work = None;
     for argument in arguments {
         match argument.split_once('=') {
+            Some(("--parallel-work", number)) => work = Some(number.parse()?),
+            Some((name, shape)) if shape.contains(',') => {
+                let shape = shape.split(',').map(str::parse).collect::<Result<Vec<i64>, _>>()?;
+                options.inputs.insert(name.to_owned(), shape);
+            }
             Some((name, extent)) => _ = options.dims.insert(name.to_owned(), extent.parse()?),
             None if argument == "--no-fusion" => lowering.fuse = false,
             None if argument == "--times" => times = true,
+            None if argument == "--calls" => calls = true,
+            None if argument == "--text" => text = true,
             None if argument == "--notes" => notes = true,
             None => return Err(format!("unknown argument '{argument}'").into()),
         }
@@ -39,8 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let start = Instant::now();
     let target = Target::host();
-    let context = PassContext::new(PassOptions::default());
-    let lowered = lower(&graph, "model", &TargetDescription::of(&target), &context, lowering)?;
+    let mut description = TargetDescription::of(&target);
+    description.parallel_work = work.unwrap_or(description.parallel_work);
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+    let lowered = lower(&graph, "model", &description, &context, lowering)?;
     println!(
         "lowered in {:.2?}: {} bytes of temporary memory, {} bytes of weights",
         start.elapsed(),
@@ -50,12 +65,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     for kernel in &lowered.kernels {
         println!("{}: {}", kernel.function, kernel.operators.join(" + "));
     }
+    if text {
+        for function in lowered.module.functions.iter() {
+            println!("{}", kernpack_compiler::text::print(&function));
+        }
+    }
     let start = Instant::now();
     let module = kernpack_compiler::build(&lowered.module, &target)?;
     println!("compiled in {:.2?}", start.elapsed());
     if notes {
         for note in &context.take_notes() {
             println!("{note}");
+        }
+    }
+    if calls {
+        for threads in [Threads::Single, Threads::Kernels, Threads::Region] {
+            print_call(&graph, LowerOptions { threads, ..lowering }, &target, &description)?;
         }
     }
     if times {
@@ -66,8 +91,46 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         let arguments: Vec<Any> = arguments.collect::<kernpack::Result<_>>()?;
         println!("the whole model: {:.1?}", shortest_call(&module.function("model")?, &arguments, 500)?);
+        let by_itself = LowerOptions { threads: Threads::Kernels, ..lowering };
+        let lowered = lower(&graph, "model", &description, &context, by_itself)?;
         print_times(&lowered, &target)?;
     }
+    Ok(())
+}
+
+/// A call on zeros: the shortest of those in a second, and the one in the middle.
+fn print_call(
+    graph: &Graph,
+    options: LowerOptions,
+    target: &Target,
+    description: &TargetDescription,
+) -> Result<(), Box<dyn Error>> {
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+    let lowered = lower(graph, "model", description, &context, options)?;
+    let call = kernpack_compiler::build(&lowered.module, target)?.function("model")?;
+    let mut arguments = Vec::new();
+    for id in graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id)) {
+        let value = &graph.values[*id];
+        let bytes = num_elements(&value.shape)? * element_bytes(value.dtype);
+        let zeros = Tensor::zeros::<u8>(&[i64::try_from(bytes)?])?;
+        arguments.push(Any::from(zeros.view_as(&value.shape, stored(value.dtype), 0)?));
+    }
+    let (mut taken, begin) = (Vec::new(), Instant::now());
+    while begin.elapsed() < Duration::from_secs(1) || taken.len() < 5 {
+        let start = Instant::now();
+        call.call(&arguments[..])?;
+        taken.push(start.elapsed());
+    }
+    taken.sort();
+    let parallel = lowered.kernels.iter().filter(|kernel| kernel.is_parallel).count();
+    println!(
+        "{:?}: {:.1?}, median {:.1?}, {parallel} of {} kernels on several threads{}",
+        options.threads,
+        taken[0],
+        taken[taken.len() / 2],
+        lowered.kernels.len(),
+        if lowered.is_region { ", in one region" } else { "" }
+    );
     Ok(())
 }
 
@@ -84,6 +147,7 @@ fn shortest_call(function: &Function, arguments: &[Any], milliseconds: u64) -> R
 
 /// Each kernel as a packed function, called on zeros: the shortest of the calls in 50 ms, and of all.
 fn print_times(lowered: &Lowered, target: &Target) -> Result<(), Box<dyn Error>> {
+    // Each by itself: it starts the threads where it needs them.
     let kernels: Vec<LoweredFunc> = lowered
         .module
         .functions

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{BOOLEAN, DataTypeExt, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+use kernpack_compiler::ir::{BF16, BOOLEAN, DataTypeExt, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 use kernpack_compiler::te::eval::Elements;
 
 use crate::error::{Result, fail, require};
@@ -184,6 +184,22 @@ impl Constant {
         Ok(self.to_ints()?.into_iter().map(|value| value as f64).collect())
     }
 
+    /// The first element that is not a number, of float16, bfloat16, float32 or float64.
+    pub fn first_nan(&self) -> Option<usize> {
+        let is_nan_of_16 = |bits: u16, exponent: u16| bits & exponent == exponent && bits & !exponent & 0x7fff != 0;
+        match self.dtype {
+            dtype if dtype == F32 => self.chunks::<4>().position(|bytes| f32::from_le_bytes(bytes).is_nan()),
+            dtype if dtype == F64 => self.chunks::<8>().position(|bytes| f64::from_le_bytes(bytes).is_nan()),
+            dtype if dtype == F16 => {
+                self.chunks::<2>().position(|bytes| is_nan_of_16(u16::from_le_bytes(bytes), 0x7c00))
+            }
+            dtype if dtype == BF16 => {
+                self.chunks::<2>().position(|bytes| is_nan_of_16(u16::from_le_bytes(bytes), 0x7f80))
+            }
+            _ => None,
+        }
+    }
+
     fn chunks<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
         self.bytes.chunks_exact(N).map(|chunk| chunk.try_into().expect("N bytes"))
     }
@@ -217,6 +233,21 @@ impl core::fmt::Debug for Constant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_that_are_not_numbers() {
+        let of = |dtype, bits: &[u16]| {
+            let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+            Constant::new(dtype, &[i64::try_from(bits.len()).unwrap()], bytes).unwrap().first_nan()
+        };
+        // One, an infinity of each sign, and a number that is none.
+        assert_eq!(of(F16, &[0x3c00, 0x7c00, 0xfc00, 0xfe00]), Some(3));
+        assert_eq!(of(BF16, &[0x3f80, 0x7f80, 0xff80, 0x7fc0]), Some(3));
+        assert_eq!(of(F16, &[0x7c00, 0xfc00]), None);
+        assert_eq!(Constant::of_floats(&[1.0, f32::INFINITY, f32::NAN]).first_nan(), Some(2));
+        assert_eq!(Constant::of_floats(&[]).first_nan(), None);
+        assert_eq!(Constant::of_ints(&[-1]).first_nan(), None);
+    }
 
     #[test]
     fn the_corner_of_a_block() {

@@ -82,6 +82,8 @@ pub struct Graph {
     pub dequantized: BTreeMap<ValueId, Dequantized>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
+    /// How much was evaluated of known values, in steps of the evaluator.
+    pub(crate) effort: u64,
 }
 
 impl Node {

@@ -60,9 +60,11 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     let mut importer = Importer { model: &model, graph: Graph::default(), folder, files: Vec::new().into(), depth: 0 };
     importer.graph.name.clone_from(&model.graph.name);
     importer.run(options)?;
-    importer.graph.take_rows_of_tables()?;
-    importer.graph.multiply_integers()?;
-    importer.graph.turn_weights()?;
+    if !options.plain {
+        importer.graph.take_rows_of_tables()?;
+        importer.graph.multiply_integers()?;
+        importer.graph.turn_weights()?;
+    }
     if let Some(dtype) = options.weights {
         importer.graph.narrow_weights(dtype)?;
     }
@@ -158,6 +160,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         let version = version_of(&model.opsets).unwrap_or(NEWEST);
         let mut scope = Scope::new();
         self.initializers(&model.graph, &mut scope)?;
+        if !options.allow_nan {
+            self.check_weights()?;
+        }
         self.inputs(options, &mut scope)?;
         self.nodes(&model.graph.nodes, version, &mut scope, &Arguments::new())?;
         let all: Vec<String> = model.graph.outputs.iter().map(|output| output.name.clone()).collect();
@@ -207,6 +212,20 @@ impl<'m, 'a> Importer<'m, 'a> {
             scope.insert(tensor.name.clone(), Item::Tensor(id));
         }
         Ok(())
+    }
+
+    /// Weights that are not numbers: a training that failed, or a file that is damaged. One number alone is meant: a padding, or something to compare with.
+    fn check_weights(&self) -> Result<()> {
+        let wrong = self.graph.values.iter().filter_map(|value| {
+            let known = value.known.as_ref().filter(|known| known.len() > 1)?;
+            let place = known.first_nan()?;
+            Some(GraphError::new(format!(
+                "the weights '{}' are not a number at element {place} of {}: train or export the model again, or say `.allow_nan()` if that is meant",
+                value.name,
+                known.len()
+            )))
+        });
+        GraphError::all(wrong.collect()).map_or(Ok(()), Err)
     }
 
     fn constant(&self, tensor: &onnx::RawTensor<'a>) -> Result<Constant> {

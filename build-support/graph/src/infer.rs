@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kernpack_compiler::ir::Tensor;
+use kernpack_compiler::ir::{Operation, Tensor};
 use kernpack_compiler::take_reported;
 use kernpack_compiler::te::eval::Evaluator;
 use kernpack_compiler::te::operation::post_order;
@@ -11,6 +11,7 @@ use kernpack_compiler::te::placeholder;
 
 use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
+use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::op::{Operator, Pattern, classic, extents, narrow};
@@ -81,7 +82,7 @@ impl Graph {
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
         let narrow = narrow::result_type(op.name, &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
-        let known = self.evaluate(&node, &made, &read, &stands)?;
+        let known = self.evaluate(&node, &made, &read, &stands, &order)?;
         let number = self.nodes.len();
         let mut is_computed = false;
         let mut ids = Vec::new();
@@ -124,11 +125,12 @@ impl Graph {
 
     /// The values of all outputs, if everything that is read is known and they are not too large to keep.
     fn evaluate(
-        &self,
+        &mut self,
         node: &Node,
         made: &[Tensor],
         read: &[ValueId],
         stands: &HashMap<ValueId, Tensor>,
+        order: &[Operation],
     ) -> Result<Option<Vec<Constant>>> {
         let bytes = |tensor: &Tensor| -> Result<usize> {
             Ok(num_elements(&shape_of(tensor))?.saturating_mul(crate::constant::element_bytes(tensor.dtype)))
@@ -156,6 +158,13 @@ impl Graph {
             && let Some(Some(known)) = node.inputs.first().map(|id| id.and_then(|id| self.values[id].known.as_ref()))
         {
             return Ok(Some(vec![known.reshaped(&shape_of(&made[0]))?]));
+        }
+        let effort = effort(order);
+        if effort > SMALL_EFFORT {
+            if self.effort.saturating_add(effort) > MOST_EFFORT {
+                return Ok(None);
+            }
+            self.effort += effort;
         }
         let mut evaluator = Evaluator::new();
         let mut done = Vec::new();

@@ -8,6 +8,9 @@ mod attrs;
 mod build;
 mod constant;
 mod copy;
+#[cfg(feature = "llvm")]
+pub mod diff;
+mod effort;
 mod error;
 mod fuse;
 mod graph;
@@ -36,6 +39,6 @@ pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Value, ValueId};
 pub use import::{Imported, import};
-pub use lower::{KernelInfo, LowerOptions, Lowered, lower};
+pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, lower};
 pub use model::{Argument, Model};
 pub use options::ModelOptions;

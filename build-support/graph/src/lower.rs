@@ -1,26 +1,29 @@
-//! A graph as lowered functions: a kernel for each group, and one entry that calls them over one block of memory.
+//! A graph as lowered functions: a kernel for each group, and what runs them over one block of memory.
+
+mod describe;
+mod entry;
+mod names;
+mod region;
+mod work;
 
 use std::collections::HashMap;
 
 use kernpack::{Any, Bytes, Map, Str};
-use kernpack_compiler::ir::builtin::{ADDRESS_OF, CONSTANT_DATA, HANDLE_ADD_BYTE_OFFSET};
-use kernpack_compiler::ir::dtype::NOTHING;
-use kernpack_compiler::ir::{
-    Buffer, BufferNode, CallKind, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Operation, POINTER, Param,
-    ParamNode, Stmt, Tensor, U8,
-};
+use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
-use crate::constant::{element_bytes, num_elements, stored};
+pub use entry::{Place, state_bytes};
+pub use names::{argument_names, identifier};
+
+use crate::constant::stored;
 use crate::error::{Result, fail};
 use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
-use crate::plan::{self, Need};
 
-/// The attribute of a function that has the data of [`CONSTANT_DATA`]: names, and bytes.
+/// The attribute of a function that has the data of `constant_data`: names, and bytes.
 pub const CONSTANTS: &str = "constants";
 
 /// A kernel of a model.
@@ -30,14 +33,41 @@ pub struct KernelInfo {
     pub function: String,
     /// The operators in it.
     pub operators: Vec<&'static str>,
+    /// The names of its nodes.
+    pub nodes: Vec<String>,
+    /// Operations on elements: sums, products, mathematical functions.
+    pub operations: u64,
+    /// Whether its work is split among threads.
+    pub is_parallel: bool,
+    /// The values that it reads.
+    pub inputs: Vec<ValueId>,
+    /// The values that it writes.
+    pub outputs: Vec<ValueId>,
+}
+
+/// A value in memory.
+#[derive(Clone, Debug)]
+pub struct ValueInfo {
+    /// Which value.
+    pub id: ValueId,
+    /// Where it lies.
+    pub place: Place,
+    /// Bytes.
+    pub bytes: usize,
+    /// In temporary memory: the kernel that writes it, and the last one that reads it, by their numbers.
+    pub life: Option<(usize, usize)>,
 }
 
 /// A model that is lowered.
 pub struct Lowered {
-    /// The kernels and, last, the entry. The weights are an attribute of the entry.
+    /// The kernels, what runs them, and the functions for callers: `NAME`, and `NAME_steps` with temporary memory of the caller's.
     pub module: IrModule,
     /// The kernels in the order in which they run.
     pub kernels: Vec<KernelInfo>,
+    /// The values that kernels read and write. Those without elements, and other names of the same memory, are left out.
+    pub values: Vec<ValueInfo>,
+    /// Whether all kernels run in one parallel region.
+    pub is_region: bool,
     /// Bytes of temporary memory for a call.
     pub arena: usize,
     /// Bytes of weights.
@@ -71,33 +101,52 @@ impl Lowered {
     }
 }
 
+/// How a model uses threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// Each kernel starts the threads for itself, and takes those that come: one that the system gives to another program keeps none from going on.
+    #[default]
+    Kernels,
+    /// The threads are started once for a call, and all of them meet between kernels: for machines that have a free CPU for each thread.
+    Region,
+    /// All is done by the thread of the caller.
+    Single,
+}
+
 /// How a model is lowered.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerOptions {
     /// Whether nodes share kernels.
     pub fuse: bool,
+    /// Whether rules make schedules. Without them each tensor is computed by plain loops, in memory of its own.
+    pub schedule: bool,
+    /// How threads are used.
+    pub threads: Threads,
 }
 
 impl Default for LowerOptions {
     fn default() -> Self {
-        Self { fuse: true }
+        Self { fuse: true, schedule: true, threads: Threads::default() }
     }
 }
 
-/// Where a value lies.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// It is an argument of the entry.
-    Argument(usize),
-    /// At an offset of the temporary memory.
-    Arena(usize),
-    /// At an offset of the weights.
-    Weights(usize),
+impl LowerOptions {
+    /// Those of a level: 0 has plain loops on one thread, 1 schedules of rules, and from 2 on nodes share kernels.
+    pub fn of_level(level: u8) -> Self {
+        let threads = if level == 0 { Threads::Single } else { Threads::default() };
+        Self { fuse: level >= 2, schedule: level >= 1, threads }
+    }
 }
 
-fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
-    let value = &graph.values[id];
-    Ok(num_elements(&value.shape)?.saturating_mul(element_bytes(value.dtype)))
+/// A call of a kernel.
+struct Step {
+    function: String,
+    inputs: Vec<ValueId>,
+    outputs: Vec<ValueId>,
+    /// Bytes of memory that it has for itself.
+    scratch: Vec<usize>,
+    /// Whether all tasks of the region run it.
+    is_task: bool,
 }
 
 /// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs.
@@ -113,34 +162,85 @@ pub fn lower(
 ) -> Result<Lowered> {
     let groups: Vec<Group> = graph.groups(options.fuse).into_iter().filter(|group| !is_empty(graph, group)).collect();
     let mut functions: Vec<LoweredFunc> = Vec::new();
-    let mut known: HashMap<String, String> = HashMap::new();
-    let mut steps: Vec<(String, Vec<ValueId>, Vec<ValueId>)> = Vec::new();
-    let mut kernels = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut kernels: Vec<KernelInfo> = Vec::new();
+    let mut numbers = Vec::new();
     let mut jobs = Vec::new();
     for group in &groups {
         jobs.extend(kernels_of(graph, group)?.into_iter().map(|outputs| (group, outputs)));
     }
     for (group, outputs) in jobs {
         let own = format!("{name}.kernel{}", functions.len());
-        let (function, inputs) = kernel(graph, group, &outputs, &own, target, context)?;
+        let (function, inputs) = kernel(graph, group, &outputs, &own, target, context, options.schedule)?;
         // Equal programs are compiled once.
         let program = text::print(&function).replacen(&own, "", 1);
-        let function = match known.get(&program) {
-            Some(shared) => shared.clone(),
-            None => {
-                known.insert(program, own.clone());
-                functions.push(function);
-                own
-            }
-        };
-        let operators = group.nodes.iter().map(|node| graph.nodes[*node].op.name).collect();
-        kernels.push(KernelInfo { function: function.clone(), operators });
-        steps.push((function, inputs, outputs));
+        let number = *known.entry(program).or_insert(functions.len());
+        if number == functions.len() {
+            functions.push(function);
+        }
+        let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
+        kernels.push(KernelInfo {
+            function: functions[number].name.to_string(),
+            operators: nodes.clone().map(|node| node.op.name).collect(),
+            nodes: nodes.map(|node| node.name.clone()).collect(),
+            operations: work::operations(&functions[number]),
+            is_parallel: region::is_parallel(&functions[number].body) && options.threads != Threads::Single,
+            inputs,
+            outputs,
+        });
+        numbers.push(number);
     }
-    let (places, arena, weights) = places(graph, &steps)?;
-    let weights_bytes = weights.len();
-    functions.push(entry(graph, name, &steps, &places, arena, weights));
-    Ok(Lowered { module: IrModule::new(functions), kernels, arena, weights: weights_bytes })
+    let (functions, scratch) = with_threads(functions, options.threads)?;
+    let mut steps = Vec::new();
+    for (kernel, number) in kernels.iter().zip(numbers) {
+        steps.push(Step {
+            function: kernel.function.clone(),
+            inputs: kernel.inputs.clone(),
+            outputs: kernel.outputs.clone(),
+            scratch: scratch[number].clone().unwrap_or_default(),
+            is_task: scratch[number].is_some(),
+        });
+    }
+    let layout = entry::layout(graph, &steps)?;
+    let mut values = Vec::new();
+    for (id, place) in &layout.places {
+        let life = layout.lives.get(id).copied();
+        values.push(ValueInfo { id: *id, place: *place, bytes: entry::bytes_of(graph, *id)?, life });
+    }
+    values.sort_by_key(|value| value.id);
+    let (arena, weights) = (layout.arena, layout.weights.len());
+    let is_region = steps.iter().any(|step| step.is_task);
+    let functions = functions.into_iter().chain(entry::functions(graph, name, &steps, layout));
+    Ok(Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights })
+}
+
+/// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.
+type Threaded = (Vec<LoweredFunc>, Vec<Option<Vec<usize>>>);
+
+/// The kernels as they use threads.
+fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<Threaded> {
+    let none = vec![None; functions.len()];
+    match threads {
+        Threads::Single => {
+            let functions = functions.iter().map(region::serial).collect::<Result<_, _>>()?;
+            return Ok((functions, none));
+        }
+        Threads::Kernels => return Ok((functions, none)),
+        Threads::Region => {}
+    }
+    let (mut made, mut scratch) = (Vec::new(), Vec::new());
+    for function in &functions {
+        if !region::is_parallel(&function.body) {
+            made.push(function.clone());
+            scratch.push(None);
+            continue;
+        }
+        // With one that cannot be split, each starts the threads for itself.
+        let Some(task) = region::for_tasks(function) else { return Ok((functions, none)) };
+        made.push(task.function);
+        scratch.push(Some(task.scratch));
+    }
+    Ok((made, scratch))
 }
 
 /// Whether a group computes nothing, since its results have no elements.
@@ -178,6 +278,7 @@ fn kernel(
     name: &str,
     target: &TargetDescription,
     context: &PassContext,
+    schedule: bool,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
     // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
     let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
@@ -189,6 +290,9 @@ fn kernel(
     let inputs: Vec<ValueId> =
         stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
     let mut kernel = Kernel::new(name);
+    if !schedule {
+        kernel.schedule(|_, _| Ok(()));
+    }
     let results = instantiate(graph, group, outputs, |id, stand| {
         let value = &graph.values[id];
         match inputs.iter().position(|input| *input == id) {
@@ -230,141 +334,4 @@ fn instantiate(
         None => fail!("a kernel without a result"),
     });
     results.collect()
-}
-
-/// Where each value that kernels read or write lies, the bytes of temporary memory, and the weights.
-fn places(
-    graph: &Graph,
-    steps: &[(String, Vec<ValueId>, Vec<ValueId>)],
-) -> Result<(HashMap<ValueId, Place>, usize, Vec<u8>)> {
-    let mut places: HashMap<ValueId, Place> = HashMap::new();
-    let arguments = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
-    for (number, id) in arguments.enumerate() {
-        places.insert(*id, Place::Argument(number));
-    }
-    let mut weights: Vec<u8> = Vec::new();
-    let mut shared: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut needs: Vec<(ValueId, Need)> = Vec::new();
-    for (step, (_, inputs, outputs)) in steps.iter().enumerate() {
-        for id in outputs {
-            if !places.contains_key(id) {
-                needs.push((*id, Need { bytes: bytes_of(graph, *id)?, first: step, last: step }));
-            }
-        }
-        for id in inputs {
-            let memory = graph.memory_of(*id);
-            if let Some((_, need)) = needs.iter_mut().find(|(known, _)| *known == memory) {
-                need.last = step;
-            } else if let Some(constant) = &graph.values[memory].known
-                && !places.contains_key(&memory)
-            {
-                let offset = match shared.get(constant.bytes()) {
-                    Some(offset) => *offset,
-                    None => {
-                        weights.resize(plan::aligned(weights.len()), 0);
-                        let offset = weights.len();
-                        weights.extend_from_slice(constant.bytes());
-                        shared.insert(constant.bytes().to_vec(), offset);
-                        offset
-                    }
-                };
-                places.insert(memory, Place::Weights(offset));
-            }
-        }
-    }
-    let (offsets, arena) = plan::plan(&needs.iter().map(|(_, need)| *need).collect::<Vec<_>>());
-    places.extend(needs.iter().zip(offsets).map(|((id, _), offset)| (*id, Place::Arena(offset))));
-    Ok((places, arena, weights))
-}
-
-/// A name that all languages can write, of one that a model has: `input.1` becomes `input_1`.
-pub fn identifier(name: &str) -> String {
-    let mut text: String = name
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' })
-        .collect();
-    if text.is_empty() || text.starts_with(|letter: char| letter.is_ascii_digit()) {
-        text.insert(0, 'm');
-    }
-    text
-}
-
-/// The names of the arguments of the entry, inputs first: identifiers, and no two alike.
-pub fn argument_names(graph: &Graph) -> Vec<String> {
-    let inputs = graph.inputs.iter().map(|id| graph.values[*id].name.as_str());
-    let outputs = graph.outputs.iter().map(|(name, _)| name.as_str());
-    let mut names: Vec<String> = Vec::new();
-    for name in inputs.chain(outputs) {
-        let plain = identifier(name);
-        let mut unique = plain.clone();
-        let mut number = 2;
-        while names.contains(&unique) {
-            unique = format!("{plain}_{number}");
-            number += 1;
-        }
-        names.push(unique);
-    }
-    names
-}
-
-/// The function that a caller sees.
-fn entry(
-    graph: &Graph,
-    name: &str,
-    steps: &[(String, Vec<ValueId>, Vec<ValueId>)],
-    places: &HashMap<ValueId, Place>,
-    arena: usize,
-    weights: Vec<u8>,
-) -> LoweredFunc {
-    let mut params = Vec::new();
-    let mut buffers = Vec::new();
-    let inputs = graph.inputs.iter().map(|id| (*id, false));
-    let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
-    for ((id, output), name) in inputs.chain(outputs).zip(argument_names(graph)) {
-        let value = &graph.values[id];
-        let node = Buffer::new(&name, stored(value.dtype), extents(&value.shape), "global").to_node();
-        let alignment = i64::try_from(element_bytes(value.dtype)).unwrap_or(1);
-        let buffer = Buffer::from_node(BufferNode { data_alignment: alignment, ..node });
-        params.push(Param::from_node(ParamNode { var: buffer.data.clone(), buffer: Some(buffer.clone()), output }));
-        buffers.push(buffer);
-    }
-    let memory = Buffer::new("arena", U8, [Expr::int(i64::try_from(arena).unwrap_or(i64::MAX))], "global");
-    let weights_name = format!("{name}.weights");
-    let address = |buffer: &Buffer, offset: usize| {
-        let element = Expr::load(buffer, Expr::int(i64::try_from(offset).unwrap_or(i64::MAX)));
-        Expr::builtin(ADDRESS_OF, POINTER, [element])
-    };
-    let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
-        Some(Place::Argument(number)) => address(&buffers[*number], 0),
-        Some(Place::Arena(offset)) => address(&memory, *offset),
-        Some(Place::Weights(offset)) => {
-            let base = Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]);
-            let offset = Expr::int(i64::try_from(*offset).unwrap_or(i64::MAX));
-            Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [base, offset])
-        }
-        // Without elements: it is never read.
-        None => buffers.first().map_or_else(|| address(&memory, 0), |buffer| address(buffer, 0)),
-    };
-    let mut body = Vec::new();
-    if arena > 0 {
-        body.push(Stmt::alloc(memory.clone()));
-    }
-    for (function, inputs, outputs) in steps {
-        let arguments = inputs.iter().chain(outputs).map(&pointer);
-        body.push(Stmt::evaluate(Expr::call(CallKind::Function, function, NOTHING, arguments)));
-    }
-    let mut attrs: Map<Str, Any> = Map::default();
-    if !weights.is_empty() {
-        let data: Map<Str, Bytes> = [(Str::from(weights_name.as_str()), Bytes::from(weights))].into_iter().collect();
-        attrs = [(Str::from(CONSTANTS), Any::from(data))].into_iter().collect();
-    }
-    LoweredFunc::from_node(LoweredFuncNode {
-        name: name.into(),
-        params: params.into_iter().collect(),
-        ret: NOTHING,
-        kind: FuncKind::Mixed,
-        thread_axes: kernpack::Array::default(),
-        body: Stmt::seq(body),
-        attrs,
-    })
 }

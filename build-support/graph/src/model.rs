@@ -97,7 +97,7 @@ impl Model {
             return Err(error!(ValueError, "`{name}` is no name of a function: take `{}`", identifier(name)));
         }
         let target = TargetDescription::of(&Target::parse(target)?);
-        Ok(lower(&self.graph, name, &target, &context, LowerOptions { fuse })?.module)
+        Ok(lower(&self.graph, name, &target, &context, LowerOptions { fuse, ..LowerOptions::default() })?.module)
     }
 
     /// The weights and other values that are known before the model runs, by their names.

@@ -23,4 +23,8 @@ pub struct ModelOptions {
     pub weights: Option<DataType>,
     /// The outputs that are wanted; none: all.
     pub outputs: Vec<String>,
+    /// Whether weights may have elements that are not numbers; without it they are an error.
+    pub allow_nan: bool,
+    /// Whether nodes stay as the model has them, where others would do the same faster.
+    pub plain: bool,
 }

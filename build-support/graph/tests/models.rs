@@ -1,7 +1,13 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/differences.rs"]
+mod differences;
+#[path = "models/hostile.rs"]
+mod hostile;
 #[path = "models/quantized.rs"]
 mod quantized;
+#[path = "models/regions.rs"]
+mod regions;
 #[path = "models/structures.rs"]
 mod structures;
 
@@ -102,7 +108,7 @@ fn a_perceptron() {
 #[test]
 fn without_fusion_each_node_is_a_kernel() {
     let imported = import(&mlp(), None, &ModelOptions::default()).unwrap();
-    let options = LowerOptions { fuse: false };
+    let options = LowerOptions { fuse: false, ..LowerOptions::default() };
     let (module, lowered) = build(&imported.graph, "mlp", &Target::host(), options).unwrap();
     assert_eq!(lowered.kernels.len(), 4);
     let x = Tensor::from_slice(&[1f32, 2., 3., -1., 0., 1.], &[2, 3]).unwrap();

@@ -12,3 +12,5 @@ mod inference;
 mod operators;
 #[path = "nnvm/support.rs"]
 mod support;
+#[path = "nnvm/vision.rs"]
+mod vision;

@@ -4,11 +4,13 @@ mod cpu;
 mod device;
 mod docs;
 mod layout;
+pub(crate) mod model;
 mod names;
 #[cfg(test)]
 mod tests;
 mod typed;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::cuda::ptx::PtxKernel;
@@ -17,17 +19,19 @@ use crate::describe::Descriptions;
 use crate::describe::symbols::HostKernel;
 use crate::opencl::OpenClImage;
 use crate::{Error, Result};
+use model::ModelItems;
 use names::Names;
 
 /// The text of `kernpack_library.rs`, as rustfmt would write it.
 ///
-/// `carried` are the kinds of the modules that the library carries.
+/// `carried` are the kinds of the modules that the library carries; `models` are functions among `host`.
 pub(crate) fn generate(
     host: &[HostKernel],
     cuda: &CudaOutcome,
     opencl: &[OpenClImage],
     carried: &[String],
     descriptions: &Descriptions,
+    models: &[ModelItems],
 ) -> Result<String> {
     let mut device = device_kernels(cuda);
     device.extend(opencl.iter().flat_map(opencl_kernels));
@@ -39,8 +43,22 @@ pub(crate) fn generate(
     }
     let mut names = Names::default();
     let mut parts = Parts::default();
+    let mut identifiers = BTreeMap::new();
     for kernel in host {
-        cpu::write(&mut parts, &names.take(&kernel.name), kernel, descriptions.get(&kernel.name));
+        let own = names.take(&kernel.name);
+        cpu::write(&mut parts, &own, kernel, descriptions.get(&kernel.name));
+        identifiers.insert(kernel.name.as_str(), own);
+    }
+    let mut modules = Vec::new();
+    for model in models {
+        let steps = identifiers.get(format!("{}_steps", model.name).as_str());
+        let (Some(own), Some(steps)) = (identifiers.get(model.name.as_str()), steps) else { continue };
+        if own.item == "typed" {
+            return Err(Error::new("a model cannot be called `typed`: say another `.name(..)`"));
+        }
+        let mut text = String::new();
+        model::write(&mut text, own, steps, model);
+        modules.push(text.trim_end().to_owned());
     }
     for kernel in &device {
         device::write(&mut parts, &names.take(kernel.name), kernel, descriptions.get(kernel.name));
@@ -58,6 +76,7 @@ pub(crate) fn generate(
     if !parts.typed.is_empty() {
         blocks.push(format!("{TYPED}{}\n    }}", parts.typed.trim_end()));
     }
+    blocks.extend(modules);
     blocks.push(parts.hidden.trim_end().to_owned());
     let mut items = String::new();
     carried_kinds(&mut items, carried);
@@ -206,7 +225,7 @@ fn device_kernels(cuda: &CudaOutcome) -> Vec<DeviceKernel<'_>> {
 fn check_unique(host: &[HostKernel], device: &[DeviceKernel<'_>]) -> Result<()> {
     let all = host.iter().map(|kernel| (kernel.name.as_str(), kernel.source.as_str()));
     let all = all.chain(device.iter().map(|kernel| (kernel.name, kernel.source)));
-    let mut seen = std::collections::BTreeMap::new();
+    let mut seen = BTreeMap::new();
     let checked = all.map(|(name, source)| match seen.insert(name, source) {
         Some(first) => {
             Err(Error::new(format!("kernel `{name}` is defined twice: by {first} and by {source}; rename one of them")))

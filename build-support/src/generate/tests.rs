@@ -22,7 +22,7 @@ fn skipped(name: &str, is_wanted: bool) -> CudaOutcome {
 
 #[test]
 fn no_kernels() {
-    let text = generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new()).unwrap();
+    let text = generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[]).unwrap();
     assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
 }
 
@@ -73,7 +73,7 @@ fn with_everything(word: &str) -> String {
     describe("2d", "(a: Function, b: Any, c: Device, d: DataType, e: bool) -> str");
     describe("args", &format!("(args: int, result: mut Tensor[bool], a_name_that_is_long{word}: float) -> bytes"));
     let carried = ["my.kind".to_owned(), "kernpack.zstd".to_owned()];
-    generate(&hosts, &cuda, &opencl, &carried, &descriptions).unwrap()
+    generate(&hosts, &cuda, &opencl, &carried, &descriptions, &[]).unwrap()
 }
 
 /// rustfmt with its default options has nothing to say.
@@ -89,7 +89,8 @@ fn what_is_generated_is_formatted() {
         files.push(file);
     }
     let none = folder.join("none.rs");
-    std::fs::write(&none, generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new()).unwrap()).unwrap();
+    std::fs::write(&none, generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[]).unwrap())
+        .unwrap();
     files.push(none);
     let mut rustfmt = std::process::Command::new("rustfmt");
     let output = rustfmt.args(["--check", "--edition", "2024"]).args(&files).current_dir(&folder).output();
@@ -121,7 +122,7 @@ fn the_file_of_a_small_library() {
     descriptions.insert("blur".to_owned(), described("Box blur.", signature));
     descriptions.insert("sum".to_owned(), described("Adds all.", "(out: mut Tensor[float32], n: uint32)"));
     let carried = ["kernpack.cuda".to_owned()];
-    let text = generate(&[host("blur", "blur.c")], &cuda, &[], &carried, &descriptions).unwrap();
+    let text = generate(&[host("blur", "blur.c")], &cuda, &[], &carried, &descriptions, &[]).unwrap();
     let expected = include_str!("small_library.rs");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/generate/small_library.rs");
@@ -134,15 +135,17 @@ fn the_file_of_a_small_library() {
 #[test]
 fn what_is_needed_does_not_depend_on_the_machine() {
     let skipped = |is_wanted| skipped("f", is_wanted);
-    assert!(generate(&[], &skipped(false), &[], &[], &Descriptions::new()).unwrap().contains("has_cuda_kernels!()"));
-    let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new()).unwrap();
+    assert!(
+        generate(&[], &skipped(false), &[], &[], &Descriptions::new(), &[]).unwrap().contains("has_cuda_kernels!()")
+    );
+    let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new(), &[]).unwrap();
     assert!(!text.contains("has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
 }
 
 #[test]
 fn host_and_device_share_names() {
     let cuda = skipped("sobel", false);
-    let error =
-        generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new()).unwrap_err();
+    let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new(), &[])
+        .unwrap_err();
     assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
 }

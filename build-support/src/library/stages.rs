@@ -49,6 +49,8 @@ struct Build<'a> {
     /// What is known of models, by name.
     #[cfg(feature = "graph")]
     models: Vec<(String, describe::Description)>,
+    /// As generated code sees them.
+    model_items: Vec<generate::model::ModelItems>,
     /// Objects with their weights.
     #[cfg(feature = "graph")]
     weights: Vec<PathBuf>,
@@ -74,6 +76,7 @@ impl<'a> Build<'a> {
             kinds: Vec::new(),
             #[cfg(feature = "graph")]
             models: Vec::new(),
+            model_items: Vec::new(),
             #[cfg(feature = "graph")]
             weights: Vec::new(),
             outputs: Vec::new(),
@@ -141,6 +144,7 @@ impl<'a> Build<'a> {
             self.lines.warnings(&outcome.warnings);
             self.outputs.extend(outcome.outputs);
             self.models = outcome.descriptions;
+            self.model_items = outcome.items;
             self.weights = outcome.weights;
             for (all, own) in self.compiled.iter_mut().zip(objects) {
                 all.extend(own);
@@ -244,7 +248,8 @@ impl<'a> Build<'a> {
             }
             descriptions
         };
-        let mut text = generate::generate(&self.kernels, &self.cuda, &self.opencl, &self.kinds, &descriptions)?;
+        let mut text =
+            generate::generate(&self.kernels, &self.cuda, &self.opencl, &self.kinds, &descriptions, &self.model_items)?;
         if self.library.levels.is_some() && !self.kernels.is_empty() {
             text.push_str(&multiversion::question(session));
         }

@@ -1,5 +1,6 @@
 //! Models: imported, lowered for each CPU level, and compiled by LLVM into the library, with their weights.
 
+mod header;
 mod options;
 
 use std::collections::BTreeSet;
@@ -10,15 +11,17 @@ use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_formats::export::Target as ObjectTarget;
-use kernpack_graph::{Graph, GraphError, Imported, LowerOptions, ModelOptions};
+use kernpack_graph::{Graph, GraphError, Imported, ModelOptions};
 
+pub use kernpack_graph::Threads;
 pub use options::Model;
 
-use crate::cache::digest::Digest;
+use crate::cache::digest::{Digest, Digester};
 use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
 use crate::describe::symbols::Compiled;
+use crate::generate::model::{ModelArgument, ModelItems};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
@@ -36,6 +39,8 @@ pub(crate) struct ModelOutcome {
     pub(crate) warnings: String,
     /// What is known of the functions, by name.
     pub(crate) descriptions: Vec<(String, Description)>,
+    /// The models as generated code sees them.
+    pub(crate) items: Vec<ModelItems>,
     /// Objects with weights, which the code of all versions refers to.
     pub(crate) weights: Vec<PathBuf>,
 }
@@ -44,8 +49,8 @@ pub(crate) struct ModelOutcome {
 struct Read<'a> {
     model: &'a Model,
     source: String,
-    /// The bytes of the file.
-    bytes: Vec<u8>,
+    /// The fingerprint of the file, and of the weights that are in others.
+    content: Digest,
     graph: Graph,
 }
 
@@ -64,7 +69,7 @@ pub(crate) fn compile(
         for warning in &read.graph.warnings {
             let _ = writeln!(outcome.warnings, "{}: {warning}", read.source);
         }
-        outcome.descriptions.push((read.model.name.clone(), description(&read.graph)));
+        outcome.descriptions.extend(descriptions(&read.model.name, &read.graph));
     }
     let machines = Error::collect(versions.iter().map(|version| Machine::of(&session.target, *version)))?;
     let sources: Vec<String> = made.iter().map(|read| read.source.clone()).collect();
@@ -76,14 +81,26 @@ pub(crate) fn compile(
     });
     let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
     let mut weights = Vec::new();
+    let mut infos: Vec<Vec<String>> = sources.iter().map(|_| Vec::new()).collect();
     for (index, done) in places.into_iter().zip(done) {
         rows[index].push(done.map(|made| {
-            outcome.outputs.push(made.listing);
+            outcome.outputs.extend(made.outputs);
             weights.push(made.weights);
+            infos[index].push(made.info);
             made.code
         }));
     }
     outcome.weights = distinct(weights)?;
+    for (read, infos) in made.iter().zip(infos) {
+        // A level that failed is told below.
+        if let Some(info) = infos.last() {
+            let items = items(read, info, &infos)?;
+            let path = session.work_dir.join(format!("{}.h", items.name));
+            write(&path, header::write(&items).as_bytes())?;
+            outcome.outputs.push(Output::of("header", &path, &read.source, [items.name.as_str()]));
+            outcome.items.push(items);
+        }
+    }
     Ok((results::by_version(versions, &sources, rows)?, outcome))
 }
 
@@ -92,7 +109,9 @@ struct Made {
     code: Compiled,
     /// The object of the weights; it is empty if there are none.
     weights: PathBuf,
-    listing: Output,
+    /// What it is, as JSON.
+    info: String,
+    outputs: Vec<Output>,
 }
 
 /// The objects of weights, each once: levels whose weights are alike share them, and so do models.
@@ -126,7 +145,16 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     for file in &files {
         session.tracker.file(file);
     }
-    Ok(Read { model, source, bytes, graph })
+    // Once for all levels: hashing takes long in a build script, which is compiled without optimization.
+    let mut content = Digester::new("model");
+    content.field(&bytes);
+    if !files.is_empty() {
+        // Weights in other files are in the graph.
+        for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
+            content.field(known.bytes());
+        }
+    }
+    Ok(Read { model, source, content: content.finish(), graph })
 }
 
 fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
@@ -139,7 +167,7 @@ fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
 }
 
 fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<Made> {
-    let Read { model, source, bytes, graph } = read;
+    let Read { model, source, content, graph } = read;
     let name = &model.name;
     let version = machine.version;
     let object = version.product(session, "model", index, Path::new(name), "o");
@@ -148,29 +176,28 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
     recipe
         .field("model")
         .field(name)
-        .field(bytes)
+        .field(content.to_bytes())
         .field(format!("{:?}", model.options))
-        .field(format!("{:?}", model.fuse));
+        .field(format!("{:?}", model.lowering()));
     for (constant, value) in &model.constants {
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
     }
-    // Weights in other files are in the graph.
-    for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
-        recipe.field(known.bytes());
-    }
     recipe.field(this_program());
     let weights = object.with_extension("weights.o");
-    let products: [PathBuf; 3] = [object.clone(), weights.clone(), listing.clone()];
+    let info = object.with_extension("model.json");
+    let products: [PathBuf; 4] = [object.clone(), weights.clone(), listing.clone(), info.clone()];
     let data_target = data_target(session);
     let shown = version.source(source);
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
     step.make(session, || {
         let runtime = runtime_of(&machine.triple);
         let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
-        let context = PassContext::new(PassOptions::default());
-        let options = LowerOptions { fuse: model.fuse };
+        // Passes are checked in their own tests: here that would take a quarter of the time.
+        let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+        let options = model.lowering();
         let lowered = kernpack_graph::lower(graph, name, &TargetDescription::of(&target), &context, options)
             .map_err(problems(source))?;
+        write(&info, lowered.describe(graph, name).as_bytes())?;
         let (lowered, data) = match &data_target {
             Some(_) => lowered.without_weights(|bytes| format!("__kernpack_weights_{}", Digest::of(bytes))),
             None => (lowered, None),
@@ -204,8 +231,10 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
         write(&listing, text.as_bytes())?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })
     })?;
-    let output = Output::of("notes", &listing, source, [name.as_str()]);
-    Ok(Made { code: Compiled { source: source.clone(), object }, weights, listing: output })
+    let outputs =
+        [("notes", &listing), ("model", &info)].map(|(kind, path)| Output::of(kind, path, source, [name.as_str()]));
+    let info = std::fs::read_to_string(&info).map_err(|error| Error::new(format!("{}: {error}", info.display())))?;
+    Ok(Made { code: Compiled { source: source.clone(), object }, weights, info, outputs: outputs.to_vec() })
 }
 
 /// What objects with weights are written for; elsewhere the weights are in the object of the code.
@@ -226,6 +255,60 @@ fn this_program() -> String {
         Ok((metadata, path)) => format!("{} {} {:?}", path.display(), metadata.len(), metadata.modified().ok()),
         Err(_) => String::new(),
     }
+}
+
+/// The tensors of a model: names, types of elements as they lie in memory, and shapes.
+fn arguments(graph: &Graph) -> Vec<ModelArgument> {
+    let ids = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
+    let names = kernpack_graph::lower::argument_names(graph);
+    ids.zip(names)
+        .map(|(id, name)| {
+            let value = &graph.values[*id];
+            let stored = kernpack_graph::stored(value.dtype);
+            let raw = stored.as_raw();
+            ModelArgument { name, dtype: (raw.code, raw.bits, stored.to_string()), shape: value.shape.clone() }
+        })
+        .collect()
+}
+
+/// What generated code needs: `infos` are those of all CPU levels, and the memory is enough for each.
+fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
+    let parse = |text: &str| -> Result<serde_json::Value> {
+        serde_json::from_str(text).map_err(|error| Error::new(format!("{}: its description: {error}", read.source)))
+    };
+    let mut state = 0;
+    for info in infos {
+        state = state.max(parse(info)?["state"].as_u64().unwrap_or(0));
+    }
+    let mut outputs = arguments(&read.graph);
+    let inputs = outputs.drain(..read.graph.inputs.len()).collect();
+    Ok(ModelItems {
+        name: read.model.name.clone(),
+        source: read.source.clone(),
+        inputs,
+        outputs,
+        state,
+        steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
+        info: info.to_owned(),
+    })
+}
+
+/// What is known of the arguments of a model's functions: all of it.
+fn descriptions(name: &str, graph: &Graph) -> [(String, Description); 2] {
+    let whole = description(graph);
+    let mut steps = whole.clone();
+    if let Ok(signature) = &mut steps.signature {
+        let tensor = Type::Tensor { element: Some("uint8"), written: true };
+        let int = || Type::Int { bits: 64, signed: true };
+        let own = [("state", tensor), ("first", int()), ("end", int())];
+        let own = own.map(|(name, ty)| Param { name: name.to_owned(), ty });
+        signature.params.splice(0..0, own);
+    }
+    steps.doc = format!(
+        "A part of the model `{name}`: its kernels from `first` up to `end`, one behind the last, with temporary memory of the caller's. The values between are in `state`, \
+         whose size `{name}_info` tells."
+    );
+    [(name.to_owned(), whole), (format!("{name}_steps"), steps)]
 }
 
 /// What is known of a model's arguments: all of it.

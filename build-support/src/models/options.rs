@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kernpack_compiler::ir::DataType;
-use kernpack_graph::{Constant, GraphError, ModelOptions};
+use kernpack_graph::{Constant, GraphError, LowerOptions, ModelOptions, Threads};
 
 /// A model of a library, and what the build script says of it. Made by `Library::model_with`.
 #[derive(Clone, Debug)]
@@ -13,13 +13,23 @@ pub struct Model {
     pub(crate) options: ModelOptions,
     pub(crate) constants: Vec<(String, Result<Constant, GraphError>)>,
     pub(crate) fuse: bool,
+    pub(crate) level: u8,
+    pub(crate) threads: Threads,
 }
 
 impl Model {
     pub(crate) fn new(path: PathBuf) -> Self {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let name = kernpack_graph::lower::identifier(&stem);
-        Self { path, name, options: ModelOptions::default(), constants: Vec::new(), fuse: true }
+        Self {
+            path,
+            name,
+            options: ModelOptions::default(),
+            constants: Vec::new(),
+            fuse: true,
+            level: 3,
+            threads: Threads::default(),
+        }
     }
 
     /// The name of the function; without it, that of the file.
@@ -91,5 +101,34 @@ impl Model {
     pub fn fuse(mut self, yes: bool) -> Self {
         self.fuse = yes;
         self
+    }
+
+    /// How much is done to make it fast, 3 without it. 0: each node is computed as its definition says, by plain loops on one thread; 1: each node is a kernel with a
+    /// schedule; 2: nodes share kernels; 3: nodes that do the same faster take the place of those of the model, too. Low levels are for finding what is wrong.
+    #[must_use]
+    pub fn opt_level(mut self, level: u8) -> Self {
+        self.level = level;
+        self.options.plain = level < 3;
+        self
+    }
+
+    /// How threads are used: all kernels in one region, each for itself, or the thread of the caller alone.
+    #[must_use]
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Takes weights that are not numbers, which are an error otherwise.
+    #[must_use]
+    pub fn allow_nan(mut self) -> Self {
+        self.options.allow_nan = true;
+        self
+    }
+
+    pub(crate) fn lowering(&self) -> LowerOptions {
+        let by_level = LowerOptions::of_level(self.level);
+        let threads = if self.level == 0 { by_level.threads } else { self.threads };
+        LowerOptions { fuse: self.fuse && by_level.fuse, threads, ..by_level }
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Kinds: `object`, `ptx`, `cubin`, `fatbin`, `opencl` (a source that is packed as it is), `blob` (the object with all packed modules),
-//! `kir` and `notes` (a kernel of tensor expressions after each pass, and as its line tables name it; what rules say of it), `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
+//! `kir` and `notes` (a kernel of tensor expressions after each pass, and as its line tables name it; what rules say of it), `model` and `header` (what a model is, as JSON, and its functions for C), `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
 
 pub(crate) mod compile_commands;
 pub(crate) mod progress;

@@ -59,6 +59,20 @@ impl BuiltLibrary {
         String::from_utf8(text[..end].to_vec()).ok()
     }
 
+    /// The libraries that it asks the dynamic linker for: what `ldd` shows, without what those need.
+    pub(crate) fn needed(&self) -> Vec<String> {
+        const DT_NEEDED: u64 = 1;
+        let file = self.file();
+        let names = file.section_by_name(".dynstr").expect("names").data().expect("readable");
+        let name = |position: u64| {
+            let text = &names[usize::try_from(position).expect("a position")..];
+            let end = text.iter().position(|byte| *byte == 0).expect("an end");
+            String::from_utf8(text[..end].to_vec()).expect("text")
+        };
+        let entries = self.dynamic_entries().into_iter().filter(|entry| entry[0] == DT_NEEDED);
+        entries.map(|entry| name(entry[1])).collect()
+    }
+
     /// The bytes of an exported variable.
     pub(crate) fn data(&self, name: &str) -> Option<Vec<u8>> {
         let file = self.file();

@@ -1,11 +1,24 @@
 //! Libraries of packed functions on another machine.
 //!
 //! The protocol is that of Apache TVM's RPC ("0.8.0", TVM 0.27): its clients work with the server here, and its servers with the client.
-//! [`wire`] is the protocol as bytes, [`client`] a session with a server.
+//! [`wire`] is the protocol as bytes, [`client`] a session with a server, [`Server`] what serves sessions, and a [`tracker`]
+//! gives servers to clients.
 
 pub mod client;
+mod limits;
+mod listen;
+mod position;
+mod process;
+#[doc(hidden)]
+pub mod program;
+mod server;
+mod session;
+pub mod tracker;
 pub mod wire;
 
 pub use client::{Connect, RemoteObject, Session, TimeEvaluator, Timing, connect};
+pub use limits::Limits;
+pub use process::run_session_if_asked;
+pub use server::{Server, ServerOptions};
 
 kernpack::library!();

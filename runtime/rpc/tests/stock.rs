@@ -1,5 +1,5 @@
-//! The client with the server of Apache TVM. `cargo xtask rpc` sets `KERNPACK_RPC_PYTHON` to a Python that has it, and `KERNPACK_RPC_LIBRARY`
-//! to the library to upload; without them there is nothing to test.
+//! The client with the server of Apache TVM. `cargo xtask rpc` and `cargo xtask test` set `KERNPACK_APACHE_TVM` to a Python that has it, and
+//! `CONVERSIONS_LIBRARY` to the library to upload; without them there is nothing to test.
 
 #[path = "client/exercise.rs"]
 mod exercise;
@@ -19,8 +19,8 @@ struct Server {
 impl Server {
     /// `None` where there is no Apache TVM.
     fn start(key: &str) -> Option<Self> {
-        let Some(python) = std::env::var_os("KERNPACK_RPC_PYTHON") else {
-            eprintln!("skipped: KERNPACK_RPC_PYTHON names no Python with Apache TVM");
+        let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else {
+            eprintln!("skipped: KERNPACK_APACHE_TVM names no Python with Apache TVM");
             return None;
         };
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stock_server.py");
@@ -54,10 +54,10 @@ fn everything_with_one_session() {
     let Some(server) = Server::start("") else { return };
     let session = server.connect();
     exercise::all(&session, false);
-    if let Ok(library) = std::env::var("KERNPACK_RPC_LIBRARY") {
+    if let Ok(library) = std::env::var("CONVERSIONS_LIBRARY") {
         exercise::library(&session, false, &library);
     }
-    // Other languages.
+    // Apache TVM's server in Python lists nothing.
     let error = session.listdir(".").unwrap_err();
     assert!(error.message().contains("has no function 'tvm.rpc.server.listdir'"), "{error}");
     drop(session);

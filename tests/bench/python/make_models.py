@@ -1,4 +1,5 @@
-"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer and the same with weights of 8 bits, ResNet-18 and a network like MobileNetV2.
+"""Writes the models of `cargo xtask bench models`, with seeded weights: an MLP, a transformer and the same with weights of 8 bits, ResNet-18, a network like
+MobileNetV2, a small U-Net and an LSTM of two layers.
 
 usage: make_models.py FOLDER [MAGIKA]; MAGIKA is a model to copy.
 
@@ -150,10 +151,41 @@ def mobilenet(path):
     make.save(path, [1, 3, 224, 224], make.dense(x, 1280, 1000))
 
 
+def unet(path, side=128, depths=(16, 32, 64), bottom=128):
+    make = Maker(5)
+
+    def twice(x, inputs, outputs):
+        for depth in (inputs, outputs):
+            x = make.node("Relu", make.conv(x, depth, outputs, 3))
+        return x
+
+    x, inputs, kept = "x", 3, []
+    for depth in depths:
+        x = twice(x, inputs, depth)
+        kept.append(x)
+        x, inputs = make.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), depth
+    x, inputs = twice(x, inputs, bottom), bottom
+    for depth in reversed(depths):
+        weights = make.weight(inputs, depth, 2, 2, scale=inputs**-0.5), make.weight(depth, scale=0.1)
+        x = make.node("ConvTranspose", x, *weights, kernel_shape=[2, 2], strides=[2, 2])
+        x, inputs = twice(make.node("Concat", kept.pop(), x, axis=1), 2 * depth, depth), depth
+    make.save(path, [1, 3, side, side], make.node("Sigmoid", make.conv(x, inputs, 1, 1, gain=1.0)))
+
+
+def lstm(path, length=32, width=128, hidden=256, layers=2):
+    make, x = Maker(6), "x"
+    one = make.known(np.array([1]))
+    for _ in range(layers):
+        weights = make.weight(1, 4 * hidden, width, scale=width**-0.5), make.weight(1, 4 * hidden, hidden, scale=hidden**-0.5)
+        x = make.node("LSTM", x, *weights, make.weight(1, 8 * hidden, scale=0.1), hidden_size=hidden)
+        x, width = make.node("Squeeze", x, one), hidden
+    make.save(path, [length, 1, 128], x)
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (mlp, transformer, int8, resnet18, mobilenet):
+    for make in (mlp, transformer, int8, resnet18, mobilenet, unet, lstm):
         make(folder / f"{make.__name__}.onnx")
     for source in sys.argv[2:]:
         target = folder / "magika.onnx"

@@ -28,6 +28,8 @@ NAMES = {
     "int8": ("int8 transformer, 2 layers, 128x256", "int8", 1e-2),
     "resnet18": ("ResNet-18, 224x224", "resnet18", 1e-5),
     "mobilenet": ("MobileNetV2-like, 224x224", "mobilenet", 1e-5),
+    "unet": ("U-Net, 3 levels, 128x128", "unet", 1e-5),
+    "lstm": ("LSTM, 2 layers of 256, 32 steps", "lstm", 1e-5),
 }
 
 

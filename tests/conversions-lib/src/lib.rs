@@ -157,6 +157,12 @@ pub fn copy_i32(src: TensorView<i32>, mut dst: TensorViewMut<i32>) -> Result<()>
     Ok(())
 }
 
+/// A copy on a device, which may be one that another library of the process brings.
+#[packed_func]
+pub fn to_device(x: Tensor, device: Device) -> Result<Tensor> {
+    x.to(device)
+}
+
 /// A tensor's dtype, device and shape.
 #[packed_func]
 pub fn tensor_facts(x: Tensor) -> (DataType, Device, Shape) {

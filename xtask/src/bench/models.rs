@@ -18,7 +18,7 @@ const PAGE: &str = "docs/performance.md";
 const HEADING: &str = "## Models\n";
 
 /// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
-const GOALS: [(&str, [Option<f64>; 2]); 7] = [
+const GOALS: [(&str, [Option<f64>; 2]); 9] = [
     ("Magika", [Some(0.8), None]),
     ("MLP 784", [Some(0.9), Some(0.7)]),
     ("MLP, weights in half", [None, Some(0.4)]),
@@ -26,6 +26,8 @@ const GOALS: [(&str, [Option<f64>; 2]); 7] = [
     ("transformer", [Some(0.8), Some(0.8)]),
     ("ResNet-18", [Some(0.65), Some(0.65)]),
     ("MobileNetV2", [Some(0.8), Some(0.8)]),
+    ("U-Net", [Some(0.8), Some(0.8)]),
+    ("LSTM", [Some(0.7), Some(0.7)]),
 ];
 
 /// Builds, measures, prints the tables and writes them into the page.
@@ -57,6 +59,34 @@ pub(crate) fn run(rounds: usize) -> Result {
     fs::write(&page, with_section(&known, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
     println!("written to {PAGE}");
     Ok(())
+}
+
+/// `cargo xtask accuracy`: the models beside onnxruntime without its optimizations; an error if one differs by more than ten times what its own results differ with them.
+pub(crate) fn accuracy() -> Result {
+    let workspace = Workspace::find()?;
+    let python = Python::prepare(&workspace)?;
+    let sources = workspace.root().join("tests/bench");
+    let magika = magika::prepare(&workspace)?;
+    let folder = models(&workspace, &sources, &magika)?;
+    let library = build(&workspace, &python, &sources, &folder)?;
+    let mut program = workspace.command(&magika);
+    program.arg(sources.join("python/accuracy.py")).args([&library, &folder]);
+    let output = step::run("results beside onnxruntime without optimizations", &mut program, Show::Lines)?;
+    println!("\n{}", accuracies(&output)?);
+    Ok(())
+}
+
+/// What the script found as a table.
+fn accuracies(output: &str) -> Result<String> {
+    let mut text = "| model | largest difference | allowed | largest number |\n|---|---:|---:|---:|\n".to_owned();
+    let mut count = 0;
+    for line in output.lines() {
+        if let [name, difference, allowed, largest] = line.split('\t').collect::<Vec<_>>()[..] {
+            let _ = writeln!(text, "| {name} | {difference} | {allowed} | {largest} |");
+            count += 1;
+        }
+    }
+    if count == 0 { Err("no model was compared".into()) } else { Ok(text) }
 }
 
 /// The folder with the models, which a Python script makes.
@@ -127,6 +157,13 @@ mod tests {
         assert!(text.ends_with("Geometric mean of the ratios: 1.26.\n"), "{text}");
         assert!(table(output, "2 threads", 1).unwrap().contains("| 0.80 | - |\n"));
         assert!(table("", "1 thread", 0).is_err());
+    }
+
+    #[test]
+    fn accuracies_as_a_table() {
+        let text = accuracies("noise\nmlp\t1.0e-06\t2.0e-05\t3.1e+00\n").unwrap();
+        assert!(text.ends_with("| mlp | 1.0e-06 | 2.0e-05 | 3.1e+00 |\n") && !text.contains("noise"), "{text}");
+        assert!(accuracies("noise\n").is_err());
     }
 
     #[test]

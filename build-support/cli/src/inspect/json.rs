@@ -32,6 +32,7 @@ pub(crate) fn write(file: &str, inspection: &Inspection<'_>) -> String {
         "import_tree": inspection.tree.as_ref().map(tree),
         "loaded": loaded.map(|loaded| json!({
             "problem": loaded.problem(),
+            "models": loaded.models(),
             "types": loaded.types(),
             "global_functions": loaded.global_functions(),
         })),

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod hostile_tests;
 mod json;
+mod models;
 mod options;
 mod picture;
 pub(crate) mod report;
@@ -12,7 +13,7 @@ pub(crate) use options::{HELP, Options, parse};
 
 use crate::library::file;
 use crate::library::inspection::Inspection;
-use crate::library::loaded;
+use crate::library::loaded::{self, Loaded};
 use crate::{Result, write};
 
 /// The report, in the form that was asked for.
@@ -27,10 +28,17 @@ pub(crate) fn show(options: &Options) -> Result<String> {
         return Ok(format!("wrote {} bytes to {}\n", code.len(), extract.out.display()));
     }
     if options.load {
-        inspection.loaded = Some(loaded::load(&options.file)?);
+        inspection.loaded = Some(loaded::load(&options.file, options.time)?);
     }
     if let Some(out) = &options.svg {
         write(out, picture::svg(&inspection).as_bytes())?;
+        for model in inspection.loaded.as_ref().map(Loaded::models).unwrap_or_default() {
+            // A library may say any name; only one that is plain becomes a part of a path.
+            let name = model["name"].as_str().unwrap_or_default();
+            if !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+                write(&out.with_extension(format!("{name}.svg")), models::svg(model).as_bytes())?;
+            }
+        }
     }
     let name = options.file.to_string_lossy();
     Ok(if options.json { json::write(&name, &inspection) } else { report::write(&name, &inspection) })

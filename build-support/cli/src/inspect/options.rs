@@ -15,8 +15,10 @@ Options:
       --load                 also load the library, in a process of its own, for signatures, documentation and types.
                              Loading RUNS CODE of the library (its constructors): only for files that you trust.
                              Without --load the file is only read, and nothing in it runs
+      --time                 also run the kernels of models, and show how long each takes; implies --load
       --json                 print JSON (the README of kernpack-cli describes it)
-      --svg OUT              write a picture of the import tree
+      --svg OUT              write a picture of the import tree; with --load also one of each model, its kernels and its memory over
+                             time, to OUT with .NAME.svg at its end
       --extract IMAGE        write a module's image: IMAGE is its number in the tree, or its kind if only one has it
   -o, --output FILE          where --extract writes
   -h, --help                 print this
@@ -27,6 +29,8 @@ Options:
 pub(crate) struct Options {
     pub(crate) file: PathBuf,
     pub(crate) load: bool,
+    /// Whether kernels of models are timed.
+    pub(crate) time: bool,
     pub(crate) json: bool,
     pub(crate) svg: Option<PathBuf>,
     pub(crate) extract: Option<Extract>,
@@ -42,11 +46,13 @@ pub(crate) struct Extract {
 
 /// The words after `inspect`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
-    let (mut file, mut load, mut json, mut svg, mut image, mut out) = (None, false, false, None, None, None);
+    let (mut file, mut load, mut time, mut json) = (None, false, false, false);
+    let (mut svg, mut image, mut out) = (None, None, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
             Arg::Long("load") => load = true,
+            Arg::Long("time") => (load, time) = (true, true),
             Arg::Long("json") => json = true,
             Arg::Long("svg") => svg = Some(parser.value()?.into()),
             Arg::Long("extract") => image = Some(parser.value()?.string()?),
@@ -62,7 +68,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
         (Some(_), None) => return Err("--extract needs --output FILE".into()),
         (None, Some(_)) => return Err("--output is where --extract writes, which is not given".into()),
     };
-    Ok(Some(Options { file, load, json, svg, extract }))
+    Ok(Some(Options { file, load, time, json, svg, extract }))
 }
 
 #[cfg(test)]
@@ -75,7 +81,7 @@ mod tests {
     }
 
     fn options(file: &str) -> Options {
-        Options { file: file.into(), load: false, json: false, svg: None, extract: None }
+        Options { file: file.into(), load: false, time: false, json: false, svg: None, extract: None }
     }
 
     #[test]
@@ -83,6 +89,7 @@ mod tests {
         assert_eq!(parse("a.so --help"), Ok(None));
         assert_eq!(parse("-- --help").unwrap(), Some(options("--help")));
         assert_eq!(parse("a.so --json --load"), Ok(Some(Options { json: true, load: true, ..options("a.so") })));
+        assert_eq!(parse("--time a.so"), Ok(Some(Options { time: true, load: true, ..options("a.so") })));
         for svg in ["--svg=x.svg a.so", "--svg x.svg a.so", "a.so --svg x.svg", "--svg=x.svg -- a.so"] {
             assert_eq!(parse(svg), Ok(Some(Options { svg: Some("x.svg".into()), ..options("a.so") })), "{svg}");
         }

@@ -85,7 +85,7 @@ fn places(tree: &Tree<'_>) -> Vec<(usize, usize)> {
 }
 
 /// Text for XML, which knows no control characters, not even escaped.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

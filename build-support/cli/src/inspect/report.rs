@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use super::models;
 use crate::library::inspection::Inspection;
+use crate::library::loaded::Loaded;
 use crate::library::signature;
 use crate::library::tree::{Module, Tree};
 use crate::text::{shown, size};
@@ -57,6 +59,7 @@ fn try_write(out: &mut String, file: &str, inspection: &Inspection<'_>) -> std::
             }
         }
     }
+    models::write(out, loaded.map(Loaded::models).unwrap_or_default())?;
     match &inspection.tree {
         Some(tree) => write_tree(out, tree),
         None => writeln!(out, "\nno import tree: the library is the only module"),

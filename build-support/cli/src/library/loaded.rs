@@ -13,8 +13,9 @@ use kernpack::{Any, AnyView, Array, Function, Module, Str};
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::library::model;
 
-/// The other process's answer: `functions`, `types`, `global_functions`, `problem` (why the library did not load).
+/// The other process's answer: `functions`, `models`, `types`, `global_functions`, `problem` (why the library did not load).
 pub(crate) struct Loaded(Value);
 
 /// The command of the process that loads the library.
@@ -23,6 +24,7 @@ pub(crate) const DESCRIBE: &str = "describe-in-this-process";
 /// Stands before the answer, because a library may print something, too.
 const MARK: &str = "\u{1}kernpack-describes\n";
 const TIME: Duration = Duration::from_secs(60);
+const TIME_OF_MODELS: Duration = Duration::from_secs(600);
 const MOST_OUTPUT: u64 = 64 << 20;
 
 impl Loaded {
@@ -37,6 +39,11 @@ impl Loaded {
 
     pub(crate) fn doc(&self, function: &str) -> Option<&str> {
         self.0.get("functions")?.get(function)?.get("doc")?.as_str()
+    }
+
+    /// What its models say of themselves; see [`model::describe`].
+    pub(crate) fn models(&self) -> &[Value] {
+        self.list("models")
     }
 
     /// A global function's metadata.
@@ -58,19 +65,25 @@ impl Loaded {
     }
 }
 
-/// Starts the process that loads the file, and reads its answer.
-pub(crate) fn load(file: &Path) -> Result<Loaded> {
+/// Says in the process that loads that the kernels of models are timed, too.
+const TIME_MODELS: &str = "KERNPACK_TIME_MODELS";
+
+/// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models are timed.
+pub(crate) fn load(file: &Path, time: bool) -> Result<Loaded> {
     let file = file.canonicalize().map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
     command.arg(DESCRIBE).arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    if time {
+        command.env(TIME_MODELS, "1");
+    }
     let mut child = command.spawn().map_err(|error| format!("cannot start the process that loads: {error}"))?;
     let output = child.stdout.take().ok_or("the process that loads has no output")?;
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
         output.take(MOST_OUTPUT).read_to_end(&mut text).map(|_| text)
     });
-    let status = wait(&mut child)?;
+    let status = wait(&mut child, if time { TIME_OF_MODELS } else { TIME })?;
     if !status.success() {
         return Err(format!("loading {} ended its process: {status}", file.display()));
     }
@@ -80,18 +93,18 @@ pub(crate) fn load(file: &Path) -> Result<Loaded> {
     answer.map(Loaded).ok_or_else(|| format!("the process that loaded {} gave no answer", file.display()))
 }
 
-fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
+fn wait(child: &mut Child, time: Duration) -> Result<std::process::ExitStatus> {
     let start = Instant::now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status),
-            Ok(None) if start.elapsed() < TIME => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) if start.elapsed() < time => std::thread::sleep(Duration::from_millis(5)),
             outcome => {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(match outcome {
                     Err(error) => format!("cannot wait for the process that loads: {error}"),
-                    Ok(_) => format!("loading took more than {} seconds, and was ended", TIME.as_secs()),
+                    Ok(_) => format!("loading took more than {} seconds, and was ended", time.as_secs()),
                 });
             }
         }
@@ -105,11 +118,14 @@ pub(crate) fn describe(file: &Path) -> Result<String> {
     let (types, globals) = (type_keys().map_err(text)?, global_names().map_err(text)?);
     let loaded = Module::load(file);
     let mut functions = serde_json::Map::new();
+    let mut models = Vec::new();
+    let is_timed = std::env::var_os(TIME_MODELS).is_some();
     if let Ok(module) = &loaded {
         // Of a module whose root is not the library, the library is one of the imports.
         let mut libraries = vec![module.clone()];
         libraries.extend(module.imports());
         for module in &libraries {
+            models.extend(model::describe(module, is_timed));
             for name in module.function_names() {
                 // What a library fails to say is missing in the answer.
                 let (metadata, doc) = (module.metadata(&name).ok().flatten(), module.doc(&name).ok().flatten());
@@ -124,6 +140,7 @@ pub(crate) fn describe(file: &Path) -> Result<String> {
     let problem = loaded.err().map(|error| error.to_string());
     let answer = json!({
         "functions": functions,
+        "models": models,
         "types": new,
         "global_functions": globals,
         "global_metadata": metadata,

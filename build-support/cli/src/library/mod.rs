@@ -4,5 +4,6 @@ pub(crate) mod architecture;
 pub(crate) mod file;
 pub(crate) mod inspection;
 pub(crate) mod loaded;
+pub(crate) mod model;
 pub(crate) mod signature;
 pub(crate) mod tree;

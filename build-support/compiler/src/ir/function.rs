@@ -8,6 +8,10 @@ use super::handle::handle;
 use super::stmt::Stmt;
 use super::tensor::IterVar;
 
+/// The attribute of an internal function that all tasks of a launch call together, each once: parallel loops in it are split among them, and it may have barriers.
+/// Memory that it allocates outside of parallel loops is a task's own.
+pub const PARALLEL_TASK: &str = "parallel_task";
+
 handle! {
     /// A reference to a parameter.
     Param => ParamNode

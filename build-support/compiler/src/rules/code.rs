@@ -2,10 +2,11 @@
 
 use kernpack::DataType;
 
+use crate::ir::builtin::{ADDRESS_OF, PREFETCH};
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::shared::Memo;
 use crate::ir::{
-    Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, Operation, OperationNode, Stmt, Tensor, Var,
+    Buffer, BufferNode, DataTypeExt, Expr, ExprNode, ForKind, I32, Operation, OperationNode, POINTER, Stmt, Tensor, Var,
 };
 use crate::schedule::Schedule;
 use crate::te::operation::input_tensors;
@@ -76,6 +77,13 @@ pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(
     })
 }
 
+/// Asks for the line of an element that is read soon.
+pub(crate) fn prefetch(buffer: &Buffer, index: Expr) -> Stmt {
+    let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(buffer, index)]);
+    // To be read, and to stay in all caches.
+    Stmt::evaluate(Expr::builtin(PREFETCH, I32, [address, Expr::int(0), Expr::int(3), Expr::int(1)]))
+}
+
 /// Memory of a rule's own.
 pub(crate) fn memory(name: &str, dtype: DataType, extents: &[i64], scope: &str) -> Buffer {
     Buffer::new(name, dtype, extents.iter().map(|extent| Expr::int(*extent)), scope)
@@ -128,12 +136,13 @@ impl Vectors {
         rows
     }
 
-    /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through. `a` is one element of a row, `b` a vector of the columns;
+    /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through, and what `each` round of them does besides. `a` is one element of a
+    /// row, `b` a vector of the columns;
     /// `done` gets each sum as a place in memory, which is a register, with its row and vector.
     pub(crate) fn tile(
         &self,
         (rows, vectors): (i64, i64),
-        loops: &[(Var, i64)],
+        (loops, each): (&[(Var, i64)], Option<Stmt>),
         a: impl Fn(i64) -> Expr,
         b: impl Fn(i64) -> Expr,
         done: impl Fn(i64, i64, (&Buffer, Expr)) -> Stmt,
@@ -142,11 +151,14 @@ impl Vectors {
         let sums = memory("sums", self.dtype, &[rows * vectors * self.lanes], "local");
         let place = |row: i64, vector: i64| Expr::int((row * vectors + vector) * self.lanes);
         code.alloc(&sums);
-        let each = || (0..rows).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
-        for (row, vector) in each() {
+        let places = || (0..rows).flat_map(|row| (0..vectors).map(move |vector| (row, vector)));
+        for (row, vector) in places() {
             code.push(self.store(&sums, place(row, vector), self.splat(0.0)));
         }
         let mut inner = Code::default();
+        if let Some(each) = each {
+            inner.push(each);
+        }
         let columns: Vec<Expr> = (0..vectors).map(|vector| inner.bind("b", b(vector))).collect();
         for row in 0..rows {
             let element = inner.bind("a", a(row)).broadcast(self.lanes as u16);
@@ -160,7 +172,7 @@ impl Vectors {
             .rev()
             .fold(inner.finish(), |body, (var, extent)| Stmt::for_loop(var.clone(), 0, *extent, ForKind::Serial, body));
         code.push(body);
-        for (row, vector) in each() {
+        for (row, vector) in places() {
             code.push(done(row, vector, (&sums, place(row, vector))));
         }
     }

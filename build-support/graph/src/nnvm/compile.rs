@@ -8,7 +8,7 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{IrModule, LoweredFunc, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription, rules};
+use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
 use linkme::distributed_slice;
 
 use super::compute::compute;
@@ -312,14 +312,7 @@ impl Group {
         match self.schedule(&results, target_text)? {
             None => {
                 let target = TargetDescription::of(target);
-                kernel.lower(&target, &context).or_else(|error| {
-                    // A convolution whose code by hand does not fit what follows it is computed as a reduction.
-                    let plain = PassContext::new(PassOptions::default());
-                    let by_hand =
-                        |rule: &Any| rule.to::<String>().is_ok_and(|name| name == "winograd" || name == "convolution");
-                    plain.rules.set(rules::usual().iter().filter(|rule| !by_hand(rule)).collect());
-                    kernel.lower(&target, &plain).map_err(|_| error.into())
-                })
+                Ok(kernel.lower(&target, &context)?)
             }
             Some(schedule) => {
                 let read = self.reads.iter().map(|number| &arguments[*number].tensor);

@@ -135,9 +135,18 @@ impl Gradient<'_> {
         Value::of(self.node.clone())
     }
 
+    /// The node's own attributes.
+    fn attrs(&self) -> Vec<(String, String)> {
+        self.node.attrs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
     fn text(&self, name: &str) -> Result<String> {
         Use::new(&self.node.operator()?, self.node).text(name)
     }
+}
+
+fn pairs(attrs: &[(String, String)]) -> Vec<(&str, &str)> {
+    attrs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
 type GradientFn = fn(&Gradient) -> Result<Vec<Value>>;
@@ -310,6 +319,17 @@ fn register(operators: &mut Registrar) {
                 gradients.push(make.apply("sum", &[&call.head[0]], &[("axis", "(0,)")])?);
             }
             Ok(gradients)
+        }),
+        ("conv2d", |call| {
+            let attrs = call.attrs();
+            let inputs = [&call.head[0], &call.inputs[0], &call.inputs[1]];
+            let first = call.make().apply("_conv2d_grad", &inputs, &pairs(&attrs))?;
+            Ok((0..call.inputs.len()).map(|index| first.output(index)).collect())
+        }),
+        ("max_pool2d", |call| {
+            let attrs = call.attrs();
+            let inputs = [&call.head[0], &call.inputs[0], &call.output()];
+            Ok(vec![call.make().apply("_max_pool2d_grad", &inputs, &pairs(&attrs))?])
         }),
         ("softmax", |call| {
             let make = call.make();

@@ -20,34 +20,43 @@ struct Plan {
     inplace: Vec<i64>,
     /// Bytes of each block.
     sizes: Vec<usize>,
-    /// Blocks that are free, by size.
-    free: BTreeMap<usize, Vec<usize>>,
+    /// The device of each block.
+    devices: Vec<i64>,
+    /// Blocks that are free, by device and size.
+    free: BTreeMap<(i64, usize), Vec<usize>>,
 }
 
 impl Plan {
-    /// A free block of about this size, or a new one.
-    fn request(&mut self, bytes: usize) -> usize {
+    /// A free block of about this size on a device, or a new one.
+    fn request(&mut self, device: i64, bytes: usize) -> usize {
         let range = match_range();
         if range > 0 {
-            let larger = self.free.range(bytes..=bytes.saturating_mul(range)).next().map(|(size, _)| *size);
-            let smaller = self.free.range(bytes / range..bytes).next_back().map(|(size, _)| *size);
-            if let Some(size) = larger.or(smaller)
-                && let Some(blocks) = self.free.get_mut(&size)
+            let at = |size: usize| (device, size);
+            let larger = self.free.range(at(bytes)..=at(bytes.saturating_mul(range))).next().map(|(key, _)| *key);
+            let smaller = self.free.range(at(bytes / range)..at(bytes)).next_back().map(|(key, _)| *key);
+            if let Some(key) = larger.or(smaller)
+                && let Some(blocks) = self.free.get_mut(&key)
                 && let Some(block) = blocks.pop()
             {
                 if blocks.is_empty() {
-                    self.free.remove(&size);
+                    self.free.remove(&key);
                 }
                 self.sizes[block] = self.sizes[block].max(bytes);
                 return block;
             }
         }
+        self.add(device, bytes)
+    }
+
+    /// A new block.
+    fn add(&mut self, device: i64, bytes: usize) -> usize {
         self.sizes.push(bytes);
+        self.devices.push(device);
         self.sizes.len() - 1
     }
 
     fn release(&mut self, block: usize) {
-        self.free.entry(self.sizes[block]).or_default().push(block);
+        self.free.entry((self.devices[block], self.sizes[block])).or_default().push(block);
     }
 }
 
@@ -70,14 +79,27 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
         })
         .collect::<Result<Vec<usize>>>()?;
     let mut uses = index.entry_uses();
-    let mut plan =
-        Plan { storage: vec![-1; count], inplace: vec![-1; count], sizes: Vec::new(), free: BTreeMap::new() };
+    let mut plan = Plan {
+        storage: vec![-1; count],
+        inplace: vec![-1; count],
+        sizes: Vec::new(),
+        devices: Vec::new(),
+        free: BTreeMap::new(),
+    };
+    // Where PlaceDevice says that nodes run; memory is that of one device.
+    let devices = match graph.attrs.get("device") {
+        Some(devices) => devices.to::<Vec<i64>>()?,
+        None => vec![0; index.nodes.len()],
+    };
+    require!(
+        devices.len() == index.nodes.len(),
+        "attribute `device` is that of another graph: apply PlaceDevice again"
+    );
     let number = |block: usize| i64::try_from(block).unwrap_or(i64::MAX);
     // Variables are set from outside: blocks of their own, which never go back.
     for variable in index.variables() {
         let id = index.row_ptr[variable];
-        plan.sizes.push(bytes[id]);
-        plan.storage[id] = number(plan.sizes.len() - 1);
+        plan.storage[id] = number(plan.add(devices[variable], bytes[id]));
         uses[id] += 1;
     }
     // The entries that are in each block and are still read.
@@ -94,6 +116,7 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
             let Ok(block) = usize::try_from(plan.storage[from]) else { continue };
             // The input is read here for the last time, and by nothing else in its block.
             let last = uses[from] == 1 && living[block] == 1;
+            let last = last && devices[entry.node] == devices[node_number];
             if plan.storage[to] == -1 && last && bytes[from] == bytes[to] && uses[to] > 0 {
                 plan.storage[to] = plan.storage[from];
                 plan.inplace[to] = i64::try_from(input).unwrap_or(-1);
@@ -112,7 +135,7 @@ pub(super) fn plan_memory(graph: &GraphRef) -> Result<GraphRef> {
         own.sort_by_key(|id| core::cmp::Reverse(bytes[*id]));
         for id in &own {
             if plan.storage[*id] == -1 {
-                let block = plan.request(bytes[*id]);
+                let block = plan.request(devices[node_number], bytes[*id]);
                 living.resize(plan.sizes.len(), 0);
                 living[block] += 1;
                 plan.storage[*id] = number(block);

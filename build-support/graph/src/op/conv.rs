@@ -183,6 +183,72 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
     Ok(finished(call, sums, &shape, x))
 }
 
+/// A transposed convolution whose windows lie beside each other: a product for each pixel of the input, which gives all pixels of its window.
+fn shuffled(x: &Operand, w: &Operand, shape: &[i64], strides: &[i64]) -> Tensor {
+    let (depth, wide) = (w.shape[0], wide(x));
+    let window: i64 = strides.iter().product();
+    let mut extents = vec![shape[0], shape[1] * window];
+    extents.extend(&x.shape[2..]);
+    let mut loops = vec![reduce_axis(0, depth, "c")];
+    // A window of one pixel, as convolutions have it.
+    loops.extend((0..strides.len()).map(|axis| reduce_axis(0, 1, &format!("r{axis}"))));
+    let pixels = tensor(&extents, |position| {
+        let mut at = vec![position[0].clone(), loops[0].expr()];
+        at.extend(position[2..].iter().zip(&loops[1..]).map(|(place, own)| place + own.expr()));
+        // Output channels and the places of a window lie one after the other in the weights.
+        let mut weight = vec![loops[0].expr()];
+        let inner = super::call::unflatten(&position[1], &w.shape[1..]);
+        weight.extend(inner);
+        te::sum(x.at(&at).cast(wide) * w.at(&weight).cast(wide), &loops[..])
+    })
+    .named("windows");
+    tensor(shape, |position| {
+        let place = position[2..]
+            .iter()
+            .zip(strides)
+            .fold(position[1].clone(), |channel, (place, stride)| channel * *stride + place.floor_mod(*stride));
+        let mut at = vec![position[0].clone(), place];
+        at.extend(position[2..].iter().zip(strides).map(|(place, stride)| place.floor_div(*stride)));
+        pixels.at(&at)
+    })
+}
+
+/// A transposed convolution as one with the window turned, over an input with zeros between its pixels.
+fn spread(x: &Operand, w: &Operand, shape: &[i64], (strides, dilations, begin): (&[i64], &[i64], &[i64])) -> Tensor {
+    let (spatial, wide) = (&x.shape[2..], wide(x));
+    let rank = spatial.len();
+    let reach: Vec<i64> = (0..rank).map(|axis| (w.shape[2 + axis] - 1) * dilations[axis]).collect();
+    let mut extents = x.shape[..2].to_vec();
+    extents.extend((0..rank).map(|axis| shape[2 + axis] + reach[axis]));
+    let spread = tensor(&extents, |position| {
+        let mut at = position[..2].to_vec();
+        let mut valid = Expr::bool(true);
+        for axis in 0..rank {
+            let place = &position[2 + axis] + (begin[axis] - reach[axis]);
+            let source = place.floor_div(strides[axis]);
+            valid = valid.and(source.greater_equal(0)).and(source.less(spatial[axis]));
+            if strides[axis] != 1 {
+                valid = valid.and(place.floor_mod(strides[axis]).equals(0));
+            }
+            at.push(source);
+        }
+        Expr::if_then_else(valid, x.at(&at), te::constant(0.0, x.dtype))
+    })
+    .named("spread");
+    let mut loops = vec![reduce_axis(0, x.shape[1], "c")];
+    loops.extend((0..rank).map(|axis| reduce_axis(0, w.shape[2 + axis], &format!("r{axis}"))));
+    tensor(shape, |position| {
+        let mut at = vec![position[0].clone(), loops[0].expr()];
+        let mut weight = vec![loops[0].expr(), position[1].clone()];
+        for axis in 0..rank {
+            let own = loops[1 + axis].expr();
+            at.push(&position[2 + axis] + &own * dilations[axis]);
+            weight.push(Expr::int(w.shape[2 + axis] - 1) - own);
+        }
+        te::sum(spread.at(&at).cast(wide) * w.at(&weight).cast(wide), &loops[..])
+    })
+}
+
 fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
@@ -237,6 +303,17 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     }
     let mut shape = vec![x.shape[0], part * groups];
     shape.extend(&out);
+    if groups == 1 {
+        let fills = (0..rank).all(|axis| {
+            w.shape[2 + axis] == strides[axis] && begin[axis] == 0 && out[axis] == spatial[axis] * strides[axis]
+        });
+        let sums = if fills && dilations.iter().all(|dilation| *dilation == 1) {
+            shuffled(x, w, &shape, &strides)
+        } else {
+            spread(x, w, &shape, (&strides, &dilations, &begin))
+        };
+        return Ok(finished(call, sums, &shape, x));
+    }
     let channel = reduce_axis(0, depth, "c");
     let loops: Vec<IterVar> = (0..rank).map(|axis| reduce_axis(0, w.shape[2 + axis], &format!("r{axis}"))).collect();
     let mut axes = vec![channel.clone()];

@@ -31,7 +31,7 @@ mod resize;
 mod scatter;
 mod shape;
 mod signal;
-mod statements;
+pub(crate) mod statements;
 mod training;
 
 pub(crate) use call::axis_of;

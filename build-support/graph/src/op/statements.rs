@@ -6,64 +6,64 @@ use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, Stmt, StmtNode, Var};
 use super::call::flatten;
 
 /// A variable that statements change.
-pub(super) struct Variable(Buffer);
+pub(crate) struct Variable(Buffer);
 
 impl Variable {
     /// A variable without a value; [`Variable::begin`] gives it memory.
-    pub(super) fn new(name: &str, dtype: DataType) -> Self {
+    pub(crate) fn new(name: &str, dtype: DataType) -> Self {
         Self(Buffer::new(name, dtype, [Expr::int(1)], "local"))
     }
 
     /// A count or an index.
-    pub(super) fn index(name: &str) -> Self {
+    pub(crate) fn index(name: &str) -> Self {
         Self::new(name, I64)
     }
 
     /// Memory for it to the end of the body, and its first value.
-    pub(super) fn begin(&self, value: impl Into<Expr>) -> Stmt {
+    pub(crate) fn begin(&self, value: impl Into<Expr>) -> Stmt {
         Stmt::seq([Stmt::alloc(self.0.clone()), self.set(value)])
     }
 
     /// Its value.
-    pub(super) fn get(&self) -> Expr {
+    pub(crate) fn get(&self) -> Expr {
         Expr::load(&self.0, Expr::int(0))
     }
 
     /// Gives it a value.
-    pub(super) fn set(&self, value: impl Into<Expr>) -> Stmt {
+    pub(crate) fn set(&self, value: impl Into<Expr>) -> Stmt {
         self.0.write([0], value)
     }
 
     /// Adds to it.
-    pub(super) fn add(&self, value: impl Into<Expr>) -> Stmt {
+    pub(crate) fn add(&self, value: impl Into<Expr>) -> Stmt {
         self.set(self.get() + value.into())
     }
 }
 
 /// Memory for so many elements to the end of the body.
-pub(super) fn memory(name: &str, dtype: DataType, count: i64) -> Buffer {
+pub(crate) fn memory(name: &str, dtype: DataType, count: i64) -> Buffer {
     Buffer::new(name, dtype, [Expr::int(count.max(1))], "global")
 }
 
 /// The first element of a buffer of any number of dimensions, and those behind it.
-pub(super) fn element(buffer: &Buffer, index: impl Into<Expr>) -> Expr {
+pub(crate) fn element(buffer: &Buffer, index: impl Into<Expr>) -> Expr {
     Expr::load(buffer, index.into())
 }
 
 /// Sets an element by its number.
-pub(super) fn put(buffer: &Buffer, index: impl Into<Expr>, value: impl Into<Expr>) -> Stmt {
+pub(crate) fn put(buffer: &Buffer, index: impl Into<Expr>, value: impl Into<Expr>) -> Stmt {
     Stmt::store(buffer.clone(), index.into(), value.into())
 }
 
 /// A loop over `0..extent`.
-pub(super) fn each(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
+pub(crate) fn each(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
     let var = Var::index(name);
     let body = body(var.expr());
     Stmt::for_loop(var, 0, extent, ForKind::Serial, body)
 }
 
 /// Loops over all positions of a shape.
-pub(super) fn nest(name: &str, shape: &[i64], body: impl FnOnce(&[Expr]) -> Stmt) -> Stmt {
+pub(crate) fn nest(name: &str, shape: &[i64], body: impl FnOnce(&[Expr]) -> Stmt) -> Stmt {
     let vars: Vec<Var> = (0..shape.len()).map(|axis| Var::index(format!("{name}{axis}"))).collect();
     let position: Vec<Expr> = vars.iter().map(|var| var.expr().clone()).collect();
     let loops = vars.into_iter().zip(shape).rev();
@@ -71,34 +71,34 @@ pub(super) fn nest(name: &str, shape: &[i64], body: impl FnOnce(&[Expr]) -> Stmt
 }
 
 /// Repeats a body as long as a condition holds.
-pub(super) fn as_long_as(condition: Expr, body: Stmt) -> Stmt {
+pub(crate) fn as_long_as(condition: Expr, body: Stmt) -> Stmt {
     Stmt::from_node(StmtNode::While { condition, body })
 }
 
 /// A condition without another case.
-pub(super) fn when(condition: impl Into<Expr>, body: Stmt) -> Stmt {
+pub(crate) fn when(condition: impl Into<Expr>, body: Stmt) -> Stmt {
     Stmt::if_then(condition, body, None)
 }
 
 /// Copies the elements of a buffer of so many.
-pub(super) fn copy(from: &Buffer, to: &Buffer, count: i64) -> Stmt {
+pub(crate) fn copy(from: &Buffer, to: &Buffer, count: i64) -> Stmt {
     each("copied", count, |index| put(to, index, element(from, index)))
 }
 
 /// Sets so many elements.
-pub(super) fn fill(to: &Buffer, count: i64, value: &Expr) -> Stmt {
+pub(crate) fn fill(to: &Buffer, count: i64, value: &Expr) -> Stmt {
     each("filled", count, |index| put(to, index, value.clone()))
 }
 
 /// A buffer of these extents at a position.
-pub(super) fn at(buffer: &Buffer, position: &[Expr]) -> Expr {
+pub(crate) fn at(buffer: &Buffer, position: &[Expr]) -> Expr {
     let shape: Vec<i64> = buffer.shape.iter().map(|extent| extent.as_int().unwrap_or(1)).collect();
     element(buffer, flatten(position, &shape))
 }
 
 /// Writes `0..count` to the start of `order`, sorted: `is_before` tells of two numbers whether the first one has to come before the second. Equal ones keep
 /// their order; the closure gives statements, and the value that holds behind them. A merge sort from short runs to long ones.
-pub(super) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Expr) -> (Stmt, Expr)) -> Stmt {
+pub(crate) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Expr) -> (Stmt, Expr)) -> Stmt {
     let spare = memory("spare", I64, count);
     let (width, left, right) = (Variable::index("width"), Variable::index("left"), Variable::index("right"));
     let last = count - 1;
@@ -144,12 +144,12 @@ pub(super) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Ex
 }
 
 /// The number of elements of a shape that was checked.
-pub(super) fn count_of(shape: &[i64]) -> i64 {
+pub(crate) fn count_of(shape: &[i64]) -> i64 {
     shape.iter().product()
 }
 
 /// Elements `0..count` in vectors of at most `lanes`: the closure gets the first element of each vector and the number of its lanes.
-pub(super) fn in_vectors(name: &str, count: i64, lanes: i64, mut body: impl FnMut(&Expr, i64) -> Stmt) -> Stmt {
+pub(crate) fn in_vectors(name: &str, count: i64, lanes: i64, mut body: impl FnMut(&Expr, i64) -> Stmt) -> Stmt {
     let (whole, rest) = (count / lanes, count % lanes);
     let mut parts = Vec::new();
     if whole > 0 {
@@ -162,7 +162,7 @@ pub(super) fn in_vectors(name: &str, count: i64, lanes: i64, mut body: impl FnMu
 }
 
 /// So many elements at once.
-pub(super) fn lanes(count: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
+pub(crate) fn lanes(count: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
     let var = Var::index("lane");
     let body = body(var.expr());
     let kind = if count > 1 { ForKind::Vectorized } else { ForKind::Serial };

@@ -29,6 +29,7 @@ mod node;
 mod order;
 pub(crate) mod packed;
 pub mod pass;
+mod place_device;
 mod print;
 pub mod registry;
 mod rewrite;

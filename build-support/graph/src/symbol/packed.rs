@@ -298,6 +298,8 @@ passes! {
     INFER_TYPE infer_type "InferType" "kernpack.graph.pass.InferType" [] ["dtype"] super::infer::infer_type;
     /// Orders what reads a variable and what writes to it.
     ORDER_MUTATION order_mutation "OrderMutation" "kernpack.graph.pass.OrderMutation" [] [] super::order::order_mutation;
+    /// Says which device each node runs on, and copies values that change devices.
+    PLACE_DEVICE place_device "PlaceDevice" "kernpack.graph.pass.PlaceDevice" ["device_group_attr_key", "device_assign_map", "device_copy_op"] ["device"] super::place_device::place_device;
     /// Leaves the graph as JSON in an attribute.
     SAVE_JSON save_json_pass_packed "SaveJSON" "kernpack.graph.pass.SaveJSON" [] ["json"] save_json_pass;
     /// Reads the graph that an attribute has as JSON.

@@ -63,6 +63,37 @@ fn a_convolution_takes_what_follows() {
     assert!((got - expected).abs() < 1e-4, "{got} {expected}");
 }
 
+/// By each of the rules for convolutions, with one image and with two.
+#[test]
+fn a_convolution_takes_factors_of_channels() {
+    for (images, depth, channels, side, window, padding) in [
+        (1, 3, 8, 6, 3, 1),
+        (2, 3, 8, 6, 3, 0),
+        (1, 3, 8, 6, 1, 0),
+        (2, 3, 8, 6, 1, 0),
+        (1, 32, 32, 16, 3, 1),
+        (1, 3, 8, 1, 1, 0),
+        (1, 8, 8, 3, 3, 0),
+    ] {
+        let attrs = [
+            ("channels", channels.to_string()),
+            ("kernel_size", format!("({window}, {window})")),
+            ("padding", format!("({padding}, {padding})")),
+            ("use_bias", "False".to_owned()),
+        ];
+        let attrs: Vec<(&str, &str)> = attrs.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let conv = op("conv2d", &[&var("x"), &var("w")], &attrs);
+        let scaled = op("broadcast_add", &[&op("broadcast_mul", &[&conv, &var("s")], &[]), &var("t")], &[]);
+        let net = graph(&[&op("relu", &[&scaled], &[])]);
+        let (x, w) = (ramp(&[images, depth, side, side]), ramp(&[channels, depth, window, window]));
+        let (s, t) = (ramp(&[channels, 1, 1]), ramp(&[channels, 1, 1]));
+        let inputs = [("x", &x), ("w", &w), ("s", &s), ("t", &t)];
+        let one = built(&net, &inputs, 2);
+        assert_eq!(functions(&one.graph).len(), 1, "{:?}", functions(&one.graph));
+        assert_near(&elements(&execute(&one, &inputs)[0]), &elements(&run(&net, &inputs, 0)[0]));
+    }
+}
+
 #[test]
 fn what_moves_elements_stays_before_a_product() {
     let turned = op("transpose", &[&var("x")], &[("axes", "(1, 0)")]);

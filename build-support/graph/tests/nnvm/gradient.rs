@@ -78,6 +78,43 @@ fn of_reductions_and_broadcasts() {
 }
 
 #[test]
+fn of_convolutions_and_pooling() {
+    let (x, w, b) = (var("x"), var("w"), var("b"));
+    let inputs = [&x, &w, &b];
+    let cases: &[&[(&str, &str)]] = &[
+        &[("channels", "4"), ("kernel_size", "(3, 2)")],
+        // The last row and column of the data are not reached.
+        &[("channels", "4"), ("kernel_size", "(3, 3)"), ("strides", "(2, 3)"), ("padding", "(1, 0)")],
+        &[("channels", "4"), ("kernel_size", "(2, 2)"), ("dilation", "(2, 1)"), ("groups", "2")],
+    ];
+    for attrs in cases {
+        let depth = if attrs.iter().any(|(name, _)| *name == "groups") { 1 } else { 2 };
+        let kernel: Vec<i64> =
+            attrs[1].1.trim_matches(['(', ')']).split(", ").map(|part| part.parse().unwrap()).collect();
+        let (xs, ws, bs) = (ramp(&[2, 2, 6, 5]), ramp(&[4, depth, kernel[0], kernel[1]]), ramp(&[4]));
+        // Each result has a slope of its own.
+        let y = op("tanh", &[&op("conv2d", &inputs, attrs)], &[]);
+        for variable in inputs {
+            check(&y, variable, &[("x", &xs), ("w", &ws), ("b", &bs)]);
+        }
+    }
+    // Elements that are far apart, so that a small step changes no choice.
+    let values: Vec<f32> = (0..50).map(|index| ((index * 17 + 5) % 50) as f32 / 10.0 - 2.0).collect();
+    let xs = floats(&[1, 2, 5, 5], &values);
+    for attrs in [
+        [("pool_size", "(2, 2)"), ("strides", "(2, 2)"), ("padding", "(0, 0)")],
+        [("pool_size", "(3, 3)"), ("strides", "(1, 2)"), ("padding", "(1, 1)")],
+    ] {
+        let y = op("tanh", &[&op("max_pool2d", &[&x], &attrs)], &[]);
+        check(&y, &x, &[("x", &xs)]);
+    }
+    // Of equal elements, the first one of a window has the gradient.
+    let y = op("max_pool2d", &[&x], &[("pool_size", "(2, 2)"), ("strides", "(1, 1)")]);
+    let got = elements(&run(&gradients(&y, &[&x]), &[("x", &floats(&[1, 1, 2, 3], &[1.0; 6]))], 2)[0]);
+    assert_eq!(got, [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
 fn what_has_no_gradient() {
     let x = var("x");
     let floor = named("floor", "f", &[&x], &[]);

@@ -198,6 +198,82 @@ fn mutations_are_ordered() {
     assert_eq!(names, ["write1", "read", "write2"]);
 }
 
+/// The device of each node by name.
+fn devices(graph: &GraphRef) -> Vec<(String, i64)> {
+    let device: Vec<i64> = graph.attrs.get("device").unwrap().to().unwrap();
+    let index = symbol::IndexedGraph::new(graph).unwrap();
+    assert_eq!(index.nodes.len(), device.len());
+    index.nodes.iter().map(|node| node.node.name.as_str().to_owned()).zip(device).collect()
+}
+
+#[test]
+fn nodes_are_placed_on_devices() {
+    let (a, b) = (var("a"), var("b"));
+    let sum = named("elemwise_add", "sum", &[&a, &b], &[("__group__", "one")]);
+    let product = named("elemwise_mul", "product", &[&sum, &a], &[("__group__", "two")]);
+    let root = named("sqrt", "root", &[&product], &[]);
+    let both = named("elemwise_add", "both", &[&root, &sum], &[]);
+    let of = |values: &[&Value], groups: &[(&str, i64)]| {
+        let groups: Map<Str, i64> = groups.iter().map(|(name, device)| (Str::from(*name), *device)).collect();
+        graph(values)
+            .with_attr("device_group_attr_key", "__group__")
+            .with_attr("device_assign_map", groups)
+            .with_attr("device_copy_op", "copy")
+    };
+    let placed = symbol::apply_passes(&of(&[&both], &[("one", 3), ("two", 5)]), &["PlaceDevice"]).unwrap();
+    // `a` is where its last reader is; what is read on another device is copied, and `sum` only once.
+    let expected = [
+        ("a", 5),
+        ("b", 3),
+        ("sum", 3),
+        ("sum_0_copy5", 5),
+        ("a_0_copy3", 3),
+        ("product", 5),
+        ("root", 5),
+        ("both", 5),
+    ];
+    let mut got = devices(&placed);
+    got.sort();
+    let mut sorted = expected.map(|(name, device)| (name.to_owned(), device)).to_vec();
+    sorted.sort();
+    assert_eq!(got, sorted);
+    // It computes the same, and memory is not shared between devices.
+    let (x, y) = (crate::support::ramp(&[4]), crate::support::ramp(&[4]));
+    let inputs = [("a", &x), ("b", &y)];
+    let plain = crate::support::run(&graph(&[&both]), &inputs, 0);
+    let moved = crate::support::run(&graph(&placed.values().iter().collect::<Vec<_>>()), &inputs, 0);
+    assert_eq!(format!("{:?}", plain[0].view::<f32>().unwrap()), format!("{:?}", moved[0].view::<f32>().unwrap()));
+    let shapes =
+        placed.with_attr("shape_inputs", [Shape::new(&[4]), Shape::new(&[4])].into_iter().collect::<Array<Shape>>());
+    let shapes = shapes.with_attr("dtype_inputs", [0_i64, 0].into_iter().collect::<Array<i64>>());
+    let planned = symbol::apply_passes(&shapes, &["InferShape", "InferType", "PlanMemory"]).unwrap();
+    let storage: Vec<i64> = planned.attrs.get("storage_id").unwrap().to().unwrap();
+    for (block, (_, device)) in storage.iter().zip(devices(&planned)) {
+        let others = storage.iter().zip(devices(&planned)).filter(|(other, _)| *other == block);
+        assert!(others.into_iter().all(|(_, (_, other))| other == device), "{storage:?} {:?}", devices(&planned));
+    }
+    // One device: no copies.
+    let one = symbol::apply_passes(&of(&[&both], &[("one", 2), ("two", 2)]), &["PlaceDevice"]).unwrap();
+    assert!(devices(&one).iter().all(|(_, device)| *device == 2) && devices(&one).len() == 6);
+    let none = symbol::apply_passes(&of(&[&named("exp", "e", &[&a], &[])], &[]), &["PlaceDevice"]).unwrap();
+    assert_eq!(devices(&none), [("a".to_owned(), 0), ("e".to_owned(), 0)]);
+    // What is wrong.
+    let error = |values: &[&Value], groups: &[(&str, i64)]| {
+        symbol::apply_passes(&of(values, groups), &["PlaceDevice"])
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    let missing = error(&[&both], &[("one", 3)]);
+    assert!(missing.contains("product") && missing.contains("no device for group `two`"), "{missing}");
+    let written = named("_assign", "write", &[&a, &product], &[("__group__", "two")]);
+    let after = named("exp", "after", &[&a], &[("__group__", "one")]);
+    let written = error(&[&written, &after], &[("one", 3), ("two", 5)]);
+    assert!(written.contains("'write' (_assign) writes to input 0, which is on device 3"), "{written}");
+    let bare = symbol::apply_passes(&graph(&[&both]), &["PlaceDevice"]).unwrap_err().to_string();
+    assert!(bare.contains("needs graph attribute `device_group_attr_key`"), "{bare}");
+}
+
 /// As another language does it: packed functions alone.
 #[test]
 fn operators_and_passes_from_outside() {

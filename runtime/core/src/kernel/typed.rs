@@ -3,7 +3,7 @@
 use super::{DeviceKernel, Kernel};
 use crate::layout;
 use crate::module::launch::LaunchConfig;
-use crate::value::{AnyView, Arg, FromAny, ToArg};
+use crate::value::{AnyView, Arg, DataType, FromAny, ToArg};
 use crate::{Error, Result};
 
 /// An argument as it is passed on.
@@ -57,8 +57,50 @@ fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)>
             // SAFETY: a view is transparent over the raw struct, and what it borrows lives as long as the argument.
             let view = unsafe { &*(&raw const raw).cast::<AnyView<'_>>() };
             let dtype = layout::element_type(view)?;
-            let name = dtype.to_string();
-            (name != *element).then(|| (index, format!("expected a tensor of {element}, got one of {name}")))
+            (!is_called(dtype, element)).then(|| (index, format!("expected a tensor of {element}, got one of {dtype}")))
         },
     )
+}
+
+/// What the data types that declarations name are called, by their codes and bits.
+const NAMES: [(u8, u8, &str); 13] = [
+    (0, 8, "int8"),
+    (0, 16, "int16"),
+    (0, 32, "int32"),
+    (0, 64, "int64"),
+    (1, 8, "uint8"),
+    (1, 16, "uint16"),
+    (1, 32, "uint32"),
+    (1, 64, "uint64"),
+    (2, 16, "float16"),
+    (2, 32, "float32"),
+    (2, 64, "float64"),
+    (4, 16, "bfloat16"),
+    (6, 8, "bool"),
+];
+
+/// Whether a data type has this name. Calls ask again and again, so nothing is allocated for the usual types.
+#[inline]
+fn is_called(dtype: DataType, name: &str) -> bool {
+    let raw = dtype.as_raw();
+    let known = NAMES.iter().find(|(code, bits, _)| (*code, *bits, 1) == (raw.code, raw.bits, raw.lanes));
+    known.map_or_else(|| dtype.to_string() == name, |(_, _, known)| *known == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_types() {
+        for (code, bits, name) in NAMES {
+            let dtype = DataType::scalar(code, bits);
+            assert_eq!(dtype.to_string(), name);
+            for (_, _, other) in NAMES {
+                assert_eq!(is_called(dtype, other), other == name, "{name} {other}");
+            }
+        }
+        let float8 = DataType::scalar(10, 8);
+        assert!(is_called(float8, &float8.to_string()) && !is_called(float8, "float16"));
+    }
 }

@@ -11,6 +11,10 @@ const PORT: u16 = 9090;
 
 /// Host and port of `host:port`, `host` or `[address]:port`.
 pub(super) fn host_and_port(address: &str) -> Result<(&str, u16)> {
+    host_and_port_or(address, PORT)
+}
+
+fn host_and_port_or(address: &str, usual: u16) -> Result<(&str, u16)> {
     let wrong =
         || error!(ValueError, "'{address}' is no address; write host:port, such as 192.168.0.7:9090 or [::1]:9090");
     let (host, port) = match address.strip_prefix('[') {
@@ -26,13 +30,18 @@ pub(super) fn host_and_port(address: &str) -> Result<(&str, u16)> {
         },
     };
     ensure!(!host.is_empty() && !host.contains(char::is_whitespace), ValueError, "{}", wrong().message());
-    let port = port.map_or(Ok(PORT), str::parse).map_err(|_| wrong())?;
+    let port = port.map_or(Ok(usual), str::parse).map_err(|_| wrong())?;
     Ok((host, port))
 }
 
 /// A connection to an address, tried with each of the addresses that its name has.
 pub(super) fn dial(address: &str, within: Duration) -> Result<TcpStream> {
-    let (host, port) = host_and_port(address)?;
+    dial_to(address, PORT, "RPC server", within)
+}
+
+/// A connection to a peer, which listens at `usual` if the address has no port.
+pub(crate) fn dial_to(address: &str, usual: u16, peer: &str, within: Duration) -> Result<TcpStream> {
+    let (host, port) = host_and_port_or(address, usual)?;
     let found = (host, port).to_socket_addrs().map_err(|problem| {
         Error::new(
             "ConnectionError",
@@ -57,7 +66,7 @@ pub(super) fn dial(address: &str, within: Duration) -> Result<TcpStream> {
     Err(Error::new(
         "ConnectionError",
         format!(
-            "no connection to the RPC server {host}:{port} ({reason}); is it running there with --host 0.0.0.0 or this address, and does a \
+            "no connection to the {peer} {host}:{port} ({reason}); is it running there with --host 0.0.0.0 or this address, and does a \
              firewall let port {port} through?"
         ),
     ))

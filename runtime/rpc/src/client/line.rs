@@ -51,10 +51,14 @@ enum State {
 /// The most bytes that an exception's message or a returned text may have.
 const BOUNDS: Bounds = Bounds { values: 16, dimensions: 64, text: 1 << 36 };
 
+/// The most bytes of a packet: more is no machine's memory.
+const LONGEST: u64 = 1 << 48;
+
 impl Line {
     /// Over a connection whose handshake is done.
     pub(super) fn new(transport: Box<dyn Transport>, times: Times, peer: String) -> Self {
-        let connection = Connection::new(transport, times.of(Wait::Call));
+        let mut connection = Connection::new(transport, times.of(Wait::Call));
+        connection.set_limit(LONGEST);
         Self { state: State::Open(connection), times, wait: Some(Wait::Call), peer }
     }
 

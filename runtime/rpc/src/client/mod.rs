@@ -38,6 +38,7 @@ mod tensor;
 mod time_evaluator;
 mod value;
 
+pub(crate) use address::dial_to;
 pub use connect::{Connect, connect};
 pub use object::RemoteObject;
 pub use packed::SessionObject;

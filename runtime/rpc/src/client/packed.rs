@@ -10,6 +10,7 @@
 //! | `device(session, name)` | a device of the server |
 //! | `exists(device)`, `attribute(device, number)`, `synchronize(device)` | |
 //! | `empty(shape, dtype, device)`, `copy(tensor, device)` | tensors on the server and here |
+//! | `describe(timing)` | the figures of a timing as a table |
 //! | `time_evaluator(session, module, function, device, number, repeat, min_repeat_ms, cooldown_ms, repeats_to_cooldown, cache_flush_bytes, preparation)` | a function that takes the arguments of the measured one and returns a `kernpack.rpc.Timing`; `module` is None for a global function |
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use kernpack::{
 
 use super::connect::connect as begin;
 use super::session::Session;
+use super::time_evaluator::Timing;
 
 /// A session, for other languages.
 #[derive(Object)]
@@ -219,4 +221,10 @@ fn time_evaluator(
         .cache_flush(cache_flush_bytes)
         .preparation(preparation);
     Ok(Function::from_packed(move |args| Ok(ObjRef::new(evaluator.run_views(args)?).into_any())))
+}
+
+/// The figures of a timing as a table, as Apache TVM prints them.
+#[packed_func(name = "kernpack.rpc.describe")]
+fn describe(timing: ObjRef<Timing>) -> String {
+    timing.to_string()
 }

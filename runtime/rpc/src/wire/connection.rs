@@ -88,6 +88,18 @@ impl<T: Transport> Connection<T> {
         &self.transport
     }
 
+    /// The transport, for bytes that are no packets of ours. What was read ahead is not seen there: see [`Connection::take_ready`].
+    pub const fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Takes what was read ahead.
+    pub fn take_ready(&mut self) -> Vec<u8> {
+        let ready = self.buffer[self.ready.clone()].to_vec();
+        self.ready = 0..0;
+        ready
+    }
+
     /// Changes how long the connection waits, from the next read or write on.
     pub fn set_patience(&mut self, patience: Patience) {
         self.waits = None;

@@ -55,6 +55,22 @@ pub(super) fn too_short() -> WireError {
 /// # Errors
 /// [`WireError::Content`] for what is not one, or is out of bounds; else what the connection reports.
 pub fn decode(source: &mut impl Source, bounds: &Bounds) -> Result<Vec<Value>, WireError> {
+    decode_with(source, bounds, &mut |_, _, _| Ok(None))
+}
+
+/// Takes bytes in place of [`decode_with`]: it gets the values before them, their number, and where they come from. `None` when it has
+/// taken nothing.
+pub type TakeBytes<'a> = dyn FnMut(&[Value], u64, &mut dyn Source) -> Result<Option<Value>, WireError> + 'a;
+
+/// Reads a packed sequence whose bytes `take` may put elsewhere, so that they need not be kept.
+///
+/// # Errors
+/// As for [`decode`], and what `take` reports.
+pub fn decode_with(
+    source: &mut impl Source,
+    bounds: &Bounds,
+    take: &mut TakeBytes<'_>,
+) -> Result<Vec<Value>, WireError> {
     let count = number(source)?;
     // Each value has a type index at least.
     let fits = usize::try_from(count).ok().filter(|&count| count <= bounds.values && count as u64 <= source.left() / 4);
@@ -67,12 +83,18 @@ pub fn decode(source: &mut impl Source, bounds: &Bounds) -> Result<Vec<Value>, W
     };
     let mut values = Vec::with_capacity(count.min(64));
     for _ in 0..count {
-        values.push(value(source, bounds)?);
+        let value = value(source, bounds, &values, take)?;
+        values.push(value);
     }
     Ok(values)
 }
 
-fn value(source: &mut impl Source, bounds: &Bounds) -> Result<Value, WireError> {
+fn value(
+    source: &mut impl Source,
+    bounds: &Bounds,
+    before: &[Value],
+    take: &mut TakeBytes<'_>,
+) -> Result<Value, WireError> {
     Ok(match number(source)? {
         type_index::NONE => Value::None,
         type_index::INT => Value::Int(i64::from_le_bytes(array(source)?)),
@@ -87,14 +109,14 @@ fn value(source: &mut impl Source, bounds: &Bounds) -> Result<Value, WireError> 
         type_index::DEVICE => Value::Device(device(source)?),
         type_index::DL_TENSOR_PTR => Value::Tensor(decode_tensor(source, bounds)?),
         type_index::RAW_STR => text(source, bounds)?,
-        type_index::BYTE_ARRAY_PTR => Value::Bytes(bytes(source, bounds)?),
+        type_index::BYTE_ARRAY_PTR => bytes_or(source, bounds, before, take)?,
         type_index::FUNCTION => Value::Function(u64::from_le_bytes(array(source)?)),
         type_index::MODULE => Value::Module(u64::from_le_bytes(array(source)?)),
         index @ (type_index::SMALL_STR | type_index::SMALL_BYTES | type_index::STATIC_OBJECT_BEGIN..) => {
             match number(source)? {
                 OBJECT_REF => Value::Object(u64::from_le_bytes(array(source)?)),
                 type_index::STR => text(source, bounds)?,
-                type_index::BYTES => Value::Bytes(bytes(source, bounds)?),
+                type_index::BYTES => bytes_or(source, bounds, before, take)?,
                 inner => {
                     return Err(WireError::Content(format!(
                         "an object of type index {index} is sent as {inner}, which is not defined"
@@ -145,6 +167,19 @@ fn device(source: &mut impl Source) -> Result<Device, WireError> {
     Ok(Device::new(kind, number(source)?))
 }
 
+fn bytes_or(
+    source: &mut impl Source,
+    bounds: &Bounds,
+    before: &[Value],
+    take: &mut TakeBytes<'_>,
+) -> Result<Value, WireError> {
+    let length = u64::from_le_bytes(array(source)?);
+    match take(before, length, source)? {
+        Some(value) => Ok(value),
+        None => bytes_of(source, bounds, length).map(Value::Bytes),
+    }
+}
+
 fn text(source: &mut impl Source, bounds: &Bounds) -> Result<Value, WireError> {
     let text = String::from_utf8(bytes(source, bounds)?);
     text.map(Value::Str).map_err(|_| WireError::Content("a text that is not UTF-8".to_owned()))
@@ -152,6 +187,10 @@ fn text(source: &mut impl Source, bounds: &Bounds) -> Result<Value, WireError> {
 
 fn bytes(source: &mut impl Source, bounds: &Bounds) -> Result<Vec<u8>, WireError> {
     let length = u64::from_le_bytes(array(source)?);
+    bytes_of(source, bounds, length)
+}
+
+fn bytes_of(source: &mut impl Source, bounds: &Bounds, length: u64) -> Result<Vec<u8>, WireError> {
     if length > source.left() {
         return Err(too_short());
     }

@@ -25,7 +25,7 @@ mod value;
 
 pub use code::Code;
 pub use connection::{Connection, Packet, Patience};
-pub use decode::{Bounds, Source, decode, decode_tensor};
+pub use decode::{Bounds, Source, TakeBytes, decode, decode_tensor, decode_with};
 pub use encode::Encoder;
 pub use error::WireError;
 pub use handshake::{Hello, MAGIC, answer, greet, hear};

@@ -111,31 +111,38 @@ fn send(socket: RawFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-impl<T: Transport + ?Sized> Transport for Box<T> {
-    fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
-        (**self).set_timeouts(read, write)
-    }
+/// Implements the trait for what leads to a transport.
+macro_rules! pointer {
+    ($pointer:ty) => {
+        impl<T: Transport + ?Sized> Transport for $pointer {
+            fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+                (**self).set_timeouts(read, write)
+            }
 
-    fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        (**self).read_now(target)
-    }
+            fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
+                (**self).read_now(target)
+            }
 
-    fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        (**self).read_into(target)
-    }
+            fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+                (**self).read_into(target)
+            }
 
-    fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        (**self).write_some(parts)
-    }
+            fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+                (**self).write_some(parts)
+            }
 
-    fn close(&self) {
-        (**self).close();
-    }
+            fn close(&self) {
+                (**self).close();
+            }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        (**self).descriptor()
-    }
+            fn descriptor(&self) -> Option<RawFd> {
+                (**self).descriptor()
+            }
+        }
+    };
 }
+pointer!(Box<T>);
+pointer!(&mut T);
 
 /// Whether a read or write gave up because of its time.
 pub(super) fn is_timeout(error: &io::Error) -> bool {

@@ -103,11 +103,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
     /// Another function of the module.
     pub(super) fn call_function(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
-        let Some(Declared { function, convention }) = self.functions.get(name).copied() else {
+        let Some(Declared { function, convention, is_task }) = self.functions.get(name).copied() else {
             fail!(Lower, "function `{name}` is called, but the module has none of that name")
         };
         let mut values = self.values(args)?;
-        let wanted = function.count_params() as usize - usize::from(convention == Convention::StatusAndValue);
+        let hidden = usize::from(convention == Convention::StatusAndValue) + 2 * usize::from(is_task);
+        let wanted = function.count_params() as usize - hidden;
         if values.len() != wanted {
             fail!(Lower, "function `{name}` takes {wanted} arguments, got {}", values.len());
         }
@@ -115,6 +116,16 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             if param.get_type() != value.get_type() {
                 fail!(Lower, "function `{name}` gets an argument of another type than its parameter's");
             }
+        }
+        if is_task {
+            let Some(task) = self.state.task.filter(|task| task.is_open) else {
+                fail!(
+                    Lower,
+                    "function `{name}` is called by the tasks of a launch, and this is no place where all of them are"
+                )
+            };
+            values.push(task.id.into());
+            values.push(task.environment.into());
         }
         let place = match convention {
             Convention::StatusAndValue => {

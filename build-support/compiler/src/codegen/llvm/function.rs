@@ -12,13 +12,15 @@ use super::loop_cost;
 use super::state::{Convention, PointerFacts, State};
 use super::{CodeGenLLVM, PREFIX};
 use crate::error::{Result, fail, require};
-use crate::ir::{Buffer, DataTypeExt, ExprNode, FuncKind, LoweredFunc, Stmt};
+use crate::ir::{Buffer, DataTypeExt, ExprNode, FuncKind, LoweredFunc, PARALLEL_TASK, Stmt};
 
 /// A function that can be called by name.
 #[derive(Clone, Copy)]
 pub(super) struct Declared<'ctx> {
     pub(super) function: FunctionValue<'ctx>,
     pub(super) convention: Convention,
+    /// Whether all tasks of a launch call it together: behind its parameters come the number of the task and what it was told.
+    pub(super) is_task: bool,
 }
 
 /// LLVM's flags for floating-point instructions.
@@ -56,6 +58,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let dtype = param.buffer.as_ref().map_or(param.var.dtype(), |_| crate::ir::POINTER);
             params.push(self.value_type(dtype)?.into());
         }
+        let is_task = function.attr(PARALLEL_TASK).is_some();
+        if is_task {
+            let fits = function.kind == FuncKind::Internal && convention == Convention::Status;
+            require!(fits, Lower, "`{name}` is called by the tasks of a launch, so it is internal and returns nothing");
+            params.push(self.context.i32_type().into());
+            params.push(self.pointer_type().into());
+        }
         if convention == Convention::StatusAndValue {
             params.push(self.pointer_type().into());
         }
@@ -68,7 +77,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if linkage == Linkage::External {
             self.registered.push((symbol, declared));
         }
-        self.functions.insert(name.to_owned(), Declared { function: declared, convention });
+        self.functions.insert(name.to_owned(), Declared { function: declared, convention, is_task });
         self.declare_constants(function)
     }
 
@@ -129,7 +138,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
     /// Writes a declared function.
     pub(super) fn define_function(&mut self, function: &LoweredFunc) -> Result<()> {
-        let Some(Declared { function: code, convention }) = self.functions.get(function.name.as_str()).copied() else {
+        let Some(Declared { function: code, convention, is_task }) =
+            self.functions.get(function.name.as_str()).copied()
+        else {
             fail!(Internal, "`{}` is not declared", function.name.as_str())
         };
         let noalias = function.attr("noalias").is_none_or(|value| value.to::<i64>().unwrap_or(1) != 0);
@@ -157,6 +168,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     self.state.regions.set(&buffer.data, Some(region));
                 }
             }
+        }
+        if is_task {
+            self.begin_task(code)?;
         }
         for (position, param) in function.params.iter().enumerate() {
             if param.buffer.is_some() || param.var.dtype().is_handle() {
@@ -208,7 +222,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn set_pointer_attributes(&self, function: FunctionValue<'ctx>, position: u32, data: &crate::ir::Var) {
         let place = AttributeLoc::Param(position);
         self.set_attribute(function, place, "noundef", 0);
-        if self.state.regions.of(data).is_some() {
+        // Behind a barrier there is what other tasks wrote by the same pointers: that attribute would let loads move across it.
+        if self.state.regions.of(data).is_some() && self.state.task.is_none() {
             self.set_attribute(function, place, "noalias", 0);
         }
         let Some(facts) = self.state.pointers.get(data) else { return };

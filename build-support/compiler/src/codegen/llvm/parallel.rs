@@ -4,7 +4,7 @@
 use inkwell::IntPredicate;
 use inkwell::module::Linkage;
 use inkwell::types::BasicType;
-use inkwell::values::{BasicValue, FunctionValue, IntValue};
+use inkwell::values::{BasicValue, FunctionValue, IntValue, PointerValue};
 use kernpack::{Any, Str};
 
 use super::CodeGenLLVM;
@@ -232,15 +232,30 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             }
             self.state.vars.insert(var.clone(), value);
         }
-        let count = self.bytes_behind(environment, 8)?;
-        let count = self.builder.build_load(int, count, "num_task")?.into_int_value();
-        let task = Task { id, count, environment, is_strided: false, is_open: false };
+        let task = self.task(id, environment)?;
         write(self, task)?;
         self.end_function()?;
         self.state = outer;
         self.builder.position_at_end(here);
         self.mark_line();
         Ok(function)
+    }
+
+    /// The task with this number; its environment has the number of tasks.
+    fn task(&self, id: IntValue<'ctx>, environment: PointerValue<'ctx>) -> Result<Task<'ctx>> {
+        let count = self.bytes_behind(environment, 8)?;
+        let count = self.builder.build_load(self.context.i32_type(), count, "num_task")?.into_int_value();
+        Ok(Task { id, count, environment, is_strided: false, is_open: false })
+    }
+
+    /// At the beginning of a function that all tasks of a launch call: its last two parameters say which task this is.
+    pub(super) fn begin_task(&mut self, function: FunctionValue<'ctx>) -> Result<()> {
+        let params = function.get_params();
+        let [.., Value::IntValue(id), Value::PointerValue(environment)] = params[..] else {
+            fail!(Internal, "the parameters of a function that tasks call")
+        };
+        self.state.task = Some(Task { is_open: true, ..self.task(id, environment)? });
+        Ok(())
     }
 
     /// Says of a loaded pointer what would be attributes of a parameter.

@@ -7,70 +7,19 @@
 use super::super::TargetDescription;
 use super::super::code::{Code, Vectors, for_each, in_vectors, memory, serial};
 use super::super::tile::tile;
-use super::{Convolution, Spatial};
+use super::Convolution;
+use super::planes::Copied;
 use crate::ir::{Expr, Operation, Stmt, Var};
-
-/// The planes of one dimension.
-struct Planes {
-    /// Remainders by the stride that the window has.
-    remainders: Vec<i64>,
-    /// For each position of the window: which plane, and how many pixels further.
-    positions: Vec<(i64, i64)>,
-    /// Pixels of a plane.
-    extent: i64,
-}
-
-impl Planes {
-    fn of(spatial: &Spatial) -> Self {
-        let mut remainders = Vec::new();
-        let mut positions = Vec::new();
-        for window in 0..spatial.window {
-            let at = window * spatial.dilation;
-            let remainder = at % spatial.stride;
-            let plane = remainders.iter().position(|other| *other == remainder).unwrap_or_else(|| {
-                remainders.push(remainder);
-                remainders.len() - 1
-            });
-            positions.push((plane as i64, at / spatial.stride));
-        }
-        let furthest = positions.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
-        Self { remainders, positions, extent: spatial.extent + furthest }
-    }
-
-    /// Plane and offset as expressions of the position in the window.
-    fn position(&self, spatial: &Spatial, window: &Expr) -> (Expr, Expr) {
-        if let ([(plane, offset)], true) = (&self.positions[..], true) {
-            return (Expr::int(*plane), Expr::int(*offset));
-        }
-        let at = window * spatial.dilation;
-        if spatial.stride == 1 {
-            return (Expr::int(0), at);
-        }
-        // Planes are in the order in which the window meets them: with gaps of 1 that is the remainder itself.
-        if spatial.dilation == 1 {
-            return (at.floor_mod(spatial.stride), at.floor_div(spatial.stride));
-        }
-        let pick = |part: fn(&(i64, i64)) -> i64| {
-            let last = Expr::int(self.positions.last().map_or(0, part));
-            self.positions.iter().enumerate().rev().skip(1).fold(last, |rest, (index, position)| {
-                Expr::select(window.equals(index as i64), Expr::int(part(position)), rest)
-            })
-        };
-        (pick(|position| position.0), pick(|position| position.1))
-    }
-}
 
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Operation {
     let dtype = convolution.out.output(0).dtype;
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let [rows, columns] = &convolution.spatial;
     let shared = convolution.shared_kind(target);
-    let (planes_y, planes_x) = (Planes::of(rows), Planes::of(columns));
-    let plane = planes_y.extent * planes_x.extent;
-    let (count_y, count_x) = (planes_y.remainders.len() as i64, planes_x.remainders.len() as i64);
     let (depth, channels) = (convolution.depth, convolution.channels);
     // Columns of the product, rows one after the other without the end of the last one.
-    let width = (rows.extent - 1) * planes_x.extent + columns.extent;
+    let pitch = Copied::of(convolution, 0).pitch();
+    let width = (rows.extent - 1) * pitch + columns.extent;
     let terms = depth * rows.window * columns.window;
     let few = (width + vectors.lanes - 1) / vectors.lanes;
     let (height, per_row) = shape(target, channels, terms * i64::from(dtype.bits()) / 8, few);
@@ -78,43 +27,15 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let panels = (width + panel - 1) / panel;
     let tiles = (channels + height - 1) / height;
     let last_height = channels - height * (tiles - 1);
-    let copied = memory("pixels", dtype, &[depth * count_y * count_x * plane + panel], "global");
+    let copied = Copied::of(convolution, panel);
 
     convolution.operation("direct", |inputs, out| {
         let image = |batch: &[Expr], code: &mut Code| {
-            code.alloc(&copied);
-            // The copy.
-            code.push(for_each("c", depth, shared, |c, code| {
-                for (a, remainder_y) in planes_y.remainders.iter().enumerate() {
-                    for (b, remainder_x) in planes_x.remainders.iter().enumerate() {
-                        let base = ((c * count_y + a as i64) * count_x + b as i64) * plane;
-                        code.push(serial("y", planes_y.extent, |y, code| {
-                            let at_y = y * rows.stride + *remainder_y;
-                            code.push(in_vectors("x", planes_x.extent, vectors.lanes, |x| {
-                                let at_x = x * columns.stride + *remainder_x;
-                                let mut value = inputs.loads(&convolution.source(batch, c, &at_y, &at_x));
-                                // Planes are as long as the longest: their ends can be outside of the source.
-                                let ends =
-                                    [(rows, &planes_y, *remainder_y, &at_y), (columns, &planes_x, *remainder_x, &at_x)];
-                                for (spatial, planes, remainder, at) in ends {
-                                    if (planes.extent - 1) * spatial.stride + remainder >= spatial.source() {
-                                        value = Expr::if_then_else(
-                                            at.less(spatial.source()),
-                                            value,
-                                            Expr::float(dtype, 0.0),
-                                        );
-                                    }
-                                }
-                                Stmt::store(copied.clone(), &base + y * planes_x.extent + x, value)
-                            }));
-                        }));
-                    }
-                }
-            }));
+            copied.fill((convolution, inputs, batch), vectors, shared, code);
             // What the last vectors read behind the last plane is not kept, but it is read.
             for vector in 0..per_row {
-                let index = Expr::int(depth * count_y * count_x * plane + vector * vectors.lanes);
-                code.push(vectors.store(&copied, index, vectors.splat(0.0)));
+                let index = Expr::int(copied.size() + vector * vectors.lanes);
+                code.push(vectors.store(&copied.buffer, index, vectors.splat(0.0)));
             }
             // The product, a tile of channels at a time.
             let channels_of = |first: &Expr, height: i64, code: &mut Code| {
@@ -123,17 +44,12 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                 let columns_of = |start: &Expr, wide: i64, code: &mut Code| {
                     let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
                     let loops = [(c.clone(), depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
-                    let (plane_y, offset_y) = planes_y.position(rows, ky.expr());
-                    let (plane_x, offset_x) = planes_x.position(columns, kx.expr());
-                    let base = ((c.expr() * count_y + plane_y) * count_x + plane_x) * plane
-                        + offset_y * planes_x.extent
-                        + offset_x
-                        + start;
+                    let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + start;
                     vectors.tile(
                         (height, wide),
-                        &loops,
+                        (&loops, None),
                         |row| inputs.loads(&convolution.weight(&(first + row), c.expr(), ky.expr(), kx.expr())),
-                        |vector| vectors.load(&copied, &base + vector * vectors.lanes),
+                        |vector| vectors.load(&copied.buffer, &base + vector * vectors.lanes),
                         |row, vector, (tile, at)| {
                             let sum = vectors.load(tile, at);
                             vectors.store(&sums, start + (row * panels * panel + vector * vectors.lanes), sum)
@@ -153,7 +69,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                 code.push(serial("row", height, |row, code| {
                     code.push(serial("y", rows.extent, |y, code| {
                         code.push(in_vectors("x", columns.extent, vectors.lanes, |x| {
-                            let sum = Expr::load(&sums, row * (panels * panel) + y * planes_x.extent + x);
+                            let sum = Expr::load(&sums, row * (panels * panel) + y * pitch + x);
                             let channel = first + row;
                             let value = inputs.loads(&convolution.value(batch, &channel, y, x, &sum));
                             Stmt::store(out.clone(), out.flat_index(&convolution.indices(batch, &channel, y, x)), value)

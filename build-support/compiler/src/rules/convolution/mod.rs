@@ -2,6 +2,8 @@
 //! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
 
 mod direct;
+mod few_pixels;
+mod planes;
 mod pointwise;
 mod winograd;
 
@@ -13,7 +15,9 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::uses_var;
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Var, VarMap, substitute};
+use crate::ir::{
+    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
+};
 use crate::schedule::{Attach, Schedule, StageId};
 
 /// A dimension of the image.
@@ -113,11 +117,25 @@ impl Convolution {
     /// Weights from one output channel, input channel, row and column of the window to the next; none: they are not in such places.
     pub(crate) fn weight_strides(&self) -> Option<[i64; 4]> {
         let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
-        let buffer = crate::ir::Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+        let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
         let vars = [self.channel.clone(), self.depth_var.clone(), self.windows[0].clone(), self.windows[1].clone()];
         let form = detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &Analyzer::new())?;
         let strides: Vec<i64> = form.coefficients.iter().map(|factor| factor.as_int()).collect::<Option<_>>()?;
         strides.try_into().ok().filter(|_| form.base.is_int(0))
+    }
+
+    /// The weights, if those of an output channel lie in the order of the sum, and channel after channel.
+    pub(crate) fn weights_in_rows(&self) -> Option<Tensor> {
+        let ExprNode::TensorRead { tensor, .. } = &*self.weight else { return None };
+        let [_, columns] = &self.spatial;
+        let window = self.spatial[0].window * columns.window;
+        let is_wanted = |[o, c, y, x]: [i64; 4]| {
+            o == self.depth * window
+                && c == window
+                && (y == columns.window || self.spatial[0].window == 1)
+                && (x == 1 || columns.window == 1)
+        };
+        self.weight_strides().is_some_and(is_wanted).then(|| tensor.clone())
     }
 
     /// How loops are run that threads can share out.
@@ -134,7 +152,7 @@ impl Convolution {
     }
 
     /// The operation that computes it by statements.
-    pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
+    pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
         let inputs = Inputs::of([&self.source, &self.weight, &self.value]);
         inputs.operation(&format!("{}.{name}", self.out.name()), &self.out, body)
     }
@@ -146,10 +164,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    let operation = match pointwise::operation(&convolution, target) {
-        Ok(operation) => operation,
-        Err(_) => direct::operation(&convolution, target),
-    };
+    let operation = pointwise::operation(&convolution, target)
+        .or_else(|_| few_pixels::operation(&convolution, target))
+        .unwrap_or_else(|_| direct::operation(&convolution, target));
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
@@ -431,7 +448,7 @@ fn describe(
     })
 }
 
-/// Whether an operand is read at axes alone, and not along the last axis of the result: weights.
+/// Whether an operand is read at axes alone, in whatever order they lie in memory, and not along the last axis of the result: weights.
 fn is_weight(operand: &Expr, parts: &Computed) -> bool {
     // They may be in fewer bits than what is computed.
     let read = match &**operand {
@@ -440,7 +457,19 @@ fn is_weight(operand: &Expr, parts: &Computed) -> bool {
     };
     let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
-    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some());
+    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some()) || {
+        let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+        let vars: Vec<Var> = all.iter().map(|axis| axis.var.clone()).collect();
+        let analyzer = Analyzer::new();
+        for axis in &all {
+            if let Some(dom) = &axis.dom {
+                analyzer.bind(&axis.var, dom);
+            }
+        }
+        detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &analyzer).is_some_and(|form| {
+            form.base.as_int().is_some() && form.coefficients.iter().all(|by| by.as_int().is_some())
+        })
+    };
     let data = parts.axes.iter().filter(|axis| depends_on(operand, axis)).count();
     is_plain
         && data == 1

@@ -5,7 +5,7 @@
 //! are computed from them, and what follows the convolution is computed of the sums while they are in registers.
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Inputs, Vectors, for_each, memory, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, memory, prefetch, serial};
 use super::super::pattern::reads;
 use super::super::tile::tile;
 use super::Convolution;
@@ -38,7 +38,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     if [rows, columns].iter().any(|spatial| (spatial.window, spatial.stride) != (1, 1)) {
         return Err("its window is not a single pixel with stride 1".into());
     }
-    if !convolution.is_flat() {
+    if !convolution.source_is_flat() || !convolution.value_is_flat() {
         return Err("its image, or what follows it, is not read pixel after pixel".into());
     }
     let dtype = convolution.out.output(0).dtype;
@@ -213,9 +213,14 @@ impl Part<'_> {
         let (convolution, zero) = (self.convolution, Expr::int(0));
         let c = Var::index("c");
         let source = self.inputs.loads(&convolution.source(self.batch, c.expr(), &zero, start));
+        // With few pixels, most of the time goes by until the weights are there.
+        let next = convolution.weights_in_rows().filter(|_| self.plan.pixels <= 256).map(|weights| {
+            let first = (first + height).min(self.plan.channels - height);
+            prefetch(&self.inputs.buffer(&weights), first * self.plan.depth + c.expr() * height)
+        });
         vectors.tile(
             (height, wide),
-            &[(c.clone(), self.plan.depth)],
+            (&[(c.clone(), self.plan.depth)], next),
             |row| self.inputs.loads(&convolution.weight(&(first + row), c.expr(), &zero, &zero)),
             |vector| match (&*source, edge) {
                 (_, Some(_)) => vectors.load(self.ends, (self.image * self.plan.depth + c.expr()) * vectors.lanes),
@@ -241,29 +246,30 @@ impl Part<'_> {
 }
 
 impl Convolution {
-    /// Whether the image, and what is read behind the convolution, lie pixel after pixel: row `y`, column `x` is where row 0, column `y * columns + x` is.
-    fn is_flat(&self) -> bool {
-        let columns = self.spatial[1].extent;
-        let lies_flat = |expr: &Expr, vars: &[Var; 2], is_source: bool| {
-            reads(expr).iter().all(|(tensor, indices)| {
-                let buffer = Buffer::new("image", tensor.dtype, tensor.shape.iter(), "global");
-                let index = buffer.flat_index(indices);
-                let Some(form) = detect_linear(&index, vars, &Analyzer::new()) else { return false };
-                let [y, x] = [0, 1].map(|place: usize| form.coefficients[place].as_int());
-                match (y, x) {
-                    (Some(y), Some(1)) => y == columns || self.spatial[0].extent == 1,
-                    (Some(0), Some(0)) => !is_source,
-                    _ => false,
-                }
-            })
-        };
-        let is_read = matches!(&*self.source, ExprNode::TensorRead { .. });
+    /// Whether the image lies pixel after pixel: row `y`, column `x` is where row 0, column `y * columns + x` is.
+    fn source_is_flat(&self) -> bool {
+        matches!(&*self.source, ExprNode::TensorRead { .. }) && self.reads_flat(&self.source, &self.positions, true)
+    }
+
+    /// Whether what is read behind the convolution lies so.
+    pub(super) fn value_is_flat(&self) -> bool {
         let mut other = OutsideOfReads { vars: &self.pixels, found: false };
         other.visit_expr(&self.value);
-        is_read
-            && !other.found
-            && lies_flat(&self.source, &self.positions, true)
-            && lies_flat(&self.value, &self.pixels, false)
+        !other.found && self.reads_flat(&self.value, &self.pixels, false)
+    }
+
+    fn reads_flat(&self, expr: &Expr, vars: &[Var; 2], always: bool) -> bool {
+        let [rows, columns] = &self.spatial;
+        reads(expr).iter().all(|(tensor, indices)| {
+            let buffer = Buffer::new("image", tensor.dtype, tensor.shape.iter(), "global");
+            let index = buffer.flat_index(indices);
+            let Some(form) = detect_linear(&index, vars, &Analyzer::new()) else { return false };
+            match (form.coefficients[0].as_int(), form.coefficients[1].as_int()) {
+                (Some(y), Some(1)) => y == columns.extent || rows.extent == 1,
+                (Some(0), Some(0)) => !always,
+                _ => false,
+            }
+        })
     }
 }
 

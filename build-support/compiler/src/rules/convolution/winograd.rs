@@ -344,7 +344,7 @@ impl Plan {
                 let c = Var::index("c");
                 vectors.tile(
                     (height, panel / lanes),
-                    &[(c.clone(), *depth)],
+                    (&[(c.clone(), *depth)], None),
                     |row| Expr::load(tiles, place * (count * depth + GAP) + (start + row) * *depth + &c),
                     |vector| vectors.load(weights, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes),
                     |row, vector, (sums, at)| {

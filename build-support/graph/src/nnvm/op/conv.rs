@@ -69,12 +69,12 @@ impl Window {
     }
 
     /// The extent of a window with its gaps.
-    fn reach(&self, axis: usize) -> i64 {
+    pub(super) fn reach(&self, axis: usize) -> i64 {
         (self.kernel[axis] - 1) * self.dilation[axis] + 1
     }
 
     /// The rows and columns of the result; 0 where those of the data are not known.
-    fn results(&self, rows_columns: [i64; 2]) -> Result<[i64; 2]> {
+    pub(super) fn results(&self, rows_columns: [i64; 2]) -> Result<[i64; 2]> {
         let mut results = [0; 2];
         for axis in 0..2 {
             let extent = rows_columns[axis];
@@ -88,7 +88,7 @@ impl Window {
         Ok(results)
     }
 
-    fn attrs(&self) -> Vec<(&'static str, Attr)> {
+    pub(super) fn attrs(&self) -> Vec<(&'static str, Attr)> {
         vec![
             ("strides", Attr::Ints(self.strides.to_vec())),
             ("pads", Attr::Ints(self.padding.to_vec())),
@@ -116,9 +116,25 @@ fn set_in(shape: &mut PartialShape, layout: &Layout, extents: &[i64], order: &st
 }
 
 fn infer(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Result<()> {
+    let kernel_layout = layout(used, "kernel_layout")?;
+    // The channels of a weight say those of data that is not known.
+    let known = kernel_layout.extents(&ins[1], "OIHW").ok().map(|weight| weight[1]);
+    infer_with(used, ins, outs, known, |window, [channels, depth]| {
+        kernel_layout.shape(&[channels, depth, window.kernel[0], window.kernel[1]], "OIHW")
+    })
+}
+
+/// The shapes of a convolution: `depth` are the channels of a group if the weight says them, and the closure gives the weight's shape from the channels of the
+/// result and those of a group of the data.
+pub(super) fn infer_with(
+    used: &Use,
+    ins: &mut [PartialShape],
+    outs: &mut [PartialShape],
+    depth: Option<i64>,
+    weight: impl FnOnce(&Window, [i64; 2]) -> Result<Vec<i64>>,
+) -> Result<()> {
     let window = Window::new(used)?;
-    let (data_layout, kernel_layout, out_layout) =
-        (layout(used, "layout")?, layout(used, "kernel_layout")?, layout(used, "out_layout")?);
+    let (data_layout, out_layout) = (layout(used, "layout")?, layout(used, "out_layout")?);
     let mut data = axes(&data_layout, &ins[0], "NCHW")?;
     let mut result = axes(&out_layout, &outs[0], "NCHW")?;
     // Backwards, where a step of 1 leaves no choice.
@@ -131,16 +147,15 @@ fn infer(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) -> Res
             data[2 + axis] = result[2 + axis] + window.reach(axis) - 1 - grown;
         }
     }
-    if let Ok(weight) = kernel_layout.extents(&ins[1], "OIHW")
+    if let Some(depth) = depth
         && data[1] == 0
     {
-        data[1] = weight[1] * window.groups;
+        data[1] = depth * window.groups;
     }
     require!(data[1] % window.groups == 0, "{} channels of the data in {} groups", data[1], window.groups);
     let [rows, columns] = window.results([data[2], data[3]])?;
     result = vec![data[0], window.channels, rows, columns];
-    let weight = [window.channels, data[1] / window.groups, window.kernel[0], window.kernel[1]];
-    set_in(&mut ins[1], &kernel_layout, &weight, "OIHW")?;
+    set(&mut ins[1], &weight(&window, [window.channels, data[1] / window.groups])?)?;
     set_in(&mut ins[0], &data_layout, &data, "NCHW")?;
     set_in(&mut outs[0], &out_layout, &result, "NCHW")?;
     set_bias(ins, &out_layout, window.channels)
@@ -257,11 +272,17 @@ const PARAMS: [Param; 8] = [
     Param::new("kernel_layout", Kind::Text, "OIHW"),
 ];
 
-fn register(operators: &mut Registrar) {
-    let bias = Param::new("use_bias", Kind::Bool, "True");
+const USE_BIAS: Param = Param::new("use_bias", Kind::Bool, "True");
+const OUT_TYPE: Param = Param::new("out_dtype", Kind::Text, "same");
+
+/// The attributes of a conv2d.
+pub(super) fn params() -> Vec<Param> {
     let out_layout = Param::new("out_layout", Kind::Text, "__undef__");
-    let out_type = Param::new("out_dtype", Kind::Text, "same");
-    let params: Vec<Param> = PARAMS.into_iter().chain([bias, out_layout, out_type]).collect();
+    PARAMS.into_iter().chain([USE_BIAS, out_layout, OUT_TYPE]).collect()
+}
+
+fn register(operators: &mut Registrar) {
+    let params = params();
     for (name, doc) in [
         ("conv2d", "a convolution over rows and columns: weight is (channels, channels of a group, kernel)"),
         ("_contrib_conv2d_NCHWc", "a convolution in a layout with split channels, as AlterOpLayout chooses it"),
@@ -280,7 +301,7 @@ fn register(operators: &mut Registrar) {
             .value("TOpPattern", pattern::OUT_FUSABLE);
     }
     let more = Param::new("output_padding", Kind::Ints, "(0, 0)");
-    let params: Vec<Param> = PARAMS.into_iter().chain([bias, more, out_type]).collect();
+    let params: Vec<Param> = PARAMS.into_iter().chain([USE_BIAS, more, OUT_TYPE]).collect();
     let _ = operators
         .add("conv2d_transpose")
         .describe("a transposed convolution: weight is (channels of the data, channels of a group, kernel)")

@@ -1,5 +1,6 @@
 //! The operators of NNVM, by family.
 
+mod boxes;
 mod broadcast;
 mod call;
 mod conv;
@@ -9,8 +10,11 @@ mod init;
 mod nn;
 mod pool;
 mod reduce;
+mod slopes;
 mod state;
 mod transform;
+mod winograd;
+mod yolo;
 
 /// `TOpPattern`: how operators are fused.
 pub mod pattern {

@@ -19,15 +19,16 @@ use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static POOL: fn(&mut Registrar) = register;
 
-struct Pool {
-    kernel: Vec<i64>,
-    strides: Vec<i64>,
+/// The windows of a pooling.
+pub(super) struct Pool {
+    pub(super) kernel: Vec<i64>,
+    pub(super) strides: Vec<i64>,
     /// With what `ceil_mode` puts behind.
-    padding: [i64; 4],
+    pub(super) padding: [i64; 4],
 }
 
 impl Pool {
-    fn new(used: &Use) -> Result<Self> {
+    pub(super) fn new(used: &Use) -> Result<Self> {
         let (kernel, strides) = (used.ints_of("pool_size", 2)?, used.ints_of("strides", 2)?);
         let in_range = kernel.iter().chain(&strides).all(|value| (1..1 << 30).contains(value));
         require!(in_range, "windows of {kernel:?} in steps of {strides:?}");
@@ -149,26 +150,29 @@ fn scaled(used: &Use, data: &[i64]) -> Result<[i64; 2]> {
     Ok([data[2].saturating_mul(scale), data[3].saturating_mul(scale)])
 }
 
+const NCHW: Param = Param::new("layout", Kind::Text, "NCHW");
+
+/// The attributes of a max_pool2d.
+pub(super) const PARAMS: [Param; 5] = [
+    Param::required("pool_size", Kind::Ints),
+    Param::new("strides", Kind::Ints, "(1, 1)"),
+    Param::new("padding", Kind::Ints, "(0, 0)"),
+    NCHW,
+    Param::new("ceil_mode", Kind::Bool, "False"),
+];
+
 fn register(operators: &mut Registrar) {
-    let nchw = Param::new("layout", Kind::Text, "NCHW");
-    let params = [
-        Param::required("pool_size", Kind::Ints),
-        Param::new("strides", Kind::Ints, "(1, 1)"),
-        Param::new("padding", Kind::Ints, "(0, 0)"),
-        nchw,
-        Param::new("ceil_mode", Kind::Bool, "False"),
-    ];
     let _ = operators
         .add("max_pool2d")
         .describe("the largest element of each window")
         .arguments(&["data"])
-        .params(&params)
+        .params(&PARAMS)
         .level(2)
         .set("FInferShape", Native::InferShape(infer))
         .set("FTVMCompute", Native::Compute(|call| pool(call, "MaxPool")))
         .value("TOpPattern", pattern::OUT_FUSABLE);
     let include = Param::new("count_include_pad", Kind::Bool, "False");
-    let params: Vec<Param> = params.into_iter().chain([include]).collect();
+    let params: Vec<Param> = PARAMS.into_iter().chain([include]).collect();
     let _ = operators
         .add("avg_pool2d")
         .describe("the mean of each window")
@@ -182,7 +186,7 @@ fn register(operators: &mut Registrar) {
         .add("global_max_pool2d")
         .describe("the largest element of each channel")
         .arguments(&["data"])
-        .params(&[nchw])
+        .params(&[NCHW])
         .level(2)
         .set("FInferShape", Native::InferShape(infer_global))
         .set("FTVMCompute", Native::Compute(|call| global(call, "GlobalMaxPool")))
@@ -191,7 +195,7 @@ fn register(operators: &mut Registrar) {
         .add("global_avg_pool2d")
         .describe("the mean of each channel")
         .arguments(&["data"])
-        .params(&[nchw])
+        .params(&[NCHW])
         .level(2)
         .set("FInferShape", Native::InferShape(infer_global))
         .set("FTVMCompute", Native::Compute(|call| global(call, "GlobalAveragePool")))
@@ -200,7 +204,7 @@ fn register(operators: &mut Registrar) {
         .add("upsampling")
         .describe("images enlarged by a factor")
         .arguments(&["data"])
-        .params(&[Param::required("scale", Kind::Int), nchw, Param::new("method", Kind::Text, "NEAREST_NEIGHBOR")])
+        .params(&[Param::required("scale", Kind::Int), NCHW, Param::new("method", Kind::Text, "NEAREST_NEIGHBOR")])
         .level(1)
         .set(
             "FInferShape",
@@ -221,7 +225,7 @@ fn register(operators: &mut Registrar) {
         .value("TOpPattern", pattern::INJECTIVE);
     let params = [
         Param::required("size", Kind::Ints),
-        nchw,
+        NCHW,
         Param::new("method", Kind::Text, "BILINEAR"),
         Param::new("align_corners", Kind::Bool, "False"),
     ];

@@ -1,0 +1,62 @@
+//! `cargo kernpack model diff MODEL.onnx`: whether a model computes, optimized, what its nodes say; if not, the first node whose result differs.
+
+#[cfg(feature = "graph")]
+mod npy;
+mod options;
+#[cfg(feature = "graph")]
+mod report;
+#[cfg(feature = "graph")]
+mod values;
+
+pub(crate) use options::{HELP, Options, parse};
+
+use crate::Result;
+
+/// Compares, and gives the report; a difference is an error.
+#[cfg(feature = "graph")]
+pub(crate) fn diff(options: &Options) -> Result<String> {
+    use std::fs;
+
+    use kernpack_graph::diff::{Target, compare, plain_values, random_inputs};
+    use kernpack_graph::{LowerOptions, ModelOptions, import};
+
+    let shown = options.file.display();
+    let within = |error: kernpack_graph::GraphError| format!("{shown}: {error}");
+    let bytes = fs::read(&options.file).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let mut asked = ModelOptions { plain: true, ..ModelOptions::default() };
+    asked.dims.extend(options.dims.iter().cloned());
+    asked.inputs.extend(options.inputs.iter().cloned());
+    let import = |asked: &ModelOptions| import(&bytes, options.file.parent(), asked).map_err(within);
+    let plain = import(&asked)?.graph;
+    let target = Target::host();
+    let inputs = match &options.values {
+        Some(path) => values::read(path, "input", &plain)?,
+        None => random_inputs(&plain, options.seed).map_err(within)?,
+    };
+    let expected = plain_values(&plain, &inputs, &target).map_err(within)?;
+    let mut reports = Vec::new();
+    if let Some(path) = &options.reference {
+        let reference = values::read(path, "output", &plain)?;
+        let level = LowerOptions::of_level(0);
+        let found = compare(&plain, &inputs, &reference, &target, level, options.tolerance).map_err(within)?;
+        if found.compared == 0 {
+            return Err(format!("{}: it has no value that the model computes", path.display()));
+        }
+        reports.push(("unoptimized, with the reference", found));
+    }
+    let graph = import(&ModelOptions { plain: false, ..asked })?.graph;
+    let usual = LowerOptions::default();
+    let found = compare(&graph, &inputs, &expected, &target, usual, options.tolerance).map_err(within)?;
+    reports.push(("optimized, with unoptimized", found));
+    report::write(&reports, options.tolerance, options.json)
+}
+
+/// Says how to get a program that can.
+#[cfg(not(feature = "graph"))]
+pub(crate) fn diff(options: &Options) -> Result<String> {
+    Err(format!(
+        "{}: this cargo-kernpack was built without the compiler of models; build it again with its feature `graph`: cargo install \
+         --path build-support/cli --features graph",
+        options.file.display()
+    ))
+}

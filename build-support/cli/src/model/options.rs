@@ -1,0 +1,128 @@
+//! The command line of `cargo kernpack model`.
+
+use std::path::PathBuf;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::arguments::Parsed;
+
+pub(crate) const HELP: &str = "\
+Whether a model computes, optimized, what its nodes say.
+
+Usage: cargo kernpack model diff [OPTIONS] MODEL.onnx
+
+Each node is computed by plain loops, then the kernels of the optimized model, one by one. The first kernel whose result differs is
+named, with its nodes, the largest difference and its place.
+
+Options:
+      --dim NAME=EXTENT      the extent of a dimension that the model names
+      --input NAME=1,3,8     the shape of an input
+      --values PATH          values of the inputs: a .npz, or a folder with NAME.npy or input_0.pb, ..; without it, seeded numbers
+      --seed NUMBER          of these numbers; 0 without it
+      --reference PATH       values that something else has computed, of outputs or inside of the model: also compared with what the
+                             nodes say, by their names; a .npz, or a folder with NAME.npy or output_0.pb, ..
+      --tolerance NUMBER     in parts of the largest number of a value; 1e-4 without it
+      --json                 print JSON, and end without an error
+  -h, --help                 print this
+";
+
+/// What to compare.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Options {
+    pub(crate) file: PathBuf,
+    pub(crate) dims: Vec<(String, i64)>,
+    pub(crate) inputs: Vec<(String, Vec<i64>)>,
+    pub(crate) values: Option<PathBuf>,
+    pub(crate) seed: u64,
+    pub(crate) reference: Option<PathBuf>,
+    pub(crate) tolerance: f64,
+    pub(crate) json: bool,
+}
+
+/// `NAME=1,2`.
+fn extents(text: &str) -> Option<(String, Vec<i64>)> {
+    let (name, extents) = text.split_once('=')?;
+    let extents = extents.split(',').map(|extent| extent.trim().parse().ok().filter(|extent| *extent >= 0));
+    Some((name.to_owned(), extents.collect::<Option<_>>()?))
+}
+
+/// The words after `model`.
+pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
+    match parser.next()? {
+        None | Some(Arg::Short('h') | Arg::Long("help")) => return Ok(None),
+        Some(Arg::Value(word)) if word == "diff" => {}
+        Some(Arg::Value(word)) => {
+            let text = format!("unknown command `model {}`; see cargo kernpack model --help", word.to_string_lossy());
+            return Err(text.into());
+        }
+        // Options may come first.
+        Some(other) => return Err(other.unexpected()),
+    }
+    let mut file = None;
+    let mut options = Options {
+        file: PathBuf::new(),
+        dims: Vec::new(),
+        inputs: Vec::new(),
+        values: None,
+        seed: 0,
+        reference: None,
+        tolerance: 1e-4,
+        json: false,
+    };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            Arg::Long("json") => options.json = true,
+            Arg::Long("seed") => options.seed = parser.value()?.parse()?,
+            Arg::Long("tolerance") => options.tolerance = parser.value()?.parse()?,
+            Arg::Long("values") => options.values = Some(parser.value()?.into()),
+            Arg::Long("reference") => options.reference = Some(parser.value()?.into()),
+            Arg::Long("dim") => match extents(&parser.value()?.string()?) {
+                Some((name, extents)) if extents.len() == 1 => options.dims.push((name, extents[0])),
+                _ => return Err("--dim takes a name and an extent: batch=1".into()),
+            },
+            Arg::Long("input") => match extents(&parser.value()?.string()?) {
+                Some(input) => options.inputs.push(input),
+                None => return Err("--input takes a name and a shape: x=1,3,224,224".into()),
+            },
+            Arg::Value(path) if file.is_none() => file = Some(path.into()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    options.file = file.ok_or("missing argument MODEL.onnx; see cargo kernpack model --help")?;
+    Ok(Some(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::message;
+
+    fn parse(line: &str) -> crate::Result<Option<Options>> {
+        super::parse(&mut Parser::from_args(line.split_whitespace())).map_err(|error| message(&error, "model"))
+    }
+
+    #[test]
+    fn command_lines() {
+        assert_eq!(parse("--help"), Ok(None));
+        assert_eq!(parse("diff --help"), Ok(None));
+        let options = parse(
+            "diff m.onnx --dim batch=2 --input x=1,3 --seed 7 --tolerance 1e-3 --values in --reference out.npz --json",
+        );
+        let options = options.unwrap().unwrap();
+        assert_eq!(options.file, PathBuf::from("m.onnx"));
+        assert_eq!((options.dims, options.inputs), (vec![("batch".to_owned(), 2)], vec![("x".to_owned(), vec![1, 3])]));
+        assert_eq!((options.seed, options.tolerance, options.json), (7, 1e-3, true));
+        assert_eq!((options.values, options.reference), (Some("in".into()), Some("out.npz".into())));
+        for (line, problem) in [
+            ("diff", "missing argument MODEL.onnx; see cargo kernpack model --help"),
+            ("compare m.onnx", "unknown command `model compare`; see cargo kernpack model --help"),
+            ("diff m.onnx --dim batch", "--dim takes a name and an extent: batch=1"),
+            ("diff m.onnx --dim batch=1,2", "--dim takes a name and an extent: batch=1"),
+            ("diff m.onnx --input x=a", "--input takes a name and a shape: x=1,3,224,224"),
+            ("diff m.onnx n.onnx", "unexpected argument `n.onnx`; see model --help"),
+        ] {
+            assert_eq!(parse(line), Err(problem.to_owned()), "{line}");
+        }
+    }
+}

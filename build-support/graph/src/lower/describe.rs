@@ -1,0 +1,107 @@
+//! A lowered model as JSON, for tools.
+
+use core::fmt::Write as _;
+
+use super::{Lowered, Place, argument_names, state_bytes};
+use crate::constant::stored;
+use crate::graph::{Graph, ValueId};
+
+/// Which form the description has.
+const SCHEMA: u32 = 1;
+
+impl Lowered {
+    /// The model as JSON: arguments, memory, kernels with their work, and values with their places. `state` is the number of bytes that callers give `NAME_steps`.
+    ///
+    /// `{"schema": 1, "name", "graph", "inputs": [{"name", "dtype", "shape"}], "outputs", "arena", "state", "weights", "region", "values": [{"name", "dtype",
+    /// "shape", "bytes", "place": "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels": [{"function", "operators", "nodes",
+    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. `first` and `last` are the kernels between which temporary memory is used.
+    pub fn describe(&self, graph: &Graph, name: &str) -> String {
+        let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
+        let names = argument_names(graph);
+        let (inputs, outputs) = names.split_at(graph.inputs.len());
+        let inputs = inputs.iter().zip(&graph.inputs).map(|(name, id)| argument(graph, name, *id));
+        let _ = write!(out, ",\"inputs\":{}", list(inputs));
+        let outputs = outputs.iter().zip(&graph.outputs).map(|(name, (_, id))| argument(graph, name, *id));
+        let _ = write!(out, ",\"outputs\":{}", list(outputs));
+        let _ = write!(
+            out,
+            ",\"arena\":{},\"state\":{},\"weights\":{},\"region\":{}",
+            self.arena,
+            state_bytes(self.arena),
+            self.weights,
+            self.is_region
+        );
+        let values = self.values.iter().map(|value| {
+            let (place, at) = match value.place {
+                Place::Argument(number) => ("argument", number),
+                Place::Arena(offset) => ("arena", offset),
+                Place::Weights(offset) => ("weights", offset),
+            };
+            let known = &graph.values[value.id];
+            let mut text = format!(
+                "{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?},\"bytes\":{},\"place\":\"{place}\",\"at\":{at}",
+                text(&known.name),
+                known.dtype,
+                known.shape,
+                value.bytes
+            );
+            if let Some((first, last)) = value.life {
+                let _ = write!(text, ",\"first\":{first},\"last\":{last}");
+            }
+            text.push('}');
+            text
+        });
+        let _ = write!(out, ",\"values\":{}", list(values));
+        let number = |id: &ValueId| {
+            let memory = graph.memory_of(*id);
+            self.values.iter().position(|value| value.id == memory).map(|place| place.to_string())
+        };
+        let kernels = self.kernels.iter().map(|kernel| {
+            format!(
+                "{{\"function\":{},\"operators\":{},\"nodes\":{},\"operations\":{},\"parallel\":{},\"reads\":{},\"writes\":{}}}",
+                text(&kernel.function),
+                list(kernel.operators.iter().map(|operator| text(operator))),
+                list(kernel.nodes.iter().map(|node| text(node))),
+                kernel.operations,
+                kernel.is_parallel,
+                list(kernel.inputs.iter().filter_map(number)),
+                list(kernel.outputs.iter().filter_map(number))
+            )
+        });
+        let _ = write!(out, ",\"kernels\":{}}}", list(kernels));
+        out
+    }
+}
+
+fn argument(graph: &Graph, name: &str, id: ValueId) -> String {
+    let value = &graph.values[id];
+    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}}}", text(name), stored(value.dtype), value.shape)
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+/// Text in quotation marks.
+fn text(value: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in value.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            letter if letter.is_control() => _ = write!(out, "\\u{:04x}", u32::from(letter)),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(text("a\"\\\n\u{7f}é"), "\"a\\\"\\\\\\u000a\\u007fé\"");
+    }
+}

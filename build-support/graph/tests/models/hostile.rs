@@ -1,0 +1,139 @@
+//! Models that are wrong in ways that a build script has to survive: each is refused with a message that names what is wrong, and costs little to refuse.
+
+use std::path::Path;
+
+use kernpack_graph::{ModelOptions, import};
+
+use super::{Message, model, node, value, weights};
+
+fn refused(bytes: &[u8], folder: Option<&Path>) -> String {
+    import(bytes, folder, &ModelOptions::default()).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+/// x + w, where w lies in another file.
+fn beside(location: &str, length: Option<&str>) -> Vec<u8> {
+    let entry = |key: &str, value: &str| Message::default().text(1, key).text(2, value);
+    let mut tensor = Message::default().int(1, 2).int(2, 1).text(8, "w").message(13, entry("location", location));
+    if let Some(length) = length {
+        tensor = tensor.message(13, entry("length", length));
+    }
+    let graph = Message::default()
+        .message(1, node("Add", &["x", "w"], &["y"]))
+        .message(5, tensor.int(14, 1))
+        .message(11, value("x", &[2]))
+        .message(12, value("y", &[2]));
+    model(graph)
+}
+
+#[test]
+fn data_outside_of_the_folder() {
+    let folder = std::env::temp_dir().join(format!("kernpack-hostile-{}", std::process::id()));
+    let inner = folder.join("inner");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::write(folder.join("secret"), [0; 8]).unwrap();
+    std::fs::write(inner.join("short"), [0; 4]).unwrap();
+    std::fs::write(inner.join("whole"), [0; 8]).unwrap();
+    for location in ["../secret", "a/../../secret", "/etc/passwd", ""] {
+        assert_eq!(
+            refused(&beside(location, None), Some(&inner)),
+            format!("tensor 'w': its data is in '{location}', which is outside of the folder of the model")
+        );
+    }
+    let short = refused(&beside("short", None), Some(&inner));
+    assert!(short.starts_with("tensor 'w': ") && short.ends_with("bytes 0 to 0 + 8 of a file of 4 bytes"), "{short}");
+    let missing = refused(&beside("missing", None), Some(&inner));
+    assert!(missing.contains("missing: No such file"), "{missing}");
+    // The number of bytes is not taken on trust.
+    let long = refused(&beside("whole", Some("1099511627776")), Some(&inner));
+    assert_eq!(long, "tensor 'w': its external data has 1099511627776 bytes, its shape 8");
+    assert_eq!(
+        refused(&beside("whole", Some("many")), Some(&inner)),
+        "tensor 'w': the length of its external data is no number: 'many'"
+    );
+    assert_eq!(
+        refused(&beside("whole", None), None),
+        "tensor 'w': its data is in the file 'whole', and the model is no file"
+    );
+    assert_eq!(refused(&beside("whole", None), Some(&inner)), "");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn more_elements_than_memory() {
+    let side = 1 << 21;
+    let input = model(
+        Message::default()
+            .message(1, node("Relu", &["x"], &["y"]))
+            .message(11, value("x", &[side, side]))
+            .message(12, value("y", &[side, side])),
+    );
+    let text = refused(&input, None);
+    assert!(text.contains("[2097152, 2097152] has more than 2^40 elements"), "{text}");
+    let stated = model(
+        Message::default()
+            .message(1, node("Relu", &["w"], &["y"]))
+            .message(5, weights("w", &[side, side], &[1.0]))
+            .message(12, value("y", &[side, side])),
+    );
+    assert_eq!(refused(&stated, None), "tensor 'w': [2097152, 2097152] has more than 2^40 elements");
+    // What a node would give, from inputs of a few bytes.
+    let product = model(
+        Message::default()
+            .message(1, node("Mul", &["x", "z"], &["y"]).text(3, "outer"))
+            .message(11, value("x", &[side, 1]))
+            .message(11, value("z", &[1, side]))
+            .message(12, value("y", &[side, side])),
+    );
+    assert_eq!(refused(&product, None), "node 'outer' (Mul): [2097152, 2097152] has more than 2^40 elements");
+    let negative = model(
+        Message::default()
+            .message(1, node("Relu", &["w"], &["y"]))
+            .message(5, weights("w", &[-2], &[1.0]))
+            .message(12, value("y", &[2])),
+    );
+    assert_eq!(refused(&negative, None), "tensor 'w': the extent -2 of [-2] is negative");
+}
+
+#[test]
+fn weights_that_are_not_numbers() {
+    let dense = |matrix: &[f32]| {
+        model(
+            Message::default()
+                .message(1, node("MatMul", &["x", "w"], &["y"]))
+                .message(5, weights("w", &[2, 2], matrix))
+                .message(11, value("x", &[1, 2]))
+                .message(12, value("y", &[1, 2])),
+        )
+    };
+    let bad = dense(&[1.0, f32::INFINITY, f32::NAN, 0.0]);
+    assert_eq!(
+        refused(&bad, None),
+        "the weights 'w' are not a number at element 2 of 4: train or export the model again, or say `.allow_nan()` if that is meant"
+    );
+    let options = ModelOptions { allow_nan: true, ..ModelOptions::default() };
+    assert!(import(&bad, None, &options).is_ok());
+    assert_eq!(refused(&dense(&[1.0, f32::INFINITY, -f32::INFINITY, 0.0]), None), "");
+}
+
+#[test]
+fn work_at_build_time_has_a_bound() {
+    // A product of known matrices of 2^33 steps, again and again.
+    let side = 2048;
+    let zeros = vec![0.5_f32; 2048 * 2048];
+    let mut graph = Message::default().message(5, weights("w", &[side, side], &zeros));
+    let mut last = "w".to_owned();
+    for number in 0..20 {
+        let name = format!("p{number}");
+        graph = graph.message(1, node("MatMul", &[&last, "w"], &[&name]));
+        last = name;
+    }
+    let graph = graph
+        .message(1, node("Add", &["x", &last], &["y"]))
+        .message(11, value("x", &[side, side]))
+        .message(12, value("y", &[side, side]));
+    let start = std::time::Instant::now();
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    // They are computed when the model runs.
+    assert_eq!(graph.nodes.iter().filter(|node| node.op.name == "MatMul").count(), 20);
+    assert!(start.elapsed() < std::time::Duration::from_secs(30), "{:?}", start.elapsed());
+}

@@ -1,0 +1,190 @@
+//! Whole models on several threads: in one region, kernel by kernel, and on one thread, with the same results.
+
+use kernpack::{Any, Device, Module, Tensor};
+use kernpack_compiler::codegen::Target;
+use kernpack_compiler::ir::U8;
+use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_graph::lower::state_bytes;
+use kernpack_graph::{Graph, LowerOptions, Lowered, ModelOptions, Threads, import, lower};
+
+use super::{Message, model, node, value, weights};
+
+const ROWS: i64 = 24;
+const COLUMNS: i64 = 40;
+
+/// Seeded numbers between -1 and 1.
+fn numbers(seed: u64, count: i64) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Products, a softmax, reductions, a sum over both ways, something that is read twice, and a second output.
+fn network() -> Graph {
+    let matrix = numbers(1, COLUMNS * COLUMNS);
+    let around = Message::default().text(1, "axis").int(3, 1).int(20, 2);
+    let graph = Message::default()
+        .message(1, node("MatMul", &["x", "w"], &["a"]))
+        .message(1, node("Softmax", &["a"], &["b"]).message(5, around))
+        .message(1, node("MatMul", &["b", "w"], &["c"]))
+        .message(1, node("Add", &["c", "a"], &["d"]))
+        .message(1, node("Transpose", &["d"], &["e"]))
+        .message(1, node("MatMul", &["e", "d"], &["f"]))
+        .message(1, node("ReduceMean", &["f"], &["mean"]))
+        .message(1, node("Sub", &["f", "mean"], &["g"]))
+        .message(1, node("Relu", &["g"], &["y"]))
+        .message(1, node("ReduceSum", &["d"], &["total"]))
+        .text(2, "network")
+        .message(5, weights("w", &[COLUMNS, COLUMNS], &matrix))
+        .message(11, value("x", &[ROWS, COLUMNS]))
+        .message(12, value("y", &[COLUMNS, COLUMNS]))
+        .message(12, value("total", &[1, 1]));
+    import(&model(graph), None, &ModelOptions::default()).unwrap().graph
+}
+
+fn compile(graph: &Graph, threads: Threads, work: i64, fuse: bool) -> (Module, Lowered) {
+    let target = Target::host();
+    // Even small loops are split.
+    let description = TargetDescription { parallel_work: work, ..TargetDescription::of(&target) };
+    let context = PassContext::new(PassOptions::default());
+    let options = LowerOptions { threads, fuse, ..LowerOptions::default() };
+    let lowered = lower(graph, "network", &description, &context, options).unwrap();
+    (kernpack_compiler::build(&lowered.module, &target).unwrap(), lowered)
+}
+
+fn outputs() -> (Tensor, Tensor) {
+    (Tensor::zeros::<f32>(&[COLUMNS, COLUMNS]).unwrap(), Tensor::zeros::<f32>(&[1, 1]).unwrap())
+}
+
+fn results(outputs: &(Tensor, Tensor)) -> Vec<f32> {
+    let mut all = outputs.0.view::<f32>().unwrap().to_vec();
+    all.extend(outputs.1.view::<f32>().unwrap().to_vec());
+    all
+}
+
+fn input(seed: u64) -> Tensor {
+    Tensor::from_slice(&numbers(seed, ROWS * COLUMNS), &[ROWS, COLUMNS]).unwrap()
+}
+
+fn run(module: &Module, seed: u64) -> Vec<f32> {
+    let outputs = outputs();
+    module.function("network").unwrap().call((&input(seed), &outputs.0, &outputs.1)).unwrap();
+    results(&outputs)
+}
+
+fn assert_close(got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len());
+    for (place, (got, expected)) in got.iter().zip(expected).enumerate() {
+        assert!((got - expected).abs() <= 1e-4 + 1e-4 * expected.abs(), "element {place}: {got} instead of {expected}");
+    }
+}
+
+#[test]
+fn threads_do_not_change_results() {
+    let graph = network();
+    let (single, lowered) = compile(&graph, Threads::Single, 1, true);
+    assert!(!lowered.is_region && lowered.kernels.iter().all(|kernel| !kernel.is_parallel));
+    let expected: Vec<Vec<f32>> = (5..8).map(|seed| run(&single, seed)).collect();
+    // Everything is split, and then only what is larger than the rest.
+    for (work, fuse) in [(1, true), (1, false), (1500, true), (1500, false)] {
+        for threads in [Threads::Region, Threads::Kernels] {
+            let (module, lowered) = compile(&graph, threads, work, fuse);
+            let parallel = lowered.kernels.iter().filter(|kernel| kernel.is_parallel).count();
+            assert!(parallel > 0 && (work == 1 || parallel < lowered.kernels.len()), "{:?}", lowered.kernels);
+            assert_eq!(lowered.is_region, threads == Threads::Region);
+            for _ in 0..8 {
+                for (seed, expected) in (5..8).zip(&expected) {
+                    assert_close(&run(&module, seed), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn calls_of_many_threads_at_once() {
+    let graph = network();
+    let (module, lowered) = compile(&graph, Threads::Region, 1, true);
+    let expected: Vec<Vec<f32>> = (0..6).map(|seed| run(&module, seed + 1)).collect();
+    let steps = i64::try_from(lowered.kernels.len()).unwrap();
+    let bytes = i64::try_from(state_bytes(lowered.arena)).unwrap();
+    std::thread::scope(|scope| {
+        for (seed, expected) in (1..).zip(&expected) {
+            let module = &module;
+            scope.spawn(move || {
+                // Temporary memory of its own, and that of the thread.
+                let state = Tensor::empty(U8, &[bytes], Device::CPU).unwrap();
+                let function = module.function("network_steps").unwrap();
+                for _ in 0..20 {
+                    let outputs = outputs();
+                    function.call((&state, 0, steps, &input(seed), &outputs.0, &outputs.1)).unwrap();
+                    assert_close(&results(&outputs), expected);
+                    assert_close(&run(module, seed), expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn step_by_step() {
+    let graph = network();
+    let (module, lowered) = compile(&graph, Threads::Region, 1, true);
+    let expected = run(&module, 3);
+    let steps = i64::try_from(lowered.kernels.len()).unwrap();
+    let needed = i64::try_from(state_bytes(lowered.arena)).unwrap();
+    let function = module.function("network_steps").unwrap();
+    // At any address.
+    for offset in [0, 1, 8, 63] {
+        let block = Tensor::empty(U8, &[needed + offset], Device::CPU).unwrap();
+        let state = block.view_as(&[needed], U8, u64::try_from(offset).unwrap()).unwrap();
+        let outputs = outputs();
+        for step in 0..steps {
+            function.call((&state, step, step + 1, &input(3), &outputs.0, &outputs.1)).unwrap();
+        }
+        assert_close(&results(&outputs), &expected);
+    }
+    let outputs = outputs();
+    let call = |bytes: i64, first: i64, end: i64| {
+        let state = Tensor::empty(U8, &[bytes], Device::CPU).unwrap();
+        let arguments: [Any; 6] = [
+            state.into(),
+            first.into(),
+            end.into(),
+            input(3).into(),
+            outputs.0.clone().into(),
+            outputs.1.clone().into(),
+        ];
+        function.call(&arguments[..]).map(drop).map_err(|error| error.to_string())
+    };
+    let small = call(needed - 1, 0, steps).unwrap_err();
+    assert_eq!(small, format!("ValueError: network_steps: the state has fewer than {needed} bytes"));
+    for (first, end) in [(-1, 1), (0, steps + 1), (2, 1)] {
+        let text =
+            format!("ValueError: network_steps: expected 0 <= first <= end <= {steps}, which is the number of steps");
+        assert_eq!(call(needed, first, end).unwrap_err(), text);
+    }
+    assert_eq!(call(needed, 1, 1), Ok(()));
+}
+
+#[test]
+fn a_description_for_tools() {
+    let graph = network();
+    let (_, lowered) = compile(&graph, Threads::Region, 1, true);
+    let text = lowered.describe(&graph, "network");
+    let start = format!(
+        "{{\"schema\":1,\"name\":\"network\",\"graph\":\"network\",\"inputs\":[{{\"name\":\"x\",\"dtype\":\"float32\",\"shape\":[{ROWS}, {COLUMNS}]}}]"
+    );
+    assert!(text.starts_with(&start), "{text}");
+    assert!(text.contains(&format!("\"arena\":{},\"state\":{}", lowered.arena, state_bytes(lowered.arena))), "{text}");
+    // Two operations for each element and each round of the first product, and nothing is left out.
+    let product = lowered.kernels.iter().find(|kernel| kernel.operators.contains(&"MatMul")).unwrap();
+    let least = u64::try_from(2 * ROWS * COLUMNS * COLUMNS).unwrap();
+    assert!(product.operations >= least && product.operations < 4 * least, "{product:?}");
+    // Values that live together lie apart.
+    let lives: Vec<_> = lowered.values.iter().filter_map(|value| Some((value, value.life?))).collect();
+    assert!(lives.len() >= 3, "{:?}", lowered.values);
+}

@@ -1,0 +1,190 @@
+//! A model as a module of Rust: its outputs by their names, memory that is made once, and functions that make what they give.
+
+use std::fmt::Write as _;
+
+use super::docs;
+use super::names::{Identifiers, Names};
+
+/// A model as the generated code sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelItems {
+    /// The name of its function.
+    pub(crate) name: String,
+    /// The file, as the user named it.
+    pub(crate) source: String,
+    pub(crate) inputs: Vec<ModelArgument>,
+    pub(crate) outputs: Vec<ModelArgument>,
+    /// Bytes of temporary memory for a call, on any CPU level.
+    pub(crate) state: u64,
+    /// How many kernels run, one after the other.
+    pub(crate) steps: usize,
+    /// What the model is, as JSON.
+    pub(crate) info: String,
+}
+
+/// A tensor that a model takes or gives.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelArgument {
+    pub(crate) name: String,
+    /// Of its elements: the code of DLPack, the number of bits, and what it is called.
+    pub(crate) dtype: (u8, u8, String),
+    pub(crate) shape: Vec<i64>,
+}
+
+impl ModelArgument {
+    fn shown(&self) -> String {
+        format!("{}{:?}", self.dtype.2, self.shape)
+    }
+}
+
+/// Writes the module of a model, whose function has these identifiers; `steps` are those of the function that runs a part of it.
+pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, model: &ModelItems) {
+    let (mut params, mut fields) = (Names::default(), Names::default());
+    let outputs_name = params.take("outputs").item;
+    let inputs: Vec<String> = model.inputs.iter().map(|input| params.take(&input.name).item).collect();
+    let outputs: Vec<String> = model.outputs.iter().map(|output| fields.take(&output.name).item).collect();
+    let heads: Vec<String> = inputs.iter().map(|name| format!("{name}: &Tensor")).collect();
+    let head = |more: &[&str]| {
+        let all: Vec<&str> = heads.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        all.join(", ")
+    };
+    let written: Vec<String> = outputs.iter().map(|name| format!("&{outputs_name}.{name}")).collect();
+    let values = |before: &[&str]| {
+        let own = before.iter().copied().chain(inputs.iter().map(String::as_str));
+        own.chain(written.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
+    };
+    let arguments = model.inputs.iter().zip(&inputs).map(|(input, name)| format!("`{name}`: `{}`", input.shown()));
+    let takes = arguments.collect::<Vec<_>>().join(", ");
+    let takes = if takes.is_empty() { "It takes nothing.".to_owned() } else { format!("It takes {takes}.") };
+
+    let about = format!("The model `{}`, from {}. {takes}", docs::quoted(&model.name), model.source);
+    docs::comment(out, 4, &about);
+    let _ = writeln!(out, "    #[rustfmt::skip]\n    pub mod {} {{", names.item);
+    let mut body = String::from(
+        "use super::super::__kernpack::__private_v0_1 as __k;
+use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor, packed_func};
+
+/// What the model is, as JSON: arguments, memory, and kernels with their work. `cargo kernpack inspect --load` shows it.
+",
+    );
+    let _ = writeln!(body, "pub const INFO: &str = {:?};\n", model.info);
+    body.push_str("/// What the model gives.\n#[derive(Clone, Debug)]\npub struct Outputs {\n");
+    for (output, name) in model.outputs.iter().zip(&outputs) {
+        let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
+    }
+    body.push_str(
+        "}
+
+impl Outputs {
+    /// Memory for the outputs, with any content.
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+",
+    );
+    for (output, name) in model.outputs.iter().zip(&outputs) {
+        let ((code, bits, _), shape) = (&output.dtype, &output.shape);
+        let _ = writeln!(
+            body,
+            "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), &{shape:?}, Device::CPU)?,"
+        );
+    }
+    let _ = write!(
+        body,
+        "        }})
+    }}
+}}
+
+/// Temporary memory for calls, made once. Calls with different states may run at the same time, on any threads.
+#[derive(Debug)]
+pub struct State {{
+    memory: Tensor,
+}}
+
+impl State {{
+    /// Makes the memory: {state} bytes.
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub fn new() -> Result<Self> {{
+        Ok(Self {{ memory: Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)? }})
+    }}
+
+    /// Computes the outputs in their memory. Nothing is allocated and nothing is locked, but for what the kernels of a thread keep from its first call on.
+    ///
+    /// # Errors
+    /// Inputs of another type or shape.
+    pub fn run_into(&mut self, {into}) -> Result<()> {{
+        super::typed::{steps}({part})
+    }}
+
+    /// Computes outputs in new memory.
+    ///
+    /// # Errors
+    /// Inputs of another type or shape; MemoryError.
+    pub fn run(&mut self, {inputs}) -> Result<Outputs> {{
+        let mut {outputs_name} = Outputs::new()?;
+        self.run_into({run})?;
+        Ok({outputs_name})
+    }}
+}}
+
+/// Computes outputs in new memory.
+///
+/// # Errors
+/// Inputs of another type or shape; MemoryError.
+pub fn run({inputs}) -> Result<Outputs> {{
+    let {outputs_name} = Outputs::new()?;
+    super::typed::{whole}({all})?;
+    Ok({outputs_name})
+}}
+",
+        state = model.state,
+        into = head(&[&format!("{outputs_name}: &mut Outputs")]),
+        inputs = head(&[]),
+        steps = steps.item,
+        part = values(&["&self.memory", "0", &model.steps.to_string()]),
+        run = inputs.iter().map(String::as_str).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
+        whole = names.item,
+        all = values(&[]),
+    );
+    // What other languages call.
+    let views: Vec<String> = inputs.iter().map(|name| format!("{name}: AnyView<'_>")).collect();
+    let args: Vec<String> = inputs.iter().map(|name| format!("__k::kernel_arg(&{name})")).collect();
+    let args = args.into_iter().chain(written.iter().map(|name| format!("__k::kernel_arg({name})")));
+    let (result, value) = match &outputs[..] {
+        [one] => ("Tensor", format!("{outputs_name}.{one}")),
+        all => {
+            let all: Vec<String> = all.iter().map(|name| format!("{outputs_name}.{name}")).collect();
+            ("Array<Tensor>", format!("[{}].into_iter().collect()", all.join(", ")))
+        }
+    };
+    let _ = write!(
+        body,
+        "
+/// The outputs of the model `{name}` in new memory: a tensor, or an array of them. {takes}
+#[packed_func(name = \"{name}_run\", crate = super::super::__kernpack)]
+fn packed_run({views}) -> Result<{result}> {{
+    let {outputs_name} = Outputs::new()?;
+    super::{item}.call_as::<()>([{args}])?;
+    Ok({value})
+}}
+
+/// What the model `{name}` is, as JSON: arguments, memory, and kernels with their work.
+#[packed_func(name = \"{name}_info\", crate = super::super::__kernpack)]
+fn packed_info() -> &'static str {{
+    INFO
+}}
+",
+        name = model.name,
+        views = views.join(", "),
+        item = names.item,
+        args = args.collect::<Vec<_>>().join(", "),
+    );
+    for line in body.lines() {
+        let _ = writeln!(out, "{}", format!("        {line}").trim_end());
+    }
+    out.push_str("    }\n");
+}

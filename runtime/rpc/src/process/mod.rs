@@ -1,0 +1,142 @@
+//! The processes of a session: the one that serves the client, and its warden.
+//!
+//! The server starts its session program with the client's connection as descriptor 0 and one end of a socket pair as descriptor 1. The
+//! program forks before it does anything else: the child is the session, the parent its warden. Whatever happens to the session, the
+//! warden sees it, kills what the session has started, tells the client why, and removes the folder. When the other end of the socket
+//! pair is closed, because the server stops or died, it does the same.
+
+mod confine;
+mod descendants;
+mod signals;
+mod warden;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use self::warden::Warden;
+use crate::limits::Limits;
+use crate::position::{Phase, Position};
+use crate::session;
+use crate::wire::{Connection, Patience};
+
+/// The first argument of a session program; behind it are limits and folder.
+pub(crate) const SESSION: &str = "--kernpack-rpc-session";
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+
+/// Serves a session, if that is what this process was started for, and does not return then.
+///
+/// A server starts a process for each session: a program of its own, or the program that it is part of, once more. Such a program calls
+/// this function first in its `main`, before it starts threads.
+///
+/// ```no_run
+/// fn main() -> kernpack::Result<()> {
+///     kernpack_rpc::run_session_if_asked();
+///     let server = kernpack_rpc::Server::start(kernpack_rpc::ServerOptions::default())?;
+///     println!("listening on {}", server.address());
+///     server.wait();
+///     Ok(())
+/// }
+/// ```
+pub fn run_session_if_asked() {
+    ASKED.store(true, Ordering::Relaxed);
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_none_or(|first| first != SESSION) {
+        return;
+    }
+    let limits = args.next().and_then(|text| Limits::from_text(text.to_str()?));
+    let (Some(limits), Some(folder)) = (limits, args.next()) else {
+        eprintln!("kernpack-rpc: {SESSION} is for the server's own use");
+        exit(2);
+    };
+    match run(limits, folder) {
+        Ok(code) => exit(code),
+        Err(error) => {
+            eprintln!("kernpack-rpc: the session could not begin: {error}");
+            exit(1);
+        }
+    }
+}
+
+/// Whether [`run_session_if_asked`] was called in this process.
+pub(crate) fn was_asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
+fn run(limits: Limits, folder: OsString) -> io::Result<i32> {
+    let folder = PathBuf::from(folder);
+    let socket = TcpStream::from(take(0)?);
+    let life = UnixStream::from(take(1)?);
+    replace(&File::open("/dev/null")?, 0)?;
+    replace(&io::stderr(), 1)?;
+    if threads() > 1 {
+        let message = "RuntimeError: the session program had started threads before it called run_session_if_asked()";
+        let stall = limits.stall_time;
+        let _ = Connection::new(socket, Patience { idle: stall, stall }).send_exception(message);
+        return Err(io::Error::other(message));
+    }
+    let position = Position::new()?;
+    descendants::adopt_orphans();
+    signals::watch_children();
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(life);
+            signals::unwatch_children();
+            confine::confine(&limits, &folder)?;
+            let served = session::serve(socket, &limits, folder, &position);
+            position.set(Phase::Done);
+            if let Err(error) = served {
+                eprintln!("kernpack-rpc: {error}");
+            }
+            Ok(0)
+        }
+        pid => {
+            Warden::new(pid, socket, life, &limits, &position).watch();
+            remove(&folder);
+            Ok(0)
+        }
+    }
+}
+
+/// Removes a folder of a session. One that is gone is fine.
+pub(crate) fn remove(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        eprintln!("kernpack-rpc: cannot remove {}: {error}", folder.display());
+    }
+}
+
+/// Takes a descriptor out of its number; programs that the session starts do not get it.
+fn take(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: a plain call.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, which is this value's alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Makes a number lead to where a descriptor leads.
+fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: a plain call; no value of this process owns the numbers 0 and 1.
+    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// How many threads this process has; 1 where that is not known.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}

@@ -1,0 +1,215 @@
+//! The command line of a server: that of `cargo kernpack rpc serve` and of the program `kernpack-rpc-server`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::{Server, ServerOptions};
+
+/// The options, as `--help` shows them.
+pub const SERVE_OPTIONS: &str = "\
+Options:
+  --host HOST            the address to listen at (127.0.0.1)
+  --port PORT            the port; 0 is any that is free (9090)
+  --key KEY              the key that clients must name (none)
+  --token-file FILE      a file with the token that clients must know
+  --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
+  --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
+  --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
+  --sessions N           sessions at one time (64)
+  --session-time SECONDS how long a session may last; 0 is without limit, here and below (86400)
+  --call-time SECONDS    how long one request may take (3600)
+  --idle-time SECONDS    how long a client may be silent between requests (3600)
+  --stall-time SECONDS   how long a client may be silent inside a request (60)
+  --handshake-time SECONDS  how long a client may take to say its key (10)
+  --memory SIZE          memory of a session's process, for example 512MiB (three quarters of the machine's)
+  --upload SIZE          bytes that a session may upload (4GiB)
+  --handles N            functions, modules and tensors that a client may hold (262144)
+  --files N              files that a session's process may have open (1024)
+  --processes N          processes that a session may start (64)
+  --folder FOLDER        where the folders of sessions are made (the system's folder for temporary files)
+  --verbose              say on stderr when sessions begin and end
+";
+
+/// The options of a command line, behind the command's name; `None` asks for help.
+///
+/// # Errors
+/// What is wrong, in one line without the name of the command.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
+    let mut options = ServerOptions::default();
+    let mut has_sessions = false;
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        let word = word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
+        let (name, inline) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name.to_owned(), Some(value.to_owned())),
+            _ => (word, None),
+        };
+        match name.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--insecure" | "--verbose" if inline.is_some() => return Err(format!("option `{name}` takes no value")),
+            "--insecure" => options.insecure = true,
+            "--verbose" => options.verbose = true,
+            _ if !SERVE_OPTIONS.contains(&format!("\n  {name} ")) || !name.starts_with("--") => {
+                let what = if name.starts_with('-') { "unknown option" } else { "unexpected argument" };
+                return Err(format!("{what} `{name}`"));
+            }
+            _ => {
+                let value = match inline {
+                    Some(value) => value,
+                    None => words
+                        .next()
+                        .ok_or_else(|| format!("missing value for option `{name}`"))?
+                        .into_string()
+                        .map_err(|value| format!("`{}` is not UTF-8", value.display()))?,
+                };
+                has_sessions |= name == "--sessions";
+                set(&mut options, &name, value)?;
+            }
+        }
+    }
+    if options.tracker.is_some() && !has_sessions {
+        // A client has the machine for itself.
+        options.sessions = 1;
+    }
+    Ok(Some(options))
+}
+
+fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
+    let limits = &mut options.limits;
+    match name {
+        "--host" => options.host = value,
+        "--port" => options.port = number(name, &value)?,
+        "--key" => options.key = value,
+        "--token-file" => {
+            let text =
+                fs::read_to_string(&value).map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
+            options.token = Some(text.trim().to_owned());
+        }
+        "--tracker" => options.tracker = Some(value),
+        "--tracker-host" => options.tracker_host = Some(value),
+        "--sessions" => options.sessions = number(name, &value)?,
+        "--session-time" => limits.session_time = time(name, &value)?,
+        "--call-time" => limits.call_time = time(name, &value)?,
+        "--idle-time" => limits.idle_time = time(name, &value)?,
+        "--stall-time" => limits.stall_time = time(name, &value)?,
+        "--handshake-time" => {
+            let time = time(name, &value)?;
+            options.handshake_time = time.ok_or("a handshake takes more than 0 s")?;
+        }
+        "--memory" => limits.memory = size(name, &value)?,
+        "--upload" => limits.upload = size(name, &value)?,
+        "--handles" => limits.handles = number(name, &value)?,
+        "--files" => limits.files = number(name, &value)?,
+        "--processes" => limits.processes = number(name, &value)?,
+        "--folder" => options.folder = Some(value.into()),
+        _ => return Err(format!("unknown option `{name}`")),
+    }
+    Ok(())
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("option `{name}` takes a number, got `{value}`"))
+}
+
+fn time(name: &str, value: &str) -> Result<Option<Duration>, String> {
+    let seconds = value.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = seconds.ok_or_else(|| format!("option `{name}` takes a number of seconds, got `{value}`"))?;
+    Ok((!time.is_zero()).then_some(time))
+}
+
+/// Bytes: `1000`, `64K`, `512MiB`, `4GB`; all units are powers of 1024.
+fn size(name: &str, value: &str) -> Result<u64, String> {
+    let wrong = || format!("option `{name}` takes a size such as 512MiB, got `{value}`");
+    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let shift = match value[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(wrong()),
+    };
+    let count: u64 = digits.parse().map_err(|_| wrong())?;
+    count.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+/// Serves until the process ends; prints the address first.
+///
+/// # Errors
+/// Why the server does not start.
+pub fn serve(options: ServerOptions) -> kernpack::Result<()> {
+    let server = Server::start(options)?;
+    println!("listening on {}", server.address());
+    server.wait();
+    Ok(())
+}
+
+/// The whole of a program that is a server, with its name for messages.
+pub fn main(name: &str) -> ExitCode {
+    crate::run_session_if_asked();
+    let outcome = match parse(std::env::args_os().skip(1)) {
+        Ok(Some(options)) => serve(options).map_err(|problem| problem.message().to_owned()),
+        Ok(None) => {
+            print!(
+                "Serves libraries of packed functions to other machines.\n\nUsage: {name} [OPTIONS]\n\n{SERVE_OPTIONS}"
+            );
+            Ok(())
+        }
+        Err(problem) => Err(format!("{problem}; see {name} --help")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{name}: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<ServerOptions>, String> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options() {
+        let options =
+            parsed("--host ::1 --port=0 --key pi --insecure --memory 512MiB --call-time 0 --idle-time 1.5 --upload 3")
+                .unwrap()
+                .unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.key.as_str()), ("::1", 0, "pi"));
+        assert!(options.insecure && !options.verbose);
+        assert_eq!((options.limits.memory, options.limits.upload), (512 << 20, 3));
+        assert_eq!((options.limits.call_time, options.limits.idle_time), (None, Some(Duration::from_millis(1500))));
+        assert!(matches!(parsed("--key a -h"), Ok(None)));
+        for (line, problem) in [
+            ("--hots a", "unknown option `--hots`"),
+            ("serve", "unexpected argument `serve`"),
+            ("--port", "missing value for option `--port`"),
+            ("--port 70000", "option `--port` takes a number, got `70000`"),
+            ("--insecure=1", "option `--insecure` takes no value"),
+            ("--memory 5XB", "option `--memory` takes a size such as 512MiB, got `5XB`"),
+            ("--memory 99999999T", "option `--memory` takes a size such as 512MiB, got `99999999T`"),
+            ("--call-time -1", "option `--call-time` takes a number of seconds, got `-1`"),
+        ] {
+            assert_eq!(parsed(line).err().unwrap(), problem, "{line}");
+        }
+        assert!(parsed("--token-file /no/such").err().unwrap().contains("cannot read the token in /no/such"));
+    }
+
+    #[test]
+    fn each_option_of_the_help_is_taken() {
+        for line in SERVE_OPTIONS.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let line =
+                if words[1].chars().all(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
+            let outcome = parsed(&line);
+            assert!(outcome.is_ok() || line.starts_with("--token-file"), "{line}");
+        }
+    }
+}

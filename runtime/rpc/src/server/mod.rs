@@ -1,0 +1,151 @@
+//! The server: it listens, lets clients in, and starts a process for each session.
+
+mod folder;
+mod options;
+mod sessions;
+mod token;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kernpack::{Result, ensure, error};
+
+pub use self::options::ServerOptions;
+use self::sessions::Sessions;
+use crate::listen::listen;
+use crate::process;
+use crate::tracker::{Offer, Registration};
+
+/// A server that listens. Dropping it ends all sessions.
+pub struct Server {
+    address: SocketAddr,
+    sessions: Arc<Sessions>,
+    /// Closed to stop listening.
+    wake: Option<UnixStream>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts to listen, and returns at once.
+    ///
+    /// ```
+    /// use kernpack_rpc::{Server, ServerOptions};
+    ///
+    /// let mut options = ServerOptions::default();
+    /// options.host = "0.0.0.0".to_owned();
+    /// let error = Server::start(options).err().unwrap();
+    /// assert!(error.message().contains("--insecure"));
+    /// ```
+    ///
+    /// # Errors
+    /// ValueError for options that do not go together, among them an address for other machines without `insecure`; RuntimeError
+    /// when the address cannot be listened at, or when no program for sessions is known.
+    pub fn start(options: ServerOptions) -> Result<Self> {
+        ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
+        ensure!(
+            options.token.as_ref().is_none_or(|token| token.len() >= 8 && !token.contains(char::is_whitespace)),
+            ValueError,
+            "a token has at least 8 letters and no white space"
+        );
+        ensure!(
+            options.program.is_some() || process::was_asked(),
+            RuntimeError,
+            "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \
+             name another program in ServerOptions::program"
+        );
+        let listener = listen(&options.host, options.port, options.insecure, "run any code here")?;
+        let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
+        let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
+        let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        let registration = match &options.tracker {
+            None => None,
+            Some(tracker) => Some(Registration::start(Offer {
+                tracker: tracker.clone(),
+                key: options.key.clone(),
+                port: address.port(),
+                host: options.tracker_host.clone(),
+                sessions: options.sessions,
+            })?),
+        };
+        let sessions = Arc::new(Sessions::new(options, registration));
+        let shared = Arc::clone(&sessions);
+        let listening =
+            thread::Builder::new().name("rpc-listen".to_owned()).spawn(move || accept(&listener, &woken, &shared));
+        Ok(Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.count()
+    }
+
+    /// Whether its tracker has it now; not without a tracker.
+    pub fn is_registered(&self) -> bool {
+        self.sessions.is_registered()
+    }
+
+    /// Waits as long as the server listens, which is until the process ends.
+    pub fn wait(mut self) {
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+
+    /// Stops listening and ends all sessions; their clients are told. [`Drop`] does the same.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+        self.sessions.end();
+    }
+}
+
+/// Takes connections until `woken` is closed at its other end.
+fn accept(listener: &TcpListener, woken: &UnixStream, sessions: &Arc<Sessions>) {
+    // A connection that is gone before it is taken must not block.
+    if listener.set_nonblocking(true).is_err() {
+        return;
+    }
+    loop {
+        let mut poll =
+            [listener.as_raw_fd(), woken.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        // SAFETY: two descriptors that are open.
+        unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) };
+        if poll[1].revents != 0 {
+            return;
+        }
+        match listener.accept() {
+            Ok((stream, peer)) => welcome(sessions, stream, peer),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // Too many descriptors are open: the next try waits for some to be closed.
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nonblocking(false);
+    let _ = stream.set_nodelay(true);
+    let Some(ticket) = sessions.enter(&stream) else { return };
+    let shared = Arc::clone(sessions);
+    let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);
+    // Without memory for a thread the connection is closed, and the ticket given back.
+    let _ = thread.spawn(move || shared.serve(ticket, stream, peer));
+}

@@ -1,0 +1,59 @@
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits::Limits;
+
+/// How a server listens, and what it allows.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// The address to listen at: a name or a number. Others than those of this machine need `insecure`.
+    pub host: String,
+    /// The port; 0 is any that is free.
+    pub port: u16,
+    /// The key that clients must name; empty for none.
+    pub key: String,
+    /// What clients must prove to know; `None` lets all in.
+    pub token: Option<String>,
+    /// The tracker that gives the server to clients, by its key: `host:port`. Clients then come with match keys of the tracker, each good for one session.
+    pub tracker: Option<String>,
+    /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
+    pub tracker_host: Option<String>,
+    /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
+    pub insecure: bool,
+    /// What each session may use.
+    pub limits: Limits,
+    /// Sessions at one time. With a tracker as many are offered: 1 gives a client the machine for itself.
+    pub sessions: usize,
+    /// How long a handshake may take.
+    pub handshake_time: Duration,
+    /// The program of a session with its first arguments; `None` is the program that the server is part of, which must call
+    /// [`run_session_if_asked`](crate::run_session_if_asked).
+    pub program: Option<(PathBuf, Vec<OsString>)>,
+    /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
+    pub folder: Option<PathBuf>,
+    /// Says on stderr when sessions begin and end.
+    pub verbose: bool,
+}
+
+impl Default for ServerOptions {
+    /// The loopback address and port 9090, without key and token.
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 9090,
+            key: String::new(),
+            token: None,
+            tracker: None,
+            tracker_host: None,
+            insecure: false,
+            limits: Limits::default(),
+            sessions: 64,
+            handshake_time: Duration::from_secs(10),
+            program: None,
+            folder: None,
+            verbose: false,
+        }
+    }
+}

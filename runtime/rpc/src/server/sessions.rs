@@ -1,0 +1,224 @@
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::folder::Folder;
+use super::{ServerOptions, token};
+use crate::limits::Limits;
+use crate::process::SESSION;
+use crate::tracker::{Claim, Registration};
+use crate::wire::{Connection, Hello, Key, Patience, answer, hear};
+
+/// Handshakes at one time. A new connection takes the place of the one that has waited longest.
+const HANDSHAKES: usize = 256;
+/// How long sessions may take to end when the server stops.
+const STOP: Duration = Duration::from_secs(10);
+
+/// The connections of a server.
+pub(super) struct Sessions {
+    options: ServerOptions,
+    /// With a tracker.
+    registration: Option<Registration>,
+    state: Mutex<State>,
+    /// Notified when a connection ends.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    stopped: bool,
+    next: u64,
+    /// Connections in the handshake, the oldest first.
+    handshakes: VecDeque<(u64, TcpStream)>,
+    /// Connections with a thread.
+    open: usize,
+    /// The sessions, each with what it lives as long as.
+    lives: HashMap<u64, UnixStream>,
+}
+
+/// The right to have a thread for a connection.
+pub(super) struct Ticket {
+    number: u64,
+    sessions: Arc<Sessions>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut state = self.sessions.lock();
+        state.handshakes.retain(|(number, _)| *number != self.number);
+        state.lives.remove(&self.number);
+        state.open -= 1;
+        self.sessions.changed.notify_all();
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(options: ServerOptions, registration: Option<Registration>) -> Self {
+        Self { options, registration, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    pub(super) fn is_registered(&self) -> bool {
+        self.registration.as_ref().is_some_and(Registration::is_connected)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.lock().lives.len()
+    }
+
+    /// Takes note of a new connection; `None` when it cannot be served.
+    pub(super) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Ticket> {
+        let copy = stream.try_clone().ok()?;
+        let mut state = self.lock();
+        if state.stopped {
+            return None;
+        }
+        if state.handshakes.len() >= HANDSHAKES
+            && let Some((_, oldest)) = state.handshakes.pop_front()
+        {
+            // Its thread sees the end.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        let number = state.next;
+        state.next += 1;
+        state.open += 1;
+        state.handshakes.push_back((number, copy));
+        Some(Ticket { number, sessions: Arc::clone(self) })
+    }
+
+    /// Serves a connection until it ends.
+    pub(super) fn serve(&self, ticket: Ticket, mut stream: TcpStream, peer: SocketAddr) {
+        // Strangers are not answered, and nothing is written down for them: they could fill a disk.
+        // A claim is given back when the session has ended.
+        let Some((key, _claim)) = self.let_in(&mut stream) else { return };
+        let started = self.begin(&ticket, &key, &stream);
+        // The session's process has the connection now.
+        match started {
+            Ok((mut child, folder)) => {
+                drop(stream);
+                self.say(peer, "session begins");
+                let status = child.wait();
+                drop(folder);
+                drop(ticket);
+                match status {
+                    Ok(status) if status.success() => self.say(peer, "session ended"),
+                    Ok(status) => self.say(peer, &format!("session ended: {status}")),
+                    Err(error) => self.say(peer, &format!("session lost: {error}")),
+                }
+            }
+            Err(message) => {
+                self.say(peer, &message);
+                drop(ticket);
+                refuse(stream, &message, self.options.handshake_time);
+            }
+        }
+    }
+
+    fn say(&self, peer: SocketAddr, what: &str) {
+        if self.options.verbose {
+            eprintln!("kernpack-rpc: {peer}: {what}");
+        }
+    }
+
+    /// The handshake.
+    fn let_in(&self, stream: &mut TcpStream) -> Option<(Key, Option<Claim>)> {
+        let options = &self.options;
+        let key = hear(stream, options.handshake_time).ok()?;
+        if let Some(expected) = &options.token
+            && !token::is_same(expected, key.token.as_deref().unwrap_or_default())
+        {
+            return None;
+        }
+        let own = Key::server(options.key.as_str());
+        let claim = self.registration.as_ref().and_then(|registration| registration.claim(&key.name));
+        let is_named = if self.registration.is_some() { claim.is_some() } else { key.name == options.key };
+        let fits = key.role == "client" && is_named;
+        let hello = if fits { Hello::Welcome } else { Hello::NoMatchingKey };
+        answer(stream, hello, &own, options.handshake_time).ok()?;
+        fits.then_some((key, claim))
+    }
+
+    /// Starts the process of a session.
+    fn begin(&self, ticket: &Ticket, key: &Key, stream: &TcpStream) -> Result<(Child, Folder), String> {
+        let failed = |problem: io::Error| format!("RuntimeError: the server could not start a session: {problem}");
+        let (here, there) = UnixStream::pair().map_err(failed)?;
+        {
+            let mut state = self.lock();
+            state.handshakes.retain(|(number, _)| *number != ticket.number);
+            if state.stopped {
+                return Err("ConnectionError: the server was stopped".to_owned());
+            }
+            if state.lives.len() >= self.options.sessions {
+                return Err(format!(
+                    "RuntimeError: the server has {} sessions, its limit; try again later, or start it with a larger `--sessions`",
+                    state.lives.len()
+                ));
+            }
+            state.lives.insert(ticket.number, here);
+        }
+        let folder = Folder::new(self.options.folder.as_deref()).map_err(failed)?;
+        let limits = Limits {
+            session_time: [self.options.limits.session_time, key.timeout].into_iter().flatten().min(),
+            ..self.options.limits.clone()
+        };
+        let current;
+        let (program, arguments) = match &self.options.program {
+            Some((program, arguments)) => (program, &arguments[..]),
+            None => {
+                current = std::env::current_exe().map_err(failed)?;
+                (&current, &[][..])
+            }
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).arg(SESSION).arg(limits.to_text()).arg(folder.path());
+        command.stdin(OwnedFd::from(stream.try_clone().map_err(failed)?));
+        command.stdout(Stdio::from(OwnedFd::from(there)));
+        // Ctrl-C is for the server, which ends its sessions.
+        command.process_group(0);
+        let child =
+            command.spawn().map_err(|problem| failed(io::Error::other(format!("{}: {problem}", program.display()))))?;
+        Ok((child, folder))
+    }
+
+    /// Ends all connections and waits for that.
+    pub(super) fn end(&self) {
+        if let Some(registration) = &self.registration {
+            registration.stop();
+        }
+        let mut state = self.lock();
+        state.stopped = true;
+        for (_, stream) in state.handshakes.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        state.lives.clear();
+        let deadline = Instant::now() + STOP;
+        while state.open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Tells a client, after the handshake, why it gets no session.
+fn refuse(stream: TcpStream, message: &str, within: Duration) {
+    let mut connection = Connection::new(stream, Patience { idle: Some(within), stall: Some(within) });
+    connection.set_limit(1 << 20);
+    if connection.next_packet().and_then(|_| connection.skip()).is_ok() {
+        let _ = connection.send_exception(message);
+        // The client closes; what it still sends is not read.
+        let _ = connection.transport().shutdown(Shutdown::Write);
+        let _ = connection.next_packet();
+    }
+}

@@ -1,0 +1,153 @@
+use std::fs::{self, File};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kernpack::{Module, Result, bail, ensure, error};
+
+use super::linking;
+
+/// The folder of a session: what was uploaded, and what functions write. Names lead to places inside of it only.
+pub(super) struct Files {
+    folder: PathBuf,
+    limit: u64,
+    uploaded: AtomicU64,
+}
+
+impl Files {
+    /// The files of a folder, into which at most `limit` bytes may be uploaded; 0 is without limit.
+    pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
+        Self { folder, limit: if limit == 0 { u64::MAX } else { limit }, uploaded: AtomicU64::new(0) }
+    }
+
+    /// Where a name leads.
+    pub(super) fn path(&self, name: &str) -> Result<PathBuf> {
+        let inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        ensure!(
+            !name.is_empty() && !name.contains('\0') && Path::new(name).components().all(inside),
+            ValueError,
+            "'{}' is no name of a file of the session; give a relative path without `..`",
+            name.escape_debug()
+        );
+        Ok(self.folder.join(name))
+    }
+
+    /// A new file for an upload of `length` bytes.
+    pub(super) fn create(&self, name: &str, length: u64) -> Result<File> {
+        let path = self.path(name)?;
+        let before = self.uploaded.fetch_add(length, Ordering::Relaxed);
+        if before.checked_add(length).is_none_or(|sum| sum > self.limit) {
+            self.uploaded.fetch_sub(length, Ordering::Relaxed);
+            bail!(
+                MemoryError,
+                "the upload of '{name}' ({length} bytes) is too large: a session may upload {} bytes, {before} of them are used; \
+                 start the server with a larger `--upload`",
+                self.limit
+            );
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|problem| failed("create the folder of", name, &problem))?;
+        }
+        // A library may be loaded from the file that was there: that one stays as it is.
+        match fs::remove_file(&path) {
+            Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(failed("replace", name, &problem)),
+            _ => File::create(&path).map_err(|problem| failed("create", name, &problem)),
+        }
+    }
+
+    /// Writes a file that was uploaded.
+    pub(super) fn upload(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let mut file = self.create(name, bytes.len() as u64)?;
+        io::Write::write_all(&mut file, bytes).map_err(|problem| failed("write", name, &problem))
+    }
+
+    /// A file to read, and how long it is.
+    pub(super) fn open(&self, name: &str) -> Result<(File, u64)> {
+        let opened = File::open(self.path(name)?).and_then(|file| file.metadata().map(|data| (file, data)));
+        let (file, data) = opened.map_err(|problem| failed("read", name, &problem))?;
+        ensure!(data.is_file(), ValueError, "'{name}' is not a file");
+        Ok((file, data.len()))
+    }
+
+    /// Removes a file, or a folder with all that is in it.
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path(name)?;
+        ensure!(path != self.folder.join("."), ValueError, "the folder of the session stays as long as the session");
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(data) if data.is_dir() => fs::remove_dir_all(&path),
+            _ => fs::remove_file(&path),
+        };
+        removed.map_err(|problem| failed("remove", name, &problem))
+    }
+
+    /// The names in a folder, with commas between them, in order.
+    pub(super) fn list(&self, name: &str) -> Result<String> {
+        let name = if matches!(name, "" | "/") { "." } else { name };
+        let entries = fs::read_dir(self.path(name)?).map_err(|problem| failed("list", name, &problem))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|problem| failed("list", name, &problem))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names.join(","))
+    }
+
+    /// The shared library that a name stands for: itself, or what objects are linked to (`.o`, `.tar`).
+    pub(super) fn library(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path(name)?;
+        ensure!(path.is_file(), RuntimeError, "there is no file '{name}' in the session; upload it first");
+        linking::shared_library(&path)
+    }
+
+    /// Loads an uploaded library.
+    pub(super) fn load(&self, name: &str) -> Result<Module> {
+        Module::load(self.library(name)?)
+    }
+}
+
+fn failed(verb: &str, name: &str, problem: &io::Error) -> kernpack::Error {
+    error!(RuntimeError, "cannot {verb} '{name}': {problem}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(test: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("kernpack-rpc-files-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn files_come_and_go() {
+        let folder = folder("come");
+        let files = Files::new(folder.clone(), 10);
+        files.upload("a/b.txt", b"12345").unwrap();
+        files.upload("c", b"678").unwrap();
+        assert_eq!(files.list("").unwrap(), "a,c");
+        assert_eq!(files.list("a").unwrap(), "b.txt");
+        assert_eq!(files.open("a/b.txt").unwrap().1, 5);
+        let error = files.upload("d", b"901").unwrap_err();
+        assert!(error.message().contains("may upload 10 bytes, 8 of them"), "{error}");
+        files.upload("c", b"90").unwrap();
+        assert_eq!(fs::read(folder.join("c")).unwrap(), b"90");
+        files.remove("a").unwrap();
+        assert!(files.open("a").is_err());
+        assert!(files.remove("nothing").unwrap_err().message().contains("cannot remove 'nothing'"));
+        assert!(files.load("nothing.so").unwrap_err().message().contains("upload it first"));
+        assert!(files.open(".").unwrap_err().message().contains("is not a file"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn names_stay_inside() {
+        let files = Files::new(PathBuf::from("/nowhere"), 0);
+        for name in ["", "/etc/passwd", "..", "a/../../b", "a\0b"] {
+            assert!(files.path(name).unwrap_err().message().contains("relative path"), "{name}");
+        }
+        assert_eq!(files.path("./a b/c.so").unwrap(), Path::new("/nowhere/a b/c.so"));
+        assert!(files.remove(".").unwrap_err().message().contains("stays"));
+    }
+}

@@ -1,0 +1,88 @@
+//! The global functions that clients expect of a server.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use kernpack::module::operations;
+use kernpack::{Any, AnyView, Bytes, Function, Module, Result, error};
+
+use super::arguments::Arguments;
+use super::files::Files;
+use super::time_evaluator::time_evaluator;
+
+/// Functions whose calls are served without their bytes being kept: files may be larger than memory.
+pub(super) struct Functions {
+    pub(super) upload: Function,
+    pub(super) download: Function,
+}
+
+impl Functions {
+    /// Registers the functions over the files of a session, in place of what has their names.
+    pub(super) fn register(files: &Arc<Files>) -> Result<Self> {
+        let global = |name: &'static str, call: fn(&'static str, &Files, &[AnyView<'_>]) -> Result<Any>| {
+            let files = Arc::clone(files);
+            let function = Function::from_packed(move |views| call(name, &files, views));
+            Function::register_global_override(name, &function)?;
+            Ok::<Function, kernpack::Error>(function)
+        };
+        let upload = global("tvm.rpc.server.upload", |name, files, views| {
+            let args = Arguments::new(name, &["name", "bytes"], views)?;
+            files.upload(args.get(0, "name")?, args.get(1, "bytes")?)?;
+            Ok(Any::NONE)
+        })?;
+        let download = global("tvm.rpc.server.download", |name, files, views| {
+            let file: &str = Arguments::new(name, &["name"], views)?.get(0, "name")?;
+            let (mut opened, length) = files.open(file)?;
+            read(file, &mut opened, length)
+        })?;
+        global("tvm.rpc.server.remove", |name, files, views| {
+            files.remove(Arguments::new(name, &["name"], views)?.get(0, "name")?)?;
+            Ok(Any::NONE)
+        })?;
+        global("tvm.rpc.server.listdir", |name, files, views| {
+            let args = Arguments::new(name, &["name?"], views)?;
+            Ok(Any::from(files.list(args.get_or(0, "name", "")?)?.as_str()))
+        })?;
+        global("tvm.rpc.server.workpath", |name, files, views| {
+            let path = files.path(Arguments::new(name, &["name"], views)?.get(0, "name")?)?;
+            Ok(Any::from(path.to_string_lossy().as_ref()))
+        })?;
+        global("tvm.rpc.server.load_module", |name, files, views| {
+            Ok(Any::from(files.load(Arguments::new(name, &["name"], views)?.get(0, "name")?)?))
+        })?;
+        global("tvm.rpc.server.download_linked_module", |name, files, views| {
+            let file: &str = Arguments::new(name, &["name"], views)?.get(0, "name")?;
+            let library = files.library(file)?;
+            let bytes = std::fs::read(&library);
+            let bytes =
+                bytes.map_err(|problem| error!(RuntimeError, "cannot read {}: {problem}", library.display()))?;
+            Ok(Any::from(Bytes::new(&bytes)))
+        })?;
+        global("tvm.rpc.server.ModuleGetFunction", |name, _, views| {
+            let args = Arguments::new(name, &["module", "name", "query_imports"], views)?;
+            let (module, function): (Module, &str) = (args.get(0, "module")?, args.get(1, "name")?);
+            Ok(operations::get_function(&module, function, args.get(2, "query_imports")?)?.map_or(Any::NONE, Any::from))
+        })?;
+        global("tvm.rpc.server.ImportModule", |name, _, views| {
+            let args = Arguments::new(name, &["parent", "child"], views)?;
+            operations::import(&args.get(0, "parent")?, &args.get(1, "child")?)?;
+            Ok(Any::NONE)
+        })?;
+        global("runtime.RPCTimeEvaluator", |_, _, views| time_evaluator(views))?;
+        // For tests of connections, which the stock peers have, too.
+        global("testing.echo", |name, _, views| {
+            Arguments::new(name, &["value"], views)?.get::<AnyView<'_>>(0, "value")?.try_to_owned()
+        })?;
+        global("testing.nop", |_, _, _| Ok(Any::NONE))?;
+        Ok(Self { upload, download })
+    }
+}
+
+fn read(name: &str, file: &mut std::fs::File, length: u64) -> Result<Any> {
+    let mut bytes = Vec::new();
+    let too_large = |problem: &dyn std::fmt::Display| error!(RuntimeError, "cannot read '{name}': {problem}");
+    let reserve = usize::try_from(length).map_err(|problem| too_large(&problem))?;
+    bytes.try_reserve_exact(reserve).map_err(|problem| too_large(&problem))?;
+    file.read_to_end(&mut bytes).map_err(|problem| too_large(&problem))?;
+    Ok(Any::from(Bytes::new(&bytes)))
+}

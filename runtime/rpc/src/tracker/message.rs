@@ -1,0 +1,242 @@
+//! Messages between a tracker and its peers: a length, and JSON of that length.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::wire::WireError;
+
+/// What a connection begins with, in both directions.
+const MAGIC: i32 = 0x2F271;
+
+/// The most bytes of a message.
+const MOST: usize = 1 << 20;
+
+/// How long a message may take from its first byte to its last one, and a handshake in all.
+pub(super) const MESSAGE_TIME: Duration = Duration::from_secs(10);
+
+/// What a message is about: the first element of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i64)]
+pub(super) enum Code {
+    Fail = -1,
+    Success = 0,
+    Ping = 1,
+    Stop = 2,
+    Put = 3,
+    Request = 4,
+    UpdateInfo = 5,
+    Summary = 6,
+    Pending = 7,
+}
+
+impl Code {
+    /// The code of a message from a peer.
+    pub(super) fn of(message: &Value) -> Option<Self> {
+        let all = [Self::Ping, Self::Stop, Self::Put, Self::Request, Self::UpdateInfo, Self::Summary, Self::Pending];
+        let code = message.get(0)?.as_i64()?;
+        all.into_iter().find(|known| *known as i64 == code)
+    }
+}
+
+/// A connection to a tracker, or to a peer of one.
+pub(super) struct Line {
+    stream: TcpStream,
+}
+
+fn late(awaited: &'static str, after: Duration) -> WireError {
+    WireError::TimedOut { awaited, after }
+}
+
+impl Line {
+    /// Over a connection behind its handshake.
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(MESSAGE_TIME))?;
+        Ok(Self { stream })
+    }
+
+    /// Tracker: reads what a peer begins with, and answers it. Nothing is said to one that begins otherwise.
+    pub(super) fn answer(&mut self) -> Result<(), WireError> {
+        self.expect_magic("a peer of a tracker")?;
+        self.write(&MAGIC.to_le_bytes())
+    }
+
+    /// Peer: begins, and reads the answer.
+    pub(super) fn greet(&mut self) -> Result<(), WireError> {
+        self.write(&MAGIC.to_le_bytes())?;
+        self.expect_magic("a tracker")
+    }
+
+    fn expect_magic(&mut self, who: &str) -> Result<(), WireError> {
+        let mut bytes = [0; 4];
+        self.read(&mut bytes, "the handshake", Instant::now() + MESSAGE_TIME)?;
+        let magic = i32::from_le_bytes(bytes);
+        if magic == MAGIC {
+            return Ok(());
+        }
+        let hint = if magic == crate::wire::MAGIC { "; that is the number of an RPC server" } else { "" };
+        Err(WireError::Protocol(format!("{who} begins with {MAGIC:#x}, not with {magic:#x}{hint}")))
+    }
+
+    /// Another handle on the same connection, to write to it from elsewhere.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { stream: self.stream.try_clone()? })
+    }
+
+    /// Ends the connection; who reads from it sees the end.
+    pub(super) fn close(&self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.stream.write_all(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late("the peer to read", MESSAGE_TIME),
+            _ => WireError::Io(error),
+        })
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&mut self, message: &Value) -> Result<(), WireError> {
+        let text = message.to_string();
+        if text.len() > MOST {
+            return Err(WireError::Content(format!("a message of {} bytes; the most is {MOST}", text.len())));
+        }
+        let mut bytes = (text.len() as i32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(text.as_bytes());
+        self.write(&bytes)
+    }
+
+    fn read(&mut self, mut target: &mut [u8], awaited: &'static str, deadline: Instant) -> Result<(), WireError> {
+        while !target.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(late(awaited, MESSAGE_TIME));
+            }
+            self.stream.set_read_timeout(Some(left)).map_err(WireError::Io)?;
+            match self.stream.read(target) {
+                Ok(0) => return Err(WireError::Cut),
+                Ok(count) => target = &mut target[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    return Err(late(awaited, MESSAGE_TIME));
+                }
+                Err(error) => return Err(WireError::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
+    pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
+        let mut length = [0; 4];
+        let within = within.map(|within| within.max(Duration::from_millis(1)));
+        self.stream.set_read_timeout(within).map_err(WireError::Io)?;
+        loop {
+            match self.stream.read(&mut length[..1]) {
+                Ok(0) => return Err(WireError::Closed),
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    return Err(late("an answer", within.unwrap_or_default()));
+                }
+                Err(error) => return Err(WireError::Io(error)),
+            }
+        }
+        let deadline = Instant::now() + MESSAGE_TIME;
+        self.read(&mut length[1..], "the rest of a message", deadline)?;
+        let length = i32::from_le_bytes(length);
+        let Some(length) = usize::try_from(length).ok().filter(|length| *length <= MOST) else {
+            return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {MOST}")));
+        };
+        // Memory grows with what comes, not with what is announced.
+        let mut bytes = Vec::new();
+        while bytes.len() < length {
+            let begin = bytes.len();
+            bytes.resize(length.min(begin + (1 << 16)), 0);
+            self.read(&mut bytes[begin..], "the rest of a message", deadline)?;
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
+    }
+
+    /// Sends a message and reads the answer.
+    pub(super) fn ask(&mut self, message: &Value, within: Duration) -> Result<Value, WireError> {
+        self.send(message)?;
+        self.receive(Some(within))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, Line) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, Line::new(listener.accept().unwrap().0).unwrap())
+    }
+
+    #[test]
+    fn messages_come_as_they_were_sent() {
+        let (client, mut line) = pair();
+        let mut other = Line::new(client).unwrap();
+        let greeted = thread::spawn(move || {
+            other.greet().unwrap();
+            other
+        });
+        line.answer().unwrap();
+        let mut other = greeted.join().unwrap();
+        let long = json!([3, "é".repeat(100_000), [1, null, -2.5], {"a": true}]);
+        for message in [json!([0]), long] {
+            let sent = message.clone();
+            let sender = thread::spawn(move || {
+                other.send(&sent).unwrap();
+                other
+            });
+            assert_eq!(line.receive(None).unwrap(), message);
+            other = sender.join().unwrap();
+        }
+        drop(other);
+        assert!(matches!(line.receive(None), Err(WireError::Closed)));
+    }
+
+    #[test]
+    fn hostile_bytes() {
+        let deep = "[".repeat(100_000);
+        let with_length = |text: &[u8]| [&(text.len() as i32).to_le_bytes()[..], text].concat();
+        for (bytes, problem) in [
+            (i32::MAX.to_le_bytes().to_vec(), "the most is 1048576"),
+            ((-1_i32).to_le_bytes().to_vec(), "a message of -1 bytes"),
+            (with_length(b"[1"), "no JSON"),
+            (with_length(b"\xff\xfe"), "no JSON"),
+            (with_length(deep.as_bytes()), "no JSON"),
+            (b"\x10\0\0\0[1]".to_vec(), "ended in the middle"),
+            (b"\x10\0".to_vec(), "ended in the middle"),
+        ] {
+            let (mut client, mut line) = pair();
+            client.write_all(&bytes).unwrap();
+            drop(client);
+            let error = line.receive(None).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        for (bytes, problem) in [(&b"GET / HTTP/1.1"[..], "begins with 0x2f271"), (b"\x71\xf2\x0f\0", "an RPC server")]
+        {
+            let (mut client, mut line) = pair();
+            client.write_all(bytes).unwrap();
+            let error = line.answer().unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+            // A stranger learns nothing.
+            drop(line);
+            let mut rest = Vec::new();
+            assert_eq!(client.read_to_end(&mut rest).unwrap_or(0), 0);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! A tracker: servers offer themselves under a key, clients ask for one of a key and wait until it is free.
+//!
+//! The protocol is that of Apache TVM's tracker, which is JSON over TCP: stock servers and clients work with the [`Tracker`] here, and a stock tracker with
+//! [`TrackerClient`] and [`Registration`].
+//!
+//! ```
+//! use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
+//!
+//! let mut options = TrackerOptions::default();
+//! options.port = 0;
+//! let tracker = Tracker::start(options)?;
+//! let client = TrackerClient::new(tracker.address().to_string());
+//! assert!(client.summary()?.servers.is_empty());
+//! # Ok::<(), kernpack::Error>(())
+//! ```
+
+mod client;
+mod message;
+mod queue;
+mod registration;
+mod server;
+mod summary;
+
+pub use client::{Found, TrackerClient};
+pub use registration::{Claim, Offer, Registration};
+pub use server::{Tracker, TrackerOptions};
+pub use summary::{KeyStatus, ServerStatus, Summary};
+
+/// The port that trackers have if none is said: that of Apache TVM's.
+pub const PORT: u16 = 9190;

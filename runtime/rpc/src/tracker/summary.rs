@@ -1,0 +1,140 @@
+//! What a tracker knows, as a table.
+
+use std::fmt;
+
+use kernpack::{Result, error};
+use serde_json::{Value, json};
+
+/// A server that is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerStatus {
+    /// Where clients reach it: `host:port`.
+    pub address: String,
+    /// The key that it is offered under.
+    pub key: String,
+}
+
+/// Servers and clients of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyStatus {
+    /// The key.
+    pub key: String,
+    /// Servers that are connected.
+    pub total: usize,
+    /// Sessions that could begin now.
+    pub free: usize,
+    /// Clients that wait.
+    pub waiting: usize,
+}
+
+/// What a tracker knows. Its text form is a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The servers, by key and address.
+    pub servers: Vec<ServerStatus>,
+    /// The keys.
+    pub keys: Vec<KeyStatus>,
+}
+
+fn of_server(info: &Value) -> Option<ServerStatus> {
+    let key = info.get("key")?.as_str()?;
+    let key = key.strip_prefix("server:").unwrap_or(key).to_owned();
+    let (host, port) = (info.get("addr")?.get(0)?.as_str()?, info.get("addr")?.get(1)?.as_u64()?);
+    let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    Some(ServerStatus { address, key })
+}
+
+impl Summary {
+    /// As a tracker sends it.
+    pub(super) fn to_json(&self, infos: Vec<Value>) -> Value {
+        let keys: serde_json::Map<String, Value> =
+            self.keys.iter().map(|key| (key.key.clone(), json!({"free": key.free, "pending": key.waiting}))).collect();
+        json!({"queue_info": keys, "server_info": infos})
+    }
+
+    /// What a tracker has sent.
+    pub(super) fn from_json(value: &Value) -> Result<Self> {
+        let wrong = || error!(RuntimeError, "the tracker's summary is none: {value}");
+        let infos = value.get("server_info").and_then(Value::as_array).ok_or_else(wrong)?;
+        let mut servers: Vec<ServerStatus> = infos.iter().filter_map(of_server).collect();
+        servers.sort_by(|a, b| (&a.key, &a.address).cmp(&(&b.key, &b.address)));
+        let queues = value.get("queue_info").and_then(Value::as_object).ok_or_else(wrong)?;
+        let mut keys = Vec::new();
+        for (key, counts) in queues {
+            let count =
+                |name: &str| counts.get(name).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+            keys.push(KeyStatus {
+                key: key.clone(),
+                total: servers.iter().filter(|server| server.key == *key).count(),
+                free: count("free").ok_or_else(wrong)?,
+                waiting: count("pending").ok_or_else(wrong)?,
+            });
+        }
+        keys.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Self { servers, keys })
+    }
+}
+
+/// Rows in columns that are as wide as their widest cell.
+fn table(f: &mut fmt::Formatter<'_>, rows: &[Vec<String>]) -> fmt::Result {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line += &format!("{cell:<width$}  ");
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cells = |row: &[&dyn fmt::Display]| row.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut rows = vec![cells(&[&"server", &"key"])];
+        rows.extend(self.servers.iter().map(|server| cells(&[&server.address, &server.key])));
+        table(f, &rows)?;
+        writeln!(f)?;
+        let mut rows = vec![cells(&[&"key", &"servers", &"free", &"busy", &"waiting"])];
+        for key in &self.keys {
+            let busy = key.total.saturating_sub(key.free);
+            rows.push(cells(&[&key.key, &key.total, &key.free, &busy, &key.waiting]));
+        }
+        table(f, &rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_as_a_table() {
+        let sent = json!({
+            "queue_info": {"pi": {"free": 1, "pending": 0}, "board": {"free": 0, "pending": 12}},
+            "server_info": [
+                {"key": "server:pi", "addr": ["192.168.0.7", 9090]},
+                {"key": "server:board", "addr": ["::1", 9091]},
+                {"key": "server:pi", "addr": ["192.168.0.12", 9090]},
+                {"no": "server"},
+            ],
+        });
+        let summary = Summary::from_json(&sent).unwrap();
+        assert_eq!(
+            summary.to_string(),
+            "server             key\n\
+             [::1]:9091         board\n\
+             192.168.0.12:9090  pi\n\
+             192.168.0.7:9090   pi\n\
+             \n\
+             key    servers  free  busy  waiting\n\
+             board  1        0     1     12\n\
+             pi     2        1     1     0\n"
+        );
+        for wrong in [json!(null), json!({"queue_info": []}), json!({"server_info": [], "queue_info": {"a": 1}})] {
+            assert!(Summary::from_json(&wrong).unwrap_err().to_string().contains("is none"));
+        }
+    }
+}

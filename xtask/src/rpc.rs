@@ -1,0 +1,32 @@
+//! `cargo xtask rpc`: the tests of runtime/rpc and of its client in Python alone, with the peers of Apache TVM. `cargo xtask test` runs them among all others.
+
+use crate::Result;
+use crate::apache_tvm;
+use crate::python::Python;
+use crate::step::{self, Show};
+use crate::workspace::{Workspace, shared_library};
+
+/// Runs all tests; with words, those of the crate that have one in their names.
+pub(crate) fn run(words: &[&str]) -> Result {
+    let workspace = Workspace::find()?;
+    let peers = apache_tvm::interpreter(&workspace)?;
+    let mut build = workspace.cargo("build");
+    build.args(["--package", "conversions", "--package", "python-rpc"]);
+    step::run("build the library that the tests upload, and the client for Python", &mut build, Show::Warnings)?;
+    let folder = workspace.cargo_target().join("debug");
+    let library = shared_library(&folder, "conversions");
+    let mut tests = workspace.cargo("test");
+    tests.args(["--package", "kernpack-rpc", "--no-fail-fast", "--"]).args(words);
+    tests.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library);
+    step::run("test runtime/rpc with the peers of Apache TVM", &mut tests, Show::Lines)?;
+    if !words.is_empty() {
+        return Ok(());
+    }
+    let python = Python::prepare(&workspace)?;
+    let mut pytest = workspace.command(python.interpreter());
+    pytest.args(["-m", "pytest", "--color=no", "-p", "no:cacheprovider", "-ra", "examples/python-rpc/python"]);
+    pytest.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.env("PYTHON_RPC_LIBRARY", shared_library(&folder, "python_rpc"));
+    step::run("pytest examples/python-rpc/python", &mut pytest, Show::Lines)?;
+    Ok(())
+}
