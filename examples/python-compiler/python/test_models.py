@@ -59,13 +59,13 @@ def test_a_file():
     weights = model.known_values()
     assert sorted(tuple(np.from_dlpack(value).shape) for value in weights.values())
     x, expected = perceptron()
-    for fuse in (True, False):
-        run = models.compile(model, fuse=fuse)
+    for level in range(4):
+        run = models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}, plain=level == 0), opt_level=level)
         np.testing.assert_array_equal(run(x), expected)
         np.testing.assert_array_equal(run(x=x.tolist()), expected)
     # Strides other than those of C are no matter.
     np.testing.assert_array_equal(run(np.asfortranarray(x)), expected)
-    assert len(models.compile(model, fuse=False).program.functions) > len(models.compile(model).program.functions)
+    assert len(models.compile(model, opt_level=1).program.functions) > len(models.compile(model).program.functions)
 
 
 def test_a_library_needs_no_compiler(tmp_path):
@@ -134,7 +134,7 @@ def test_a_pass_sees_the_program_of_a_model():
         broken = PassContext()
         broken.pipeline = ["Nothing"]
         models.compile(model, context=broken)
-    model.lower("run", "llvm", context, True)
+    model.lower("run", "llvm", context, 2)
     assert seen and any("loops" in note for note in context.take_notes())
 
 
@@ -151,6 +151,7 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.from_onnx(tmp_path / "cut.onnx"), "cut.onnx: "),
         (lambda: models.from_onnx(strange), "operator Snore is not supported: 1 of the nodes use it: 'y'"),
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is no name of a function: take `m7_up`"),
+        (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), opt_level=4), "opt_level is 4, and has to be 0, 1, 2 or 3"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
         (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, inputs,"),
         (lambda: models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights="int8"), "weights"),
