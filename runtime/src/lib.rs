@@ -29,6 +29,8 @@
 #[path = "private_v0_1.rs"]
 pub mod __private_v0_1;
 mod device_api;
+#[doc(hidden)]
+pub mod python;
 mod slices;
 pub mod sys;
 

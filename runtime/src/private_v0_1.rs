@@ -14,6 +14,10 @@ pub use kernpack_core::{
 };
 pub use linkme;
 
+pub use crate::__python_module as python_module;
+#[cfg(feature = "python")]
+pub use crate::python::Module as PythonModule;
+
 pub use crate::slices::{
     KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_ENUMS_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
     KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,

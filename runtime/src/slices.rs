@@ -37,7 +37,8 @@ pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
 #[distributed_slice]
 pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
 
-fn collected() -> Collected {
+/// What the crates of this artifact have added to the slices.
+pub(crate) fn collected() -> Collected {
     Collected {
         #[cfg(feature = "builtins")]
         builtins: kernpack_builtins::register,

@@ -40,7 +40,7 @@ pub(crate) fn build_gpu_kernels(environment: &Environment) -> Result<PathBuf> {
 }
 
 /// The packages of the libraries that tests load, and of the Rust host.
-const LOADED_BY_TESTS: [&str; 14] = [
+const LOADED_BY_TESTS: &[&str] = &[
     "imagekit",
     "imagekit-host",
     "expr",
@@ -51,6 +51,7 @@ const LOADED_BY_TESTS: [&str; 14] = [
     "tensor-kernels",
     "conversions",
     "objects",
+    "extmod",
     "clash",
     "forgetful",
     "left",
@@ -61,7 +62,7 @@ const LOADED_BY_TESTS: [&str; 14] = [
 ///
 /// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
 /// itself, as it is shipped, and the compiler without optimization.
-pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static str, PathBuf); 12]> {
+pub(crate) fn build_for_tests(environment: &Environment) -> Result<Vec<(&'static str, PathBuf)>> {
     let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
     let mut cargo = environment.cargo("build");
     step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
@@ -74,7 +75,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;
     let target = environment.workspace.cargo_target();
     let folder = target.join("release");
-    Ok([
+    Ok(vec![
         ("EXPR_LIBRARY", shared_library(&folder, "expr")),
         ("EXTENSION_LIBRARY", shared_library(&folder, "extension")),
         ("FILETYPE_LIBRARY", shared_library(&folder, "filetype")),
@@ -85,6 +86,7 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<[(&'static st
         ("TENSOR_KERNELS_LIBRARY", shared_library(&folder, "tensor_kernels")),
         ("CONVERSIONS_LIBRARY", shared_library(&folder, "conversions")),
         ("OBJECTS_LIBRARY", shared_library(&folder, "objects")),
+        ("EXTMOD_LIBRARY", shared_library(&folder, "extmod")),
         ("DECENTRALISED_LIBRARIES", folder.clone()),
         ("KERNPACK_LIBTVM_FFI", shared_library(&folder, "tvm_ffi")),
     ])

@@ -12,7 +12,7 @@ use std::process::Command;
 
 /// How to call it.
 const USAGE: &str =
-    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | onnx] [options]
+    "usage: cargo xtask fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] [options]
 
 Without a name all but `onnx` run: the compiler, which it reads models for, takes minutes to build with counters.
 
@@ -21,8 +21,8 @@ Without a name all but `onnx` run: the compiler, which it reads models for, take
 ";
 
 /// The last one runs only where it is named.
-const TARGETS: [&str; 8] =
-    ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "onnx"];
+const TARGETS: [&str; 9] =
+    ["json", "json_graph", "dtype", "dlpack", "library_bin", "device_image", "module_tree", "rpc", "onnx"];
 
 /// The target that needs the feature `models` of the crate.
 const MODELS: &str = "onnx";

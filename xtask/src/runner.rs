@@ -19,8 +19,9 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Folders with Python tests, from the root.
-const PYTHON_TESTS: [&str; 7] = [
+const PYTHON_TESTS: &[&str] = &[
     "tests/python",
+    "tests/python_extension",
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",

@@ -7,8 +7,8 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 
 use crate::arguments::{Parsed, message};
 use crate::doctor::PROBE;
-use crate::library::loaded::DESCRIBE;
-use crate::{Result, doctor, inspect, model, new, outputs, wheel};
+use crate::library::loaded::{DESCRIBE, TIME_MODELS};
+use crate::{Result, doctor, inspect, model, new, outputs, rpc, wheel};
 
 const HELP: &str = "\
 Works with libraries of packed functions.
@@ -22,6 +22,7 @@ Commands:
   doctor      what this machine has and lacks for building libraries
   outputs     what build scripts made of kernels, and where it is
   model       whether a model computes, optimized, what its nodes say
+  rpc         libraries on other machines: the server that runs them
 
 cargo kernpack COMMAND --help says more.
 ";
@@ -37,8 +38,13 @@ pub(crate) enum Command {
     Doctor(doctor::Options),
     Outputs(outputs::Options),
     Model(model::Options),
+    Rpc(rpc::Options),
     /// In the process that `--load` starts.
-    Describe(PathBuf),
+    Describe {
+        file: PathBuf,
+        /// Whether kernels of models are timed.
+        time: bool,
+    },
     /// In the process that `doctor` starts.
     Probe(String),
 }
@@ -71,8 +77,10 @@ impl Command {
             "doctor" => command(doctor::parse(parser), Self::Doctor, doctor::HELP),
             "outputs" => command(outputs::parse(parser), Self::Outputs, outputs::HELP),
             "model" => command(model::parse(parser), Self::Model, model::HELP),
+            "rpc" => command(rpc::parse(parser), Self::Rpc, rpc::HELP),
             PROBE => Ok(Self::Probe(parser.value()?.string()?)),
-            DESCRIBE => Ok(Self::Describe(parser.value()?.into())),
+            DESCRIBE => Ok(Self::Describe { file: parser.value()?.into(), time: false }),
+            TIME_MODELS => Ok(Self::Describe { file: parser.value()?.into(), time: true }),
             _ => Err(format!("unknown command `{name}`; see cargo kernpack --help").into()),
         }
     }
@@ -123,8 +131,12 @@ mod tests {
         assert!(matches!(parse("new kit"), Ok(Command::New(_))));
         assert!(matches!(parse("doctor"), Ok(Command::Doctor(_))));
         assert!(matches!(parse("outputs --release"), Ok(Command::Outputs(_))));
+        assert!(matches!(parse("kernpack rpc serve --port 0"), Ok(Command::Rpc(_))));
+        assert!(matches!(parse("rpc --help"), Ok(Command::Help(rpc::HELP))));
         assert!(matches!(parse(&format!("{PROBE} cuda")), Ok(Command::Probe(kind)) if kind == "cuda"));
-        assert!(matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe(file)) if file == Path::new("a.so")));
+        assert!(
+            matches!(parse(&format!("{DESCRIBE} a.so")), Ok(Command::Describe { file, time: false }) if file == Path::new("a.so"))
+        );
         for (line, problem) in [
             ("look a", "unknown command `look`; see cargo kernpack --help"),
             ("kernpack kernpack", "unknown command `kernpack`; see cargo kernpack --help"),

@@ -1,6 +1,6 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
 //! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `model` which node of a
-//! model is wrong.
+//! model is wrong, `rpc` runs libraries on other machines.
 
 mod arguments;
 mod cargo;
@@ -11,6 +11,7 @@ mod library;
 mod model;
 mod new;
 mod outputs;
+mod rpc;
 mod text;
 mod wheel;
 
@@ -25,6 +26,8 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Does what the command line of this process asks for.
 pub fn run() -> ExitCode {
+    // `rpc serve` starts this program once more for each session.
+    kernpack_rpc::run_session_if_asked();
     let command = Command::parse(std::env::args_os().skip(1));
     match command.and_then(run_command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -38,12 +41,13 @@ pub fn run() -> ExitCode {
 fn run_command(command: Command) -> Result<()> {
     match command {
         Command::Help(text) => print(text),
-        Command::Describe(file) => print(&library::loaded::describe(&file)?),
+        Command::Describe { file, time } => print(&library::loaded::describe(&file, time)?),
         Command::Probe(word) => print(&doctor::probe(&word)?),
         Command::Inspect(options) => print(&inspect::show(&options)?),
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),
         Command::New(options) => print(&new::make(&options)?),
         Command::Model(options) => print(&model::diff(&options)?),
+        Command::Rpc(options) => rpc::run(options),
         Command::Outputs(options) => print(&outputs::show(&options)?),
         Command::Doctor(options) => {
             let (text, able) = doctor::examine(&options);

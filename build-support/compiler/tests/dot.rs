@@ -226,6 +226,74 @@ fn machine_code_computes_what_the_graph_says() {
     }
 }
 
+/// Images whose channels lie beside each other by four, apart by the remainders of a stride of 2 in one dimension.
+#[test]
+fn convolutions() {
+    for (filters, blocks, rows, columns) in [(13, 2, 5, 9), (1, 1, 4, 16), (25, 3, 7, 7)] {
+        let image = [2, blocks, 1, 2, rows + 2, columns + 1, 4];
+        let weights = [filters, blocks, 3, 3, 4];
+        let mut k = Kernel::new("convolution");
+        let (x, w) = (k.input("x", extents(&image), U8), k.input("w", extents(&weights), I8));
+        let scale = k.input("scale", [filters], F32);
+        let axes = [blocks, 3, 3, 4].map(|extent| reduce_axis(0, extent, "r"));
+        let sums = compute((2, filters, rows, columns), |[n, o, y, x_]| {
+            let [c, ky, kx, part] = axes.each_ref().map(|axis| axis.expr());
+            let row = y.expr() + &ky;
+            let at = [n.expr(), c.clone(), 0.into(), kx.floor_mod(2), row, x_.expr() + kx.floor_div(2), part.clone()];
+            sum(x.at(at).cast(I32) * w.at([o.expr(), c, ky, kx, part]).cast(I32), &axes[..])
+        })
+        .named("sums");
+        let out =
+            compute((2, filters, rows, columns), |[n, o, y, x]| sums.at([&n, &o, &y, &x]).cast(F32) * scale.at([&o]));
+        k.output("out", out.clone());
+        let (pixels, bytes) = (Case::bytes(image.iter().product(), 1), Case::bytes(weights.iter().product(), 2));
+        let scales = scales(filters);
+        let mut given = [
+            elements(U8, &image, &pixels),
+            elements(I8, &weights, &bytes),
+            Elements::new(&[scales.len()], &scales).unwrap(),
+        ]
+        .into_iter();
+        let mut evaluator = Evaluator::new();
+        for param in k.params() {
+            if let KernelParamKind::Input(tensor) = &param.kind {
+                evaluator = evaluator.input(tensor, given.next().unwrap());
+            }
+        }
+        let wanted = evaluator.run(&[out]).unwrap()[0].to_vec::<f32>().unwrap();
+        let shape = [2, filters, rows, columns];
+        let targets = [
+            TargetDescription::x86_64(),
+            TargetDescription::x86_64_v3(),
+            TargetDescription { parallel_work: 0, vnni: true, ..TargetDescription::x86_64_v4() },
+        ];
+        for target in &targets {
+            let context = PassContext::default();
+            let function = k.lower(target, &context).unwrap();
+            let notes = context.take_notes();
+            assert!(notes.iter().any(|note| note.ends_with("rule `dot`")), "{notes:?}");
+            let out = Block::uninit(F32, &shape);
+            let blocks = [
+                Block::from_f64(U8, &image, &numbers(U8, &pixels)),
+                Block::from_f64(I8, &weights, &numbers(I8, &bytes)),
+                Block::from_f64(F32, &[filters], &scales.iter().map(|scale| f64::from(*scale)).collect::<Vec<_>>()),
+            ];
+            let args: Vec<Arg> = blocks.iter().chain([&out]).map(Arg::from).collect();
+            Machine::new(&function).unwrap().run("convolution", &args).unwrap_or_else(|error| panic!("{error}"));
+            let found: Vec<f32> = out.to_f64().unwrap().into_iter().map(|value| value as f32).collect();
+            assert_eq!(found, wanted, "{} {}", target.name, target.vnni);
+        }
+        let host = Target::host();
+        let function = k.lower(&TargetDescription::of(&host), &PassContext::default()).unwrap();
+        let module = build(&function, &host).unwrap();
+        let signed: Vec<i8> = bytes.iter().map(|byte| byte.cast_signed()).collect();
+        let (x, w) = (Tensor::from_slice(&pixels, &image).unwrap(), Tensor::from_slice(&signed, &weights).unwrap());
+        let (scale, out) = (Tensor::from_slice(&scales, &[filters]).unwrap(), Tensor::zeros::<f32>(&shape).unwrap());
+        module.function("convolution").unwrap().call((&x, &w, &scale, &out)).unwrap();
+        assert_eq!(out.view::<f32>().unwrap().to_vec(), wanted);
+    }
+}
+
 /// One instruction for each vector of a tile, and no others that multiply.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -1,4 +1,4 @@
-//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
+//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
 //! importing, lowering and compiling took; with `--times` also how long each kernel runs, on zeros, with `--calls` how long a call takes with each use of threads, and
 //! with `--notes` what the rules say of the stages. `TVM_NUM_THREADS` says how many threads there are. An input of several dimensions that are not known: `x=1,3,224,224`.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Any, Device, Function, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
+use kernpack_compiler::ir::{BF16, F16, FuncKind, IrModule, LoweredFunc, LoweredFuncNode};
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::{
     Graph, LowerOptions, Lowered, ModelOptions, Threads, element_bytes, import, lower, num_elements, stored,
@@ -17,7 +17,7 @@ use kernpack_graph::{
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or(
-        "inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--parallel-work=N] [NAME=EXTENT..]",
+        "inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]",
     )?;
     let mut options = ModelOptions::default();
     let mut lowering = LowerOptions::default();
@@ -36,6 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             None if argument == "--calls" => calls = true,
             None if argument == "--text" => text = true,
             None if argument == "--notes" => notes = true,
+            None if argument == "--f16" => options.weights = Some(F16),
+            None if argument == "--bf16" => options.weights = Some(BF16),
             None => return Err(format!("unknown argument '{argument}'").into()),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 mod control;
 mod emit;
 mod item;
+mod quantize;
 mod recurrent;
 mod sequence;
 mod sized;
@@ -68,6 +69,7 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     if let Some(dtype) = options.weights {
         importer.graph.narrow_weights(dtype)?;
     }
+    importer.graph.lay_out_weights()?;
     Ok(Imported { graph: importer.graph, files: importer.files.into_inner() })
 }
 
@@ -428,6 +430,9 @@ impl<'m, 'a> Importer<'m, 'a> {
         let mut ids = Vec::new();
         for (index, item) in inputs.iter().enumerate() {
             ids.push(item.as_ref().map(|item| item.tensor(&format!("input {index}"))).transpose()?);
+        }
+        if quantize::NAMES.contains(&node.op_type.as_str()) {
+            return self.dynamic_quantization(node, &ids);
         }
         if recurrent::NAMES.contains(&node.op_type.as_str()) {
             return self.recurrent(node, &ids, &attrs, version);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kernpack_compiler::ir::{Operation, Tensor};
 use kernpack_compiler::take_reported;
 use kernpack_compiler::te::eval::Evaluator;
-use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::operation::{input_tensors, post_order};
 use kernpack_compiler::te::placeholder;
 
 use crate::attrs::Attrs;
@@ -23,6 +23,19 @@ const GROWS: usize = 4;
 /// The shape of a tensor whose extents are constants.
 fn shape_of(tensor: &Tensor) -> Vec<i64> {
     tensor.shape.iter().map(|extent| extent.as_int().unwrap_or(-1)).collect()
+}
+
+/// Results of a view, behind the first one, that are computed of nothing: no kernel would write them.
+fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
+    let mut known = vec![None; made.len()];
+    for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern == Pattern::View) {
+        if input_tensors(&tensor.op).is_empty() && num_elements(&shape_of(tensor))? <= LARGE {
+            let results = Evaluator::new().run(core::slice::from_ref(tensor));
+            let results = results.map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+            *known = results.first().map(Constant::from_elements).transpose()?;
+        }
+    }
+    Ok(known)
 }
 
 impl Graph {
@@ -82,7 +95,10 @@ impl Graph {
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
         let narrow = narrow::result_type(op.name, &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
-        let known = self.evaluate(&node, &made, &read, &stands, &order)?;
+        let known = match self.evaluate(&node, &made, &read, &stands, &order)? {
+            Some(known) => known.into_iter().map(Some).collect(),
+            None => of_nothing(&node, &made)?,
+        };
         let number = self.nodes.len();
         let mut is_computed = false;
         let mut ids = Vec::new();
@@ -91,7 +107,7 @@ impl Graph {
                 ids.push(None);
                 continue;
             }
-            let (tensor, known) = (&made[index], known.as_ref().map(|known| known[index].clone()));
+            let (tensor, known) = (&made[index], known[index].clone());
             is_computed |= known.is_none();
             let shape = shape_of(tensor);
             num_elements(&shape).map_err(|error| error.within(&node.place()))?;

@@ -10,6 +10,10 @@ use crate::constant::{Constant, element_bytes};
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 
+/// Fewer outputs are no vectors: each is the sum of a row of the matrix, if that is long.
+const LEAST: i64 = 16;
+const LONG: i64 = 64;
+
 impl Graph {
     /// Transposes the known matrices of `Gemm` with `transB`.
     ///
@@ -24,6 +28,9 @@ impl Graph {
                 continue;
             }
             let Some(known) = &self.values[matrix].known else { continue };
+            if matches!(known.shape(), [outputs, depth] if *outputs < LEAST && *depth >= LONG) {
+                continue;
+            }
             let turned = match done.get(&matrix) {
                 Some(turned) => *turned,
                 None => {

@@ -1,15 +1,18 @@
-//! Weights in fewer bits than the rest of a model.
+//! Weights as kernels read them: in fewer bits than the rest of a model, if the build script says so, and matrices in panels.
 //!
 //! Matrices of products and filters of convolutions are kept in half precision or bfloat16, and widened where they are read: what is computed stays in single precision.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{BF16, F16, F32};
 
-use crate::constant::Constant;
+use crate::attrs::Attr;
+use crate::constant::{Constant, element_bytes};
 use crate::error::{Result, require};
 use crate::graph::{Graph, ValueId};
+use crate::op::matmul::{PANELS, WIDTH};
 
 /// Operators whose second input may be narrower than the first one.
 const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
@@ -67,24 +70,16 @@ impl Graph {
             return Ok(());
         }
         // What others read as well is kept anyway.
-        let mut others = vec![false; self.values.len()];
-        for node in &self.nodes {
-            for (index, id) in node.inputs.iter().enumerate() {
-                if let Some(id) = id {
-                    others[*id] |= index != 1 || !WIDENING.contains(&node.op.name);
-                }
-            }
-        }
-        for (_, id) in &self.outputs {
-            others[*id] = true;
-        }
+        let others = self.read_otherwise(&WIDENING);
         let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
             let is_weight = WIDENING.contains(&node.op.name) && !others.get(id).copied().unwrap_or(true);
             let Some(known) = self.values[id].known.clone().filter(|known| known.dtype() == F32) else { continue };
-            if !is_weight || known.len() < LEAST {
+            // Matrices that are still the other way round have a few outputs: they are small.
+            let is_turned = node.op.name == "Gemm" && node.attrs.flag("transB", false)?;
+            if !is_weight || is_turned || known.len() < LEAST {
                 continue;
             }
             let narrow = match done.get(&id) {
@@ -109,6 +104,88 @@ impl Graph {
             }
         }
         Ok(())
+    }
+}
+
+/// Rows and columns of a matrix in panels, `[column / 16][row][column % 16]`, with zeros behind the last column.
+fn panels(matrix: &Constant) -> Result<Option<Constant>> {
+    let &[rows, columns] = matrix.shape() else { return Ok(None) };
+    let (width, bytes) = (usize::try_from(WIDTH).unwrap_or(1), element_bytes(matrix.dtype()));
+    let (Ok(row_count), Ok(length)) = (usize::try_from(rows), usize::try_from(columns)) else { return Ok(None) };
+    let count = length.div_ceil(width);
+    let mut packed = vec![0_u8; count * row_count * width * bytes];
+    for row in 0..row_count {
+        for panel in 0..count {
+            let (from, to) = (panel * width, length.min((panel + 1) * width));
+            let source = &matrix.bytes()[(row * length + from) * bytes..(row * length + to) * bytes];
+            let place = (panel * row_count + row) * width * bytes;
+            packed[place..place + source.len()].copy_from_slice(source);
+        }
+    }
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    Constant::new(matrix.dtype(), &[count, rows, WIDTH], packed).map(Some)
+}
+
+impl Graph {
+    /// Lays known matrices of products out in the order in which the compiler's rule `panels` reads them, so that no call copies them.
+    ///
+    /// # Errors
+    /// None but those of tensors.
+    pub(crate) fn lay_out_weights(&mut self) -> Result<()> {
+        let others = self.read_otherwise(&["Gemm", "MatMul"]);
+        let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
+        for number in 0..self.nodes.len() {
+            let node = &self.nodes[number];
+            let (Some(Some(a)), Some(Some(id))) = (node.inputs.first().copied(), node.inputs.get(1).copied()) else {
+                continue;
+            };
+            let fits = ["Gemm", "MatMul"].contains(&node.op.name)
+                && !others.get(id).copied().unwrap_or(true)
+                && !node.attrs.flag("transA", false)?
+                && !node.attrs.flag("transB", false)?;
+            let shape = &self.values[a].shape;
+            if !fits || self.values[a].dtype != F32 || shape.len() < 2 || shape.contains(&0) {
+                continue;
+            }
+            let Some(known) = self.values[id].known.clone() else { continue };
+            let &[rows, columns] = known.shape() else { continue };
+            // A few columns are read as they are: panels would mostly have zeros.
+            if ![F32, F16, BF16].contains(&known.dtype()) || columns < 2 * WIDTH || rows < WIDTH {
+                continue;
+            }
+            let packed = match done.get(&id) {
+                Some(packed) => *packed,
+                None => {
+                    let name = format!("{}.panels", self.values[id].name);
+                    let packed = panels(&known)?.map(|packed| self.add_known(&name, packed));
+                    done.insert(id, packed);
+                    packed
+                }
+            };
+            let Some(packed) = packed else { continue };
+            let node = &mut self.nodes[number];
+            let mut attrs = (*node.attrs).clone();
+            attrs.set(PANELS, Attr::Int(columns));
+            node.attrs = Arc::new(attrs);
+            node.inputs[1] = Some(packed);
+        }
+        Ok(())
+    }
+
+    /// Which values are read by anything else than the second input of these operators.
+    fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
+        let mut others = vec![false; self.values.len()];
+        for node in &self.nodes {
+            for (index, id) in node.inputs.iter().enumerate() {
+                if let Some(id) = id {
+                    others[*id] |= index != 1 || !operators.contains(&node.op.name);
+                }
+            }
+        }
+        for (_, id) in &self.outputs {
+            others[*id] = true;
+        }
+        others
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct ModelItems {
     pub(crate) source: String,
     pub(crate) inputs: Vec<ModelArgument>,
     pub(crate) outputs: Vec<ModelArgument>,
+    /// Inputs that a state keeps, and the outputs that take their place for the next call: by their numbers.
+    pub(crate) kept: Vec<(usize, usize)>,
     /// Bytes of temporary memory for a call, on any CPU level.
     pub(crate) state: u64,
     /// How many kernels run, one after the other.
@@ -35,6 +37,13 @@ impl ModelArgument {
     fn shown(&self) -> String {
         format!("{}{:?}", self.dtype.2, self.shape)
     }
+
+    /// An expression of Rust: memory for it, all zeros.
+    fn zeros(&self) -> String {
+        let (code, bits, _) = &self.dtype;
+        let bytes = self.shape.iter().product::<i64>() * i64::from(bits.div_ceil(8));
+        format!("Tensor::zeros::<u8>(&[{bytes}])?.view_as(&{:?}, DataType::scalar({code}, {bits}), 0)?", self.shape)
+    }
 }
 
 /// Writes the module of a model, whose function has these identifiers; `steps` are those of the function that runs a part of it.
@@ -43,7 +52,20 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     let outputs_name = params.take("outputs").item;
     let inputs: Vec<String> = model.inputs.iter().map(|input| params.take(&input.name).item).collect();
     let outputs: Vec<String> = model.outputs.iter().map(|output| fields.take(&output.name).item).collect();
-    let heads: Vec<String> = inputs.iter().map(|name| format!("{name}: &Tensor")).collect();
+    // What a state keeps is no argument.
+    let kept_input = |index: usize| model.kept.iter().position(|(input, _)| *input == index);
+    let kept_output = |index: usize| model.kept.iter().position(|(_, output)| *output == index);
+    let own_inputs: Vec<&String> =
+        (0..inputs.len()).filter(|index| kept_input(*index).is_none()).map(|index| &inputs[index]).collect();
+    let own_outputs: Vec<(&ModelArgument, &String)> = model
+        .outputs
+        .iter()
+        .zip(&outputs)
+        .enumerate()
+        .filter(|(index, _)| kept_output(*index).is_none())
+        .map(|(_, pair)| pair)
+        .collect();
+    let heads: Vec<String> = own_inputs.iter().map(|name| format!("{name}: &Tensor")).collect();
     let head = |more: &[&str]| {
         let all: Vec<&str> = heads.iter().map(String::as_str).chain(more.iter().copied()).collect();
         all.join(", ")
@@ -69,7 +91,7 @@ use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor,
     );
     let _ = writeln!(body, "pub const INFO: &str = {:?};\n", model.info);
     body.push_str("/// What the model gives.\n#[derive(Clone, Debug)]\npub struct Outputs {\n");
-    for (output, name) in model.outputs.iter().zip(&outputs) {
+    for (output, name) in &own_outputs {
         let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
     }
     body.push_str(
@@ -84,13 +106,51 @@ impl Outputs {
         Ok(Self {
 ",
     );
-    for (output, name) in model.outputs.iter().zip(&outputs) {
+    for (output, name) in &own_outputs {
         let ((code, bits, _), shape) = (&output.dtype, &output.shape);
         let _ = writeln!(
             body,
             "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), &{shape:?}, Device::CPU)?,"
         );
     }
+    let (mut fields_kept, mut made_kept, mut reset_kept, mut swap_kept) = <(String, String, String, String)>::default();
+    for (number, (input, output)) in model.kept.iter().enumerate() {
+        let (before, after) = (&model.inputs[*input], &model.outputs[*output]);
+        let _ = write!(
+            fields_kept,
+            "\n    /// `{}`, and `{}`, which takes its place for the next call.\n    kept_{number}: [Tensor; 2],",
+            before.name, after.name
+        );
+        let _ = write!(made_kept, ", kept_{number}: [{}, {}]", before.zeros(), after.zeros());
+        let _ = write!(reset_kept, "\n        self.kept_{number} = [{}, {}];", before.zeros(), after.zeros());
+        let _ = write!(swap_kept, "\n        self.kept_{number}.swap(0, 1);");
+    }
+    let reset = if model.kept.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "
+    /// Makes what is kept between calls zeros again.
+    ///
+    /// # Errors
+    /// MemoryError.
+    pub fn reset(&mut self) -> Result<()> {{{reset_kept}
+        Ok(())
+    }}
+"
+        )
+    };
+    let for_state = |index: usize, name: &String| match kept_input(index) {
+        Some(number) => format!("&self.kept_{number}[0]"),
+        None => name.clone(),
+    };
+    let of_state = |index: usize, name: &String| match kept_output(index) {
+        Some(number) => format!("&self.kept_{number}[1]"),
+        None => format!("&{outputs_name}.{name}"),
+    };
+    let mut part = vec!["&self.memory".to_owned(), "0".to_owned(), model.steps.to_string()];
+    part.extend(inputs.iter().enumerate().map(|(index, name)| for_state(index, name)));
+    part.extend(outputs.iter().enumerate().map(|(index, name)| of_state(index, name)));
     let _ = write!(
         body,
         "        }})
@@ -100,7 +160,7 @@ impl Outputs {
 /// Temporary memory for calls, made once. Calls with different states may run at the same time, on any threads.
 #[derive(Debug)]
 pub struct State {{
-    memory: Tensor,
+    memory: Tensor,{fields_kept}
 }}
 
 impl State {{
@@ -109,15 +169,16 @@ impl State {{
     /// # Errors
     /// MemoryError.
     pub fn new() -> Result<Self> {{
-        Ok(Self {{ memory: Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)? }})
+        Ok(Self {{ memory: Tensor::empty(DataType::scalar(1, 8), &[{state}], Device::CPU)?{made_kept} }})
     }}
-
+{reset}
     /// Computes the outputs in their memory. Nothing is allocated and nothing is locked, but for what the kernels of a thread keep from its first call on.
     ///
     /// # Errors
     /// Inputs of another type or shape.
     pub fn run_into(&mut self, {into}) -> Result<()> {{
-        super::typed::{steps}({part})
+        super::typed::{steps}({part})?;{swap_kept}
+        Ok(())
     }}
 
     /// Computes outputs in new memory.
@@ -130,26 +191,34 @@ impl State {{
         Ok({outputs_name})
     }}
 }}
-
-/// Computes outputs in new memory.
-///
-/// # Errors
-/// Inputs of another type or shape; MemoryError.
-pub fn run({inputs}) -> Result<Outputs> {{
-    let {outputs_name} = Outputs::new()?;
-    super::typed::{whole}({all})?;
-    Ok({outputs_name})
-}}
 ",
         state = model.state,
         into = head(&[&format!("{outputs_name}: &mut Outputs")]),
         inputs = head(&[]),
         steps = steps.item,
-        part = values(&["&self.memory", "0", &model.steps.to_string()]),
-        run = inputs.iter().map(String::as_str).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
-        whole = names.item,
-        all = values(&[]),
+        part = part.join(", "),
+        run = own_inputs.iter().map(|name| name.as_str()).chain([format!("&mut {outputs_name}").as_str()]).collect::<Vec<_>>().join(", "),
     );
+    // A call by itself has nothing to keep.
+    if model.kept.is_empty() {
+        let _ = write!(
+            body,
+            "
+/// Computes outputs in new memory.
+///
+/// # Errors
+/// Inputs of another type or shape; MemoryError.
+pub fn run({}) -> Result<Outputs> {{
+    let {outputs_name} = Outputs::new()?;
+    super::typed::{}({})?;
+    Ok({outputs_name})
+}}
+",
+            head(&[]),
+            names.item,
+            values(&[])
+        );
+    }
     // What other languages call.
     let views: Vec<String> = inputs.iter().map(|name| format!("{name}: AnyView<'_>")).collect();
     let args: Vec<String> = inputs.iter().map(|name| format!("__k::kernel_arg(&{name})")).collect();
@@ -161,9 +230,10 @@ pub fn run({inputs}) -> Result<Outputs> {{
             ("Array<Tensor>", format!("[{}].into_iter().collect()", all.join(", ")))
         }
     };
-    let _ = write!(
-        body,
-        "
+    if model.kept.is_empty() {
+        let _ = write!(
+            body,
+            "
 /// The outputs of the model `{name}` in new memory: a tensor, or an array of them. {takes}
 #[packed_func(name = \"{name}_run\", crate = super::super::__kernpack)]
 fn packed_run({views}) -> Result<{result}> {{
@@ -171,7 +241,16 @@ fn packed_run({views}) -> Result<{result}> {{
     super::{item}.call_as::<()>([{args}])?;
     Ok({value})
 }}
-
+",
+            name = model.name,
+            views = views.join(", "),
+            item = names.item,
+            args = args.collect::<Vec<_>>().join(", "),
+        );
+    }
+    let _ = write!(
+        body,
+        "
 /// What the model `{name}` is, as JSON: arguments, memory, and kernels with their work.
 #[packed_func(name = \"{name}_info\", crate = super::super::__kernpack)]
 fn packed_info() -> &'static str {{
@@ -179,9 +258,6 @@ fn packed_info() -> &'static str {{
 }}
 ",
         name = model.name,
-        views = views.join(", "),
-        item = names.item,
-        args = args.collect::<Vec<_>>().join(", "),
     );
     for line in body.lines() {
         let _ = writeln!(out, "{}", format!("        {line}").trim_end());

@@ -149,3 +149,53 @@ fn host_and_device_share_names() {
         .unwrap_err();
     assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
 }
+
+#[test]
+fn the_module_of_a_model() {
+    let argument = |name: &str, shape: &[i64]| super::model::ModelArgument {
+        name: name.to_owned(),
+        dtype: (2, 32, "float32".to_owned()),
+        shape: shape.to_vec(),
+    };
+    let model = |name: &str| ModelItems {
+        name: name.to_owned(),
+        source: "nets/digits.onnx".to_owned(),
+        inputs: vec![argument("type", &[1, 4]), argument("outputs", &[])],
+        outputs: vec![argument("match", &[2]), argument("y", &[0, 3])],
+        kept: Vec::new(),
+        state: 192,
+        steps: 7,
+        info: "{\"name\":\"digits\"}".to_owned(),
+    };
+    let made = |name: &str| {
+        let hosts = [host(name, "nets/digits.onnx"), host(&format!("{name}_steps"), "nets/digits.onnx")];
+        generate(&hosts, &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[model(name)])
+    };
+    let text = made("digits").unwrap();
+    for part in [
+        "    pub mod digits {\n",
+        "        pub const INFO: &str = \"{\\\"name\\\":\\\"digits\\\"}\";\n",
+        "            /// `float32[2]`.\n            pub r#match: Tensor,\n            /// `float32[0, 3]`.\n            pub y: Tensor,\n",
+        "y: Tensor::empty(DataType::scalar(2, 32), &[0, 3], Device::CPU)?,",
+        "pub fn run_into(&mut self, r#type: &Tensor, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
+        "super::typed::digits_steps(&self.memory, 0, 7, r#type, outputs_2, &outputs.r#match, &outputs.y)?;\n",
+        "fn packed_run(r#type: AnyView<'_>, outputs_2: AnyView<'_>) -> Result<Array<Tensor>> {\n",
+        "#[packed_func(name = \"digits_run\", crate = super::super::__kernpack)]\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // What a state keeps is no argument of its methods, and there is no call without a state.
+    let hosts = [host("digits", "nets/digits.onnx"), host("digits_steps", "nets/digits.onnx")];
+    let kept = ModelItems { kept: vec![(0, 0)], ..model("digits") };
+    let text = generate(&hosts, &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[kept]).unwrap();
+    for part in [
+        "            /// `type`, and `match`, which takes its place for the next call.\n            kept_0: [Tensor; 2],\n",
+        "pub fn run_into(&mut self, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",
+        "(&self.memory, 0, 7, &self.kept_0[0], outputs_2, &self.kept_0[1], &outputs.y)?;\n                self.kept_0.swap(0, 1);\n",
+        "pub fn reset(&mut self) -> Result<()> {\n                self.kept_0 = [Tensor::zeros::<u8>(&[16])?.view_as(&[1, 4], DataType::scalar(2, 32), 0)?, ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("digits_run") && !text.contains("r#match: Tensor"), "{text}");
+    assert_eq!(made("typed").unwrap_err().to_string(), "a model cannot be called `typed`: say another `.name(..)`");
+}

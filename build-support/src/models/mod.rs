@@ -91,15 +91,14 @@ pub(crate) fn compile(
         }));
     }
     outcome.weights = distinct(weights)?;
-    for (read, infos) in made.iter().zip(infos) {
-        // A level that failed is told below.
-        if let Some(info) = infos.last() {
-            let items = items(read, info, &infos)?;
-            let path = session.work_dir.join(format!("{}.h", items.name));
-            write(&path, header::write(&items).as_bytes())?;
-            outcome.outputs.push(Output::of("header", &path, &read.source, [items.name.as_str()]));
-            outcome.items.push(items);
-        }
+    // A level that failed is told below.
+    let known = made.iter().zip(&infos).filter_map(|(read, infos)| Some((read, infos.last()?, infos)));
+    let known = Error::collect(known.map(|(read, info, infos)| Ok((read, items(read, info, infos)?))))?;
+    for (read, items) in known {
+        let path = session.work_dir.join(format!("{}.h", items.name));
+        write(&path, header::write(&items).as_bytes())?;
+        outcome.outputs.push(Output::of("header", &path, &read.source, [items.name.as_str()]));
+        outcome.items.push(items);
     }
     Ok((results::by_version(versions, &sources, rows)?, outcome))
 }
@@ -280,6 +279,24 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
     for info in infos {
         state = state.max(parse(info)?["state"].as_u64().unwrap_or(0));
     }
+    let (graph, mut kept) = (&read.graph, Vec::new());
+    for (input, output) in &read.model.kept {
+        let no = |kind: &str, name: &str| {
+            Error::new(format!("{}: state '{name}': the model has no {kind} of this name", read.source))
+        };
+        let before =
+            graph.inputs.iter().position(|id| graph.values[*id].name == *input).ok_or_else(|| no("input", input))?;
+        let after = graph.outputs.iter().position(|(name, _)| name == output).ok_or_else(|| no("output", output))?;
+        let of = |id: usize| (graph.values[id].dtype, &graph.values[id].shape);
+        let (first, second) = (of(graph.inputs[before]), of(graph.outputs[after].1));
+        if first != second || first.1.contains(&0) {
+            return Err(Error::new(format!(
+                "{}: state '{input}' is {}{:?}, and '{output}', which is to take its place, {}{:?}",
+                read.source, first.0, first.1, second.0, second.1
+            )));
+        }
+        kept.push((before, after));
+    }
     let mut outputs = arguments(&read.graph);
     let inputs = outputs.drain(..read.graph.inputs.len()).collect();
     Ok(ModelItems {
@@ -287,6 +304,7 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         source: read.source.clone(),
         inputs,
         outputs,
+        kept,
         state,
         steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
         info: info.to_owned(),

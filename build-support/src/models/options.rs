@@ -14,6 +14,8 @@ pub struct Model {
     pub(crate) constants: Vec<(String, Result<Constant, GraphError>)>,
     pub(crate) fuse: bool,
     pub(crate) level: u8,
+    /// Inputs that states keep, and the outputs that take their place.
+    pub(crate) kept: Vec<(String, String)>,
     pub(crate) threads: Threads,
 }
 
@@ -28,6 +30,7 @@ impl Model {
             constants: Vec::new(),
             fuse: true,
             level: 3,
+            kept: Vec::new(),
             threads: Threads::default(),
         }
     }
@@ -109,6 +112,14 @@ impl Model {
     pub fn opt_level(mut self, level: u8) -> Self {
         self.level = level;
         self.options.plain = level < 3;
+        self
+    }
+
+    /// An input that is the output of the call before: `State` in Rust keeps the two, and they are no arguments of its methods. The first call, and the first after
+    /// `State::reset`, sees zeros. The packed function has both as arguments.
+    #[must_use]
+    pub fn state(mut self, input: &str, output: &str) -> Self {
+        self.kept.push((input.to_owned(), output.to_owned()));
         self
     }
 

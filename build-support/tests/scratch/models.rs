@@ -13,8 +13,10 @@ use crate::package::Package;
 /// relu(x w + b) u for any number of rows: `make.py` beside it wrote the file, and printed the results that are expected here.
 fn package(name: &str, calls: &str) -> Package {
     let package = Package::new(name, calls);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/tests/data/perceptron.onnx");
-    fs::copy(file, package.dir.join("perceptron.onnx")).unwrap();
+    for file in ["perceptron.onnx", "running.onnx"] {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/tests/data").join(file);
+        fs::copy(source, package.dir.join(file)).unwrap();
+    }
     package
 }
 
@@ -29,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernpack::{Result, Tensor};
 use model::kernels::perceptron::{Outputs, State, run};
+use model::kernels::running;
 
 struct Counting;
 
@@ -80,6 +83,14 @@ fn main() -> Result<()> {
     assert_eq!(scores.join().expect("no panic")?.view::<f32>()?.to_vec(), EXPECTED);
     let other = run(&Tensor::from_slice(&[0f32; 4], &[4])?).unwrap_err().to_string();
     assert!(other.contains("Mismatched x.ndim on argument #0"), "{other}");
+    // What a state keeps from call to call.
+    let x = Tensor::from_slice(&[1f32, 2., 4.], &[3])?;
+    let mut state = running::State::new()?;
+    assert_eq!(state.run(&x)?.sum.view::<f32>()?.to_vec(), [1., 2., 4.]);
+    assert_eq!(state.run(&x)?.sum.view::<f32>()?.to_vec(), [1.5, 3., 6.]);
+    assert_eq!(state.run(&x)?.sum.view::<f32>()?.to_vec(), [1.75, 3.5, 7.]);
+    state.reset()?;
+    assert_eq!(state.run(&x)?.sum.view::<f32>()?.to_vec(), [1., 2., 4.]);
     println!("{with_state} allocations in 1000 calls with a state, {without} without");
     Ok(())
 }
@@ -87,7 +98,10 @@ fn main() -> Result<()> {
 
 #[test]
 fn a_model_becomes_a_function_of_the_library() {
-    let calls = ".model_with(\"perceptron.onnx\", |model| model.dim(\"batch\", 2)).multiversion([\"x86-64-v3\"])";
+    let calls = "
+        .model_with(\"perceptron.onnx\", |model| model.dim(\"batch\", 2))
+        .model_with(\"running.onnx\", |model| model.state(\"total\", \"next\"))
+        .multiversion([\"x86-64-v3\"])";
     let package = package("model", calls).file(
         "src/lib.rs",
         "kernpack::library!();\n\
@@ -197,6 +211,9 @@ fn mistakes_in_models_are_told_at_once() {
         .model_with(\"perceptron.onnx\", |model| model.name(\"other\").dim(\"batch\", 1).input(\"y\", [1]))
         .model(\"broken.onnx\")
         .model(\"absent.onnx\")";
+    let states = "
+        .model_with(\"running.onnx\", |model| model.state(\"total\", \"last\"))
+        .model_with(\"perceptron.onnx\", |model| model.name(\"other\").dim(\"batch\", 1).state(\"x\", \"scores\"))";
     let package = package("model-mistakes", calls).file("broken.onnx", "this is text");
     expect![[r#"
         Error: 4 problems
@@ -209,4 +226,13 @@ fn mistakes_in_models_are_told_at_once() {
 
         absent.onnx: no such file; paths are relative to the package, DIR
     "#]].assert_eq(&package.message(&[]));
+    let package = self::package("model-states", states);
+    expect![[r#"
+        Error: 2 problems
+
+        running.onnx: state 'last': the model has no output of this name
+
+        perceptron.onnx: state 'x' is float32[1, 4], and 'scores', which is to take its place, float32[1, 3]
+    "#]]
+    .assert_eq(&package.message(&[]));
 }

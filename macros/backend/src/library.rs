@@ -104,6 +104,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     if let Some(errors) = mistakes.into_compile_errors() {
         return errors;
     }
+    let init_symbol = format!("PyInit_{crate_name}");
     let version = environment.crate_version.as_deref().unwrap_or("");
     let variable = Environment::LIBRARY_FILE;
     let item = format_ident!("{MARKER}");
@@ -139,6 +140,11 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
                 with: &[#(#with),*],
                 dependencies: &[#(#dependencies),*],
             }
+        };
+        // With the feature `python` of the crate, the function that CPython looks for in a file that it imports.
+        #[allow(unsafe_code)]
+        const _: () = {
+            #kernpack::__private_v0_1::python_module!(#init_symbol, #crate_name, ::core::env!("CARGO_PKG_DESCRIPTION"));
         };
         #included
     }

@@ -47,6 +47,12 @@ fn whole_expansion() {
                 dependencies: &[],
             }
         };
+        #[allow(unsafe_code)]
+        const _: () = {
+            ::kernpack::__private_v0_1::python_module!(
+                "PyInit_imagekit", "imagekit", ::core::env!("CARGO_PKG_DESCRIPTION")
+            );
+        };
     "#]]
     .assert_eq(&pretty(expand_library(tokens(""), &environment())));
 }
@@ -83,6 +89,12 @@ fn crates_that_belong_to_the_library() {
                     },
                 ],
             }
+        };
+        #[allow(unsafe_code)]
+        const _: () = {
+            ::ffi::kernpack::__private_v0_1::python_module!(
+                "PyInit_imagekit", "imagekit", ::core::env!("CARGO_PKG_DESCRIPTION")
+            );
         };
     "#]]
     .assert_eq(&pretty(expand_library(tokens(input), &with_dependencies())));

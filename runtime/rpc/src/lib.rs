@@ -13,6 +13,8 @@ mod process;
 pub mod program;
 mod server;
 mod session;
+#[cfg(feature = "tls")]
+pub mod tls;
 pub mod tracker;
 pub mod wire;
 

@@ -17,7 +17,7 @@ pub(crate) fn listen(host: &str, port: u16, insecure: bool, can: &str) -> Result
         bail!(
             ValueError,
             "{host} can be reached from other machines, and a client can {can}: listen at 127.0.0.1 (through a tunnel, for \
-             example `ssh -L`), or say --insecure if all machines that reach port {port} may do that"
+             example `ssh -L`), use TLS and a token where there is that choice, or say --insecure if all machines that reach port {port} may do that"
         );
     }
     TcpListener::bind(&addresses[..]).map_err(|problem| {

@@ -16,6 +16,8 @@ Options:
   --token-file FILE      a file with the token that clients must know
   --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
   --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
+  --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
+  --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
   --sessions N           sessions at one time (64)
   --session-time SECONDS how long a session may last; 0 is without limit, here and below (86400)
@@ -39,6 +41,7 @@ Options:
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
     let mut options = ServerOptions::default();
     let mut has_sessions = false;
+    let mut tls: [Option<String>; 2] = [None, None];
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let word = word.into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
@@ -65,7 +68,11 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
                         .map_err(|value| format!("`{}` is not UTF-8", value.display()))?,
                 };
                 has_sessions |= name == "--sessions";
-                set(&mut options, &name, value)?;
+                match name.as_str() {
+                    "--tls-cert" => tls[0] = Some(value),
+                    "--tls-key" => tls[1] = Some(value),
+                    _ => set(&mut options, &name, value)?,
+                }
             }
         }
     }
@@ -73,7 +80,26 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
+    match tls {
+        [None, None] => {}
+        [Some(certificate), Some(key)] => set_tls(&mut options, &certificate, &key)?,
+        [Some(_), None] => return Err("--tls-cert needs --tls-key".to_owned()),
+        [None, Some(_)] => return Err("--tls-key needs --tls-cert".to_owned()),
+    }
     Ok(Some(options))
+}
+
+#[cfg(feature = "tls")]
+fn set_tls(options: &mut ServerOptions, certificate: &str, key: &str) -> Result<(), String> {
+    use crate::tls::{Identity, TlsAcceptor};
+    let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
+    options.tls = Some(acceptor.map_err(|problem| problem.message().to_owned())?);
+    Ok(())
+}
+
+#[cfg(not(feature = "tls"))]
+fn set_tls(_: &mut ServerOptions, _: &str, _: &str) -> Result<(), String> {
+    Err("this program was built without TLS: build it with the feature `tls`".to_owned())
 }
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {

@@ -345,6 +345,64 @@ fn a_closed_session_stays_closed() {
     assert_eq!(freed.iter().count(), 0, "a session that is over gives nothing back");
 }
 
+/// Answers what comes before a copy: the memory, and whether the server limits packets.
+fn memory(served: &mut fake::Served, address: u64) {
+    assert_eq!(served.next().code(), Some(Code::DevAllocData));
+    served.reply(
+        |values| {
+            values.opaque(address);
+        },
+        1,
+    );
+    served.found(0);
+}
+
+#[test]
+fn servers_that_end_in_a_copy() {
+    const SIZE: i64 = 8 << 20;
+    // To the server: it takes a part, and is gone.
+    let server = Server::start(|served| {
+        memory(served, 1 << 32);
+        assert_eq!(served.next().code(), Some(Code::CopyToRemote));
+    });
+    let session = server.open();
+    let here = Tensor::from_vec(vec![1u8; SIZE as usize], &[SIZE]).unwrap();
+    let start = Instant::now();
+    let error = here.to(session.device("cpu").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), "ConnectionError", "{error}");
+    server.join();
+    // From the server: a part comes.
+    let server = Server::start(|served| {
+        memory(served, 1 << 32);
+        assert_eq!(served.next().code(), Some(Code::CopyFromRemote));
+        served.connection.send_begin(Code::CopyAck, SIZE as u64, |_| {}).unwrap();
+        served.connection.send_more(&[7; 100_000]).unwrap();
+    });
+    let session = server.open();
+    let there = Tensor::empty(DataType::UINT8, &[SIZE], session.device("cpu").unwrap()).unwrap();
+    let error = there.to(Device::CPU).unwrap_err();
+    assert_eq!(error.kind(), "ConnectionError", "{error}");
+    drop((there, session));
+    server.join();
+    // It takes nothing, and sends too little.
+    let server = Server::start(|served| {
+        memory(served, 1 << 32);
+        assert_eq!(served.next().code(), Some(Code::CopyFromRemote));
+        served.connection.send_with(Code::CopyAck, b"four", |_| {}).unwrap();
+        served.connection.skip().unwrap();
+        thread::sleep(Duration::from_secs(1));
+    });
+    let session = server.connect().timeout(Duration::from_millis(300)).open().unwrap();
+    let mut there = Tensor::empty(DataType::UINT8, &[SIZE], session.device("cpu").unwrap()).unwrap();
+    let error = there.to(Device::CPU).unwrap_err();
+    assert_eq!(error.to_string(), "ValueError: the server sent 4 bytes in place of 8388608");
+    let error = there.copy_from(&here).unwrap_err();
+    assert_eq!(error.kind(), "TimeoutError", "{error}");
+    drop((there, session));
+    server.join();
+    assert!(start.elapsed() < TIME / 2);
+}
+
 #[test]
 fn tensors_of_others() {
     use kernpack::sys::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor};

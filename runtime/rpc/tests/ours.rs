@@ -262,14 +262,54 @@ fn servers_that_end() {
     assert!(connect(&address).open().is_err());
 }
 
+/// What this process has open and runs.
+fn descriptors_and_threads() -> (usize, usize) {
+    let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    (count("/proc/self/fd"), count("/proc/self/task"))
+}
+
+fn nothing_is_left() {
+    let (server, address) = server("");
+    let round = |calls: i64| {
+        let session = open(&address, "");
+        let echo = session.global_function("rpc_test.echo").unwrap();
+        (0..calls).for_each(|i| assert_eq!(echo.call_as::<i64>((i,)).unwrap(), i));
+        let there = session.device("cpu").unwrap();
+        let tensor = Tensor::from_slice(&[1.0f32; 64], &[64]).unwrap().to(there).unwrap();
+        // Dropped after the session itself.
+        drop(session);
+        assert_eq!(tensor.to(Device::CPU).unwrap().len(), 64);
+    };
+    // What a process keeps for good is there after the first.
+    round(10);
+    let settled = |expected: Option<(usize, usize)>| {
+        let start = Instant::now();
+        loop {
+            let now = (server.session_count(), descriptors_and_threads());
+            if now.0 == 0 && expected.is_none_or(|expected| now.1 == expected)
+                || start.elapsed() > Duration::from_secs(10)
+            {
+                return now.1;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let before = settled(None);
+    round(20_000);
+    (0..30).for_each(|_| round(10));
+    assert_eq!(settled(Some(before)), before, "descriptors and threads");
+    assert_eq!(server.session_count(), 0);
+}
+
 fn main() {
     run_session_if_asked();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("everything_with_one_session", everything_with_one_session),
         ("several_servers_and_hops", several_servers_and_hops),
         ("sessions_that_end", sessions_that_end),
         ("servers_that_end", servers_that_end),
+        ("nothing_is_left", nothing_is_left),
     ];
     let mut failed = 0;
     let mut passed = 0;

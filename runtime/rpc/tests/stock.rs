@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kernpack_rpc::{Session, connect};
+use kernpack_rpc::{Session, Timing, connect};
 
 /// A server that ends with this value.
 struct Server {
@@ -116,4 +116,16 @@ fn sessions_that_take_too_long() {
     let error = sleep.call((30.0,)).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError", "{error}");
     assert!(error.message().contains("nothing for 0.5 s"), "{error}");
+}
+
+#[test]
+fn timings_print_alike() {
+    let Some(python) = std::env::var_os("KERNPACK_APACHE_TVM") else { return };
+    let results = vec![0.001_25, 0.003, 0.002, 0.000_1];
+    let program = format!("from tvm.runtime.module import BenchmarkResult; print(BenchmarkResult({results:?}))");
+    let printed = Command::new(python).args(["-c", &program]).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    // Theirs fills the line with blanks.
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert_eq!(printed.trim_end(), Timing::new(results).to_string().trim_end());
 }

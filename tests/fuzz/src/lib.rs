@@ -12,6 +12,7 @@ pub mod module_tree;
 mod node;
 #[cfg(feature = "models")]
 pub mod onnx;
+pub mod rpc;
 
 /// A module's name, and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -25,6 +26,7 @@ pub static TARGETS: &[Target] = &[
     ("library_bin", library_bin::check),
     ("device_image", device_image::check),
     ("module_tree", module_tree::check),
+    ("rpc", rpc::check),
     #[cfg(feature = "models")]
     ("onnx", onnx::check),
 ];

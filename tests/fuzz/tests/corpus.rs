@@ -63,6 +63,11 @@ fn module_tree() {
     replay("module_tree");
 }
 
+#[test]
+fn rpc() {
+    replay("rpc");
+}
+
 #[cfg(feature = "models")]
 #[test]
 fn onnx() {

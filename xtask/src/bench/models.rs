@@ -30,6 +30,10 @@ const GOALS: [(&str, [Option<f64>; 2]); 9] = [
     ("LSTM", [Some(0.7), Some(0.7)]),
 ];
 
+/// The goal for the geometric mean of the ratios, and rows that are not in it.
+const MEAN: f64 = 0.7;
+const NOT_F32: [&str; 2] = ["MLP, weights in half", "int8"];
+
 /// Builds, measures, prints the tables and writes them into the page.
 pub(crate) fn run(rounds: usize) -> Result {
     let workspace = Workspace::find()?;
@@ -51,8 +55,14 @@ pub(crate) fn run(rounds: usize) -> Result {
         program.args([threads.to_string(), rounds.to_string()]);
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
-        let _ = write!(text, "\n{}", table(&output, &what, column)?);
+        let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
+        let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
+    let mut program = workspace.command(&magika);
+    program.arg(sources.join("python/memory.py")).args([&library, &folder]);
+    let output = step::run("memory of the models beside onnxruntime", &mut program, Show::Lines)?;
+    let table = table(&output, "peak of the memory that loading and five calls add, MiB", |_| Some(1.0))?;
+    let _ = write!(text, "\n{table}");
     println!("\n{text}");
     let page = workspace.root().join(PAGE);
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
@@ -106,31 +116,45 @@ fn build(workspace: &Workspace, python: &Python, sources: &Path, models: &Path) 
     Ok(shared_library(&folder, "kernpack_bench_models"))
 }
 
-/// The table of one run in Markdown: microseconds, ours / onnxruntime, and the goal.
-fn table(output: &str, what: &str, column: usize) -> Result<String> {
-    let mut text = format!(
-        "| {what}, microseconds | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n"
-    );
-    let (mut product, mut count) = (1.0, 0);
-    for line in output.lines() {
+/// The goal for a model with one thread or with two.
+fn goal(name: &str, column: usize) -> Option<f64> {
+    GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column])
+}
+
+/// The rows of a run: the model, ours, theirs, and the ratio.
+fn rows(output: &str) -> impl Iterator<Item = (&str, f64, f64, f64)> {
+    output.lines().filter_map(|line| {
         let mut columns = line.split('\t');
-        let Some(name) = columns.next() else { continue };
+        let name = columns.next()?;
         let mut of = |who: &str| -> Option<(f64, f64)> {
-            let (time, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
-            Some((time.parse().ok()?, ratio.parse().ok()?))
+            let (number, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
+            Some((number.parse().ok()?, ratio.parse().ok()?))
         };
-        let (Some((ours, _)), Some((theirs, ratio))) = (of("ours"), of("onnxruntime")) else { continue };
-        let goal = GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column]);
-        let goal = goal.map_or("-".to_owned(), |goal| format!("{goal}, {}", super::figures::verdict(ratio <= goal)));
+        let ((ours, _), (theirs, ratio)) = (of("ours")?, of("onnxruntime")?);
+        Some((name, ours, theirs, ratio))
+    })
+}
+
+/// The table of one run in Markdown: ours, onnxruntime's, the ratio, and the goal.
+fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result<String> {
+    let mut text = format!("| {what} | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n");
+    let mut count = 0;
+    for (name, ours, theirs, ratio) in rows(output) {
+        let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(ratio <= goal));
+        let goal = goal(name).map_or("-".to_owned(), verdict);
         let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
-        product *= ratio;
         count += 1;
     }
-    if count == 0 {
-        return Err("the benchmark of the models measured nothing".into());
-    }
-    let _ = writeln!(text, "\nGeometric mean of the ratios: {:.2}.", f64::powf(product, 1.0 / f64::from(count)));
-    Ok(text)
+    if count == 0 { Err("the benchmark of the models measured nothing".into()) } else { Ok(text) }
+}
+
+/// A sentence with the geometric mean of the ratios of the models in f32.
+fn geometric_mean(output: &str) -> String {
+    let ratios: Vec<f64> =
+        rows(output).filter(|row| !NOT_F32.iter().any(|start| row.0.starts_with(start))).map(|row| row.3).collect();
+    let mean = f64::powf(ratios.iter().product(), 1.0 / ratios.len() as f64);
+    let verdict = super::figures::verdict(mean <= MEAN);
+    format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
 }
 
 /// The page with this text in its section, which is added at the end if it is not there.
@@ -151,19 +175,13 @@ mod tests {
     #[test]
     fn misses_are_shown() {
         let output = "Magika, one file\tours=8.0:1.000\tonnxruntime=10.0:0.800\nMLP 784\tours=30.0:1.000\tonnxruntime=15.0:2.000\n";
-        let text = table(output, "1 thread", 0).unwrap();
+        let text = table(output, "1 thread", |name| goal(name, 0)).unwrap();
         assert!(text.contains("| Magika, one file | 8.0 | 10.0 | 0.80 | 0.8, met |\n"), "{text}");
         assert!(text.contains("| MLP 784 | 30.0 | 15.0 | 2.00 | 0.9, missed |\n"), "{text}");
-        assert!(text.ends_with("Geometric mean of the ratios: 1.26.\n"), "{text}");
-        assert!(table(output, "2 threads", 1).unwrap().contains("| 0.80 | - |\n"));
-        assert!(table("", "1 thread", 0).is_err());
-    }
-
-    #[test]
-    fn accuracies_as_a_table() {
-        let text = accuracies("noise\nmlp\t1.0e-06\t2.0e-05\t3.1e+00\n").unwrap();
-        assert!(text.ends_with("| mlp | 1.0e-06 | 2.0e-05 | 3.1e+00 |\n") && !text.contains("noise"), "{text}");
-        assert!(accuracies("noise\n").is_err());
+        assert!(table(output, "2 threads", |name| goal(name, 1)).unwrap().contains("| 0.80 | - |\n"));
+        assert!(table("", "1 thread", |_| None).is_err());
+        let text = geometric_mean(output);
+        assert!(text.ends_with("f32: 1.26 (goal 0.7, missed)."), "{text}");
     }
 
     #[test]

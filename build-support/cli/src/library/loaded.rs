@@ -65,18 +65,20 @@ impl Loaded {
     }
 }
 
-/// Says in the process that loads that the kernels of models are timed, too.
-const TIME_MODELS: &str = "KERNPACK_TIME_MODELS";
+/// As [`DESCRIBE`], and the kernels of models are timed.
+pub(crate) const TIME_MODELS: &str = "describe-and-time-in-this-process";
 
 /// Starts the process that loads the file, and reads its answer. With `time`, the kernels of models are timed.
 pub(crate) fn load(file: &Path, time: bool) -> Result<Loaded> {
     let file = file.canonicalize().map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
-    command.arg(DESCRIBE).arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    if time {
-        command.env(TIME_MODELS, "1");
-    }
+    command
+        .arg(if time { TIME_MODELS } else { DESCRIBE })
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
     let mut child = command.spawn().map_err(|error| format!("cannot start the process that loads: {error}"))?;
     let output = child.stdout.take().ok_or("the process that loads has no output")?;
     let reader = std::thread::spawn(move || {
@@ -112,20 +114,19 @@ fn wait(child: &mut Child, time: Duration) -> Result<std::process::ExitStatus> {
 }
 
 /// In the process that loads: the answer, as text.
-pub(crate) fn describe(file: &Path) -> Result<String> {
+pub(crate) fn describe(file: &Path, time: bool) -> Result<String> {
     let text = |error: kernpack::Error| error.to_string();
     kernpack::module::enable("cuda").map_err(text)?;
     let (types, globals) = (type_keys().map_err(text)?, global_names().map_err(text)?);
     let loaded = Module::load(file);
     let mut functions = serde_json::Map::new();
     let mut models = Vec::new();
-    let is_timed = std::env::var_os(TIME_MODELS).is_some();
     if let Ok(module) = &loaded {
         // Of a module whose root is not the library, the library is one of the imports.
         let mut libraries = vec![module.clone()];
         libraries.extend(module.imports());
         for module in &libraries {
-            models.extend(model::describe(module, is_timed));
+            models.extend(model::describe(module, time));
             for name in module.function_names() {
                 // What a library fails to say is missing in the answer.
                 let (metadata, doc) = (module.metadata(&name).ok().flatten(), module.doc(&name).ok().flatten());

@@ -26,7 +26,7 @@ pub const PREFIX: &str = "kernpack.rule.";
 
 /// The rules that are tried without further instructions, in order.
 pub const USUAL: &[&str] =
-    &["winograd", "convolution", "gemm", "dot", "window", "rows", "reduction", "transpose", "elementwise"];
+    &["winograd", "convolution", "gemm", "panels", "dot", "window", "rows", "reduction", "transpose", "elementwise"];
 
 /// A rule with the name that notes call it by.
 pub(crate) struct Rule {
@@ -195,6 +195,7 @@ packed! {
     "kernpack.rule.winograd" winograd = convolution::apply_winograd,
     "kernpack.rule.convolution" convolution = convolution::apply,
     "kernpack.rule.gemm" gemm = gemm::apply,
+    "kernpack.rule.panels" panels = panels::apply,
     "kernpack.rule.dot" dot = dot::apply,
     "kernpack.rule.window" window = window::apply,
     "kernpack.rule.rows" rows = rows::apply,

@@ -14,6 +14,7 @@ mod gemm;
 mod inline;
 mod list;
 mod packed;
+mod panels;
 mod pattern;
 mod reduction;
 mod rows;

@@ -330,3 +330,41 @@ fn comparisons_selects_and_masks() {
         assert_eq!(numbers(&run("compare", *way, std::slice::from_ref(&f), &main)), expected, "{}", way.0);
     }
 }
+
+#[test]
+fn sums_of_products_of_small_integers_wrap() {
+    let (mut functions, mut main, mut calls, mut expected) = (Vec::new(), HEAD.to_owned(), String::new(), Vec::new());
+    // The types of the factors, lanes of the sums, products for each.
+    let cases = [(U8, I8, 4, 4), (I8, U8, 3, 2), (I16, I16, 4, 2), (U16, U16, 2, 4), (I8, I8, 1, 8)];
+    for (at, (a_type, b_type, lanes, group)) in cases.into_iter().enumerate() {
+        let count = usize::from(lanes * group);
+        let values = |dtype: DataType, seed: i64| -> Vec<i64> {
+            let ends = [-1, 0, 1 << (dtype.bits() - 1), (1 << (dtype.bits() - 1)) - 1, 77, -3];
+            (0..count as i64).map(|place| wrap_int(dtype, ends[(place * seed % 6) as usize])).collect()
+        };
+        let (xs, ys) = (values(a_type, 1), values(b_type, 5));
+        let sums: Vec<i64> = (0..i64::from(lanes)).map(|lane| wrap_int(I32, (1 << 31) - 5 + lane)).collect();
+        let (x, y) = (buffer("x", a_type, count as i64), buffer("y", b_type, count as i64));
+        let out = buffer("out", I32, i64::from(lanes));
+        let load = |buffer: &Buffer, lanes: u16| Expr::load(buffer, Expr::int(0).ramp(1, lanes));
+        let args = [load(&out, lanes), load(&x, lanes * group), load(&y, lanes * group)];
+        let sum = Expr::builtin("dot", I32.with_lanes(lanes), args);
+        let symbol = format!("dot_{at}");
+        let body = Stmt::store(out.clone(), Expr::int(0).ramp(1, lanes), sum);
+        functions.push(function(&symbol, [memory(&x), memory(&y), memory(&out)], body));
+        main.push_str(&array(a_type, &format!("x_{at}"), &xs));
+        main.push_str(&array(b_type, &format!("y_{at}"), &ys));
+        main.push_str(&array(I32, &format!("o_{at}"), &sums));
+        main.push_str(&format!("void {symbol}({}*, {}*, int32_t*);\n", c_type(a_type), c_type(b_type)));
+        calls.push_str(&format!("  {symbol}(x_{at}, y_{at}, o_{at}); SHOW(o_{at}, {lanes});\n"));
+        for (lane, sum) in sums.iter().enumerate() {
+            let range = lane * usize::from(group)..(lane + 1) * usize::from(group);
+            let products: i64 = xs[range.clone()].iter().zip(&ys[range]).map(|(x, y)| x * y).sum();
+            expected.push(wrap_int(I32, sum + products));
+        }
+    }
+    main.push_str(&format!("int main(void) {{\n{calls}  return 0;\n}}\n"));
+    for way in WAYS {
+        assert_eq!(numbers(&run("dot", *way, &functions, &main)), expected, "{}", way.0);
+    }
+}

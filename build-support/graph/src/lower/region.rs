@@ -6,7 +6,7 @@
 use kernpack_compiler::Result;
 use kernpack_compiler::ir::builtin::PARALLEL_BARRIER;
 use kernpack_compiler::ir::mutate::{Mutate, mutate_stmt_parts};
-use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt, has_part};
+use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt, has_part, uses_var};
 use kernpack_compiler::ir::{
     Buffer, CallKind, DataTypeExt, Expr, ExprNode, ForKind, I32, LoweredFunc, LoweredFuncNode, PARALLEL_TASK, Param,
     ParamNode, Stmt, StmtNode, Var,
@@ -41,7 +41,7 @@ pub(super) fn is_parallel(body: &Stmt) -> bool {
 pub(super) fn for_tasks(function: &LoweredFunc) -> Option<TaskKernel> {
     let mut can_split = true;
     for_each_stmt(&function.body, |stmt| {
-        can_split &= !matches!(&**stmt, StmtNode::Return { .. } | StmtNode::Alias { .. });
+        can_split &= !matches!(&**stmt, StmtNode::Return { .. });
     });
     if !can_split {
         return None;
@@ -112,6 +112,16 @@ fn uses(stmt: &Stmt, data: &Var) -> bool {
     found
 }
 
+fn has_alias_of(stmt: &Stmt, data: &Var) -> bool {
+    let mut found = false;
+    for_each_stmt(stmt, |stmt| {
+        if let StmtNode::Alias { data: own, .. } = &**stmt {
+            found |= uses_var(own, |var| var == data);
+        }
+    });
+    found
+}
+
 /// Whether all tasks come to a statement.
 fn is_for_all(stmt: &Stmt) -> bool {
     is_parallel(stmt) || matches!(&**stmt, StmtNode::Bind { value, .. } if !is_fixed(value))
@@ -147,6 +157,10 @@ impl Split {
             match &**stmt {
                 StmtNode::Alloc { buffer, .. } => {
                     let rest = &stmts[place + 1..];
+                    // Who uses the memory by another name is not looked for.
+                    if rest.iter().any(|stmt| has_alias_of(stmt, &buffer.data)) {
+                        return None;
+                    }
                     let end = rest.iter().rposition(|stmt| uses(stmt, &buffer.data)).map_or(0, |last| last + 1);
                     if rest[..end].iter().any(is_for_all) {
                         bytes_of(buffer)?;
@@ -156,13 +170,16 @@ impl Split {
                     }
                 }
                 // It depends on nothing that is computed, so it may come before what stands in front of it.
-                StmtNode::Bind { value, .. } if is_fixed(value) => out.push(stmt.clone()),
+                StmtNode::Bind { value, .. } | StmtNode::Alias { data: value, .. } if is_fixed(value) => {
+                    out.push(stmt.clone());
+                }
                 StmtNode::Bind { .. } => {
                     self.flush(&mut alone, &mut out);
                     self.meet(&mut out);
                     out.push(stmt.clone());
                     self.is_dirty = true;
                 }
+                StmtNode::Alias { .. } => return None,
                 _ if !is_parallel(stmt) => alone.push(stmt.clone()),
                 _ => {
                     self.flush(&mut alone, &mut out);

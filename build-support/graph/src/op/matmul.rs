@@ -57,8 +57,32 @@ pub(super) fn product(
     }))
 }
 
+/// The attribute of a product whose second factor was laid out in panels, `[column / 16][row][column % 16]`: its columns.
+pub(crate) const PANELS: &str = "columns of panels";
+/// Columns of a panel.
+pub(crate) const WIDTH: i64 = 16;
+
+/// A product with a matrix in panels.
+fn panel_product(a: &Operand, b: &Operand, columns: i64) -> Result<Tensor> {
+    let (rank, depth) = (a.rank(), a.shape.last().copied().unwrap_or(0));
+    let fits = rank >= 2 && b.shape == [(columns + WIDTH - 1) / WIDTH, depth, WIDTH] && !a.shape.contains(&0);
+    require!(fits, "{:?} and panels {:?} do not fit", a.shape, b.shape);
+    let mut shape = a.shape.clone();
+    shape[rank - 1] = columns;
+    let k = reduce_axis(0, depth, "k");
+    Ok(tensor(&shape, |position| {
+        let (column, mut at) = (&position[rank - 1], position.to_vec());
+        at[rank - 1] = k.expr();
+        let place = [column.floor_div(WIDTH), k.expr(), column.floor_mod(WIDTH)];
+        te::sum(a.tensor.at(&at) * b.tensor.at(&place).cast(a.dtype), &k)
+    }))
+}
+
 fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
+    if let columns @ 1.. = call.attrs.int(PANELS, 0)? {
+        return Ok(vec![panel_product(a, b, columns)?]);
+    }
     require!(
         a.dtype == b.dtype || is_narrow_weight(a, b),
         "the factors have different types: {} and {}",
@@ -82,9 +106,12 @@ fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
 fn gemm(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let (turns_a, turns_b) = (call.attrs.flag("transA", false)?, call.attrs.flag("transB", false)?);
-    require!(a.rank() == 2 && b.rank() == 2, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
+    let in_panels = call.attrs.int(PANELS, 0)?;
+    let expected = if in_panels > 0 { 3 } else { 2 };
+    require!(a.rank() == 2 && b.rank() == expected, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
     let pair = |shape: &[i64], turns: bool| if turns { (shape[1], shape[0]) } else { (shape[0], shape[1]) };
-    let ((m, depth), (other, n)) = (pair(&a.shape, turns_a), pair(&b.shape, turns_b));
+    let (m, depth) = pair(&a.shape, turns_a);
+    let (other, n) = if in_panels > 0 { (depth, in_panels) } else { pair(&b.shape, turns_b) };
     require!(depth == other, "{m} x {depth} and {other} x {n} cannot be multiplied");
     let at = |operand: &Operand, turns: bool, row: Expr, column: Expr| {
         operand.at(&if turns { [column, row] } else { [row, column] })
@@ -98,7 +125,9 @@ fn gemm(call: &Call) -> Result<Vec<Tensor>> {
         None => None,
     };
     let k = reduce_axis(0, depth.max(1), "k");
-    let sum = if depth == 0 {
+    let sum = if in_panels > 0 {
+        panel_product(a, b, n)?
+    } else if depth == 0 {
         tensor(&[m, n], |_| te::constant(0.0, a.dtype))
     } else {
         tensor(&[m, n], |p| {
@@ -124,17 +153,78 @@ fn gemm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn matmul_integer(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    let zero = |index: usize, position: &[Expr], axis_from_end: usize| {
-        call.optional(index).map_or(Expr::constant(I32, 0), |zero| {
-            let value = match zero.rank() {
-                0 => zero.at(&[]),
-                1 if zero.shape == [1] => zero.at(&[Expr::int(0)]),
-                _ => zero.at(&[position[position.len() - axis_from_end].clone()]),
-            };
-            value.cast(I32)
-        })
+    let zero = |index: usize, place: Option<&Expr>| {
+        let zero = call.optional(index)?;
+        let value = match (zero.rank(), place) {
+            (0, _) => zero.at(&[]),
+            (_, Some(place)) if zero.rank() == 1 && zero.shape != [1] => zero.at(core::slice::from_ref(place)),
+            _ => zero.at(&vec![Expr::int(0); zero.rank()]),
+        };
+        Some(value.cast(I32))
     };
-    let left = |at: &[Expr]| a.at(at).cast(I32) - zero(2, at, 2.min(at.len()));
-    let right = |at: &[Expr]| b.at(at).cast(I32) - zero(3, at, 1);
-    Ok(vec![product(a, b, left, right)?])
+    let sums = integer_product(a, b, |row| zero(2, row), |column| zero(3, column))?;
+    Ok(vec![sums])
+}
+
+/// The product of bytes as `int32`; the closures give the zero points, by row of the first factor and by column of the second one. What is summed are products of the
+/// bytes themselves, which the compiler has instructions for; what zero points add to that follows from the sums of rows and columns.
+pub(super) fn integer_product(
+    a: &Operand,
+    b: &Operand,
+    a_zero: impl Fn(Option<&Expr>) -> Option<Expr>,
+    b_zero: impl Fn(Option<&Expr>) -> Option<Expr>,
+) -> Result<Tensor> {
+    let taken_off = |value: Expr, zero: Option<Expr>| match zero {
+        Some(zero) => value - zero,
+        None => value,
+    };
+    if a.rank() < 2 || b.rank() < 2 || a.shape.contains(&0) || b.shape.contains(&0) {
+        let row = |at: &[Expr]| at.len().checked_sub(2).map(|row| at[row].clone());
+        let left = |at: &[Expr]| taken_off(a.at(at).cast(I32), a_zero(row(at).as_ref()));
+        let right = |at: &[Expr]| taken_off(b.at(at).cast(I32), b_zero(at.last().filter(|_| at.len() > 1)));
+        return product(a, b, left, right);
+    }
+    let sums = product(a, b, |at| a.tensor.at(at).cast(I32), |at| b.tensor.at(at).cast(I32))?.named("sums");
+    let (a_last, b_last) = (a.rank() - 1, b.rank() - 1);
+    let depth = a.shape[a_last];
+    let r = reduce_axis(0, depth, "r");
+    let rows = tensor(&a.shape[..a_last], |position| {
+        let mut at = position.to_vec();
+        at.push(r.expr());
+        te::sum(a.tensor.at(&at).cast(I32), &r)
+    });
+    let mut shape = b.shape.clone();
+    shape.remove(b_last - 1);
+    let s = reduce_axis(0, depth, "s");
+    let columns = tensor(&shape, |position| {
+        let mut at = position.to_vec();
+        at.insert(b_last - 1, s.expr());
+        te::sum(b.tensor.at(&at).cast(I32), &s)
+    });
+    let shape: Vec<i64> = sums.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
+    Ok(tensor(&shape, |position| {
+        let (row, column) = (&position[shape.len() - 2], &position[shape.len() - 1]);
+        // Where a factor has one matrix, or fewer dimensions, that one is meant.
+        let of = |extents: &[i64]| -> Vec<Expr> {
+            let skipped = shape.len() - 2 - extents.len();
+            let pairs = extents.iter().zip(&position[skipped..]);
+            pairs.map(|(extent, index)| if *extent == 1 { Expr::int(0) } else { index.clone() }).collect()
+        };
+        let (x, y) = (a_zero(Some(row)), b_zero(Some(column)));
+        let mut sum = sums.at(position);
+        if let Some(x) = &x {
+            let mut at = of(&b.shape[..b_last - 1]);
+            at.push(column.clone());
+            sum = sum - columns.at(&at) * x;
+        }
+        if let Some(y) = &y {
+            let mut at = of(&a.shape[..a_last - 1]);
+            at.push(row.clone());
+            sum = sum - rows.at(&at) * y;
+        }
+        match (x, y) {
+            (Some(x), Some(y)) => sum + x * y * Expr::constant(I32, depth),
+            _ => sum,
+        }
+    }))
 }

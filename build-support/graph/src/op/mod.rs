@@ -4,6 +4,7 @@
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
 mod attention;
+mod byte_conv;
 mod call;
 mod cast;
 pub(crate) mod classic;
@@ -17,7 +18,7 @@ mod generate;
 mod grid;
 mod image;
 mod loss;
-mod matmul;
+pub(crate) mod matmul;
 mod move_data;
 pub(crate) mod narrow;
 mod norm;
@@ -34,6 +35,7 @@ mod signal;
 pub(crate) mod statements;
 mod training;
 
+pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};

@@ -153,11 +153,11 @@ fn matmul(call: &Call) -> Result<Vec<Tensor>> {
         }
     };
     let (a_zero, b_zero) = (call.input(2)?, call.input(5)?);
-    let sums = super::matmul::product(
+    let sums = super::matmul::integer_product(
         a,
         b,
-        |at| a.at(at).cast(I32) - by(a_zero, at.len().checked_sub(2).map(|row| &at[row])).cast(I32),
-        |at| b.at(at).cast(I32) - by(b_zero, at.last()).cast(I32),
+        |row| Some(by(a_zero, row).cast(I32)),
+        |column| Some(by(b_zero, column).cast(I32)),
     )?;
     let (a_scale, b_scale, y_scale) = (call.input(1)?, call.input(4)?, call.input(6)?);
     let shape: Vec<i64> = sums.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();

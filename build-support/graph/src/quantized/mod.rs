@@ -1,7 +1,8 @@
-//! Products of bytes, wherever a model has them: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of values that were dequantized.
+//! Products of bytes, wherever a model has them: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of values that were dequantized; convolutions alike.
 //!
 //! Where the second factor is known, its bytes are laid out as the compiler's rule `dot` reads them, and what zero points add to the sums is computed of it here.
 
+mod convolution;
 mod panels;
 mod product;
 
@@ -55,7 +56,10 @@ impl Graph {
     /// None but those of tensors.
     pub(crate) fn multiply_integers(&mut self) -> Result<()> {
         for number in 0..self.nodes.len() {
-            let Some(found) = self.found(number)? else { continue };
+            let Some(found) = self.found(number)? else {
+                self.convolve_bytes(number)?;
+                continue;
+            };
             let Some(inputs) = self.inputs_of(&found)? else { continue };
             let node = &mut self.nodes[number];
             *node = Node {

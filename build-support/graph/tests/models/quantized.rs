@@ -263,6 +263,137 @@ fn integer_products_with_known_matrices() {
     }
 }
 
+/// Both factors are told when the model runs: several matrices, one for all, vectors.
+#[test]
+fn integer_products_of_given_matrices() {
+    let cases: [(&[i64], &[i64], &[i64]); 5] = [
+        (&[2, 3, 10], &[10, 5], &[2, 3, 5]),
+        (&[2, 3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[1, 3, 10], &[2, 10, 5], &[2, 3, 5]),
+        (&[10], &[10, 5], &[5]),
+    ];
+    for (at, (a_shape, b_shape, y_shape)) in cases.into_iter().enumerate() {
+        let mut stream = Stream(at as u64 + 7000);
+        let (a, b) = (stream.bytes(U8, a_shape.iter().product()), stream.bytes(I8, b_shape.iter().product()));
+        let zeros = [0, -128, 127, 5, -7];
+        let graph = Message::default()
+            .message(1, node("MatMulInteger", &["a", "b", "az", "bz"], &["y"]))
+            .text(2, "given")
+            .message(5, bytes("bz", I8, &[5], &zeros))
+            .message(5, bytes("az", U8, &[], &[131]))
+            .message(11, typed("a", 2, a_shape))
+            .message(11, typed("b", 3, b_shape))
+            .message(12, typed("y", 6, y_shape));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        assert_eq!(operators(&graph), ["MatMulInteger"]);
+        for target in targets() {
+            let (module, _) = build(&graph, "given", &target, LowerOptions::default()).unwrap();
+            let x = Tensor::from_slice(&a.iter().map(|byte| *byte as u8).collect::<Vec<_>>(), a_shape).unwrap();
+            let w = Tensor::from_slice(&b.iter().map(|byte| *byte as i8).collect::<Vec<_>>(), b_shape).unwrap();
+            let y = Tensor::zeros::<i32>(y_shape).unwrap();
+            module.function("given").unwrap().call((&x, &w, &y)).unwrap();
+            for (place, found) in y.view::<i32>().unwrap().to_vec().into_iter().enumerate() {
+                let (matrix, row, column) = (place / 15, place / 5 % 3, place % 5);
+                let from = if a_shape.len() == 3 && a_shape[0] == 2 { matrix * 30 } else { 0 };
+                let other = if b_shape.len() == 3 { matrix * 50 } else { 0 };
+                let row = if a_shape.len() == 1 { 0 } else { row };
+                let wanted: i64 =
+                    (0..10).map(|k| (a[from + row * 10 + k] - 131) * (b[other + k * 5 + column] - zeros[column])).sum();
+                assert_eq!(i64::from(found), wanted, "{a_shape:?} {b_shape:?} at {place} on {}", target.cpu);
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_bytes() {
+    // Extents of the image, channels, output channels, window, stride, padding, dilation.
+    let cases = [(9, 3, 5, 3, 1, 1, 1), (12, 8, 17, 3, 2, 1, 1), (7, 5, 16, 1, 1, 0, 1), (11, 4, 3, 3, 1, 2, 2)];
+    for (at, (size, channels, filters, window, stride, pad, dilation)) in cases.into_iter().enumerate() {
+        let kinds = [(U8, I8, 7, 0), (I8, I8, -128, 0), (U8, U8, 255, 128), (I8, U8, 3, 128)][at];
+        let (x_type, w_type, x_zero, w_zero) = kinds;
+        let mut stream = Stream(at as u64 + 700);
+        let x = stream.bytes(x_type, channels * size * size);
+        let w = stream.bytes(w_type, filters * channels * window * window);
+        let scales: Vec<f32> = (0..filters).map(|filter| 0.003 + filter as f32 / 4096.0).collect();
+        let added: Vec<i64> = (0..filters).map(|filter| 100 * filter - 300).collect();
+        let bias: Vec<f32> = scales.iter().zip(&added).map(|(scale, added)| scale * 0.02 * *added as f32).collect();
+        let count = (size + 2 * pad - (window - 1) * dilation - 1) / stride + 1;
+        let shape = [1, filters, count, count];
+        let number = |dtype: DataType| if dtype == U8 { 2 } else { 3 };
+        let ints = |node: Message, name: &str, values: &[i64]| {
+            let attribute = values.iter().fold(Message::default().text(1, name), |all, value| all.int(8, *value));
+            node.message(5, attribute.int(20, 7))
+        };
+        let around = |node: Message| {
+            let node = ints(ints(node, "strides", &[stride; 2]), "pads", &[pad; 4]);
+            ints(node, "dilations", &[dilation; 2])
+        };
+        let words: Vec<u8> = added.iter().flat_map(|added| (*added as i32).to_le_bytes()).collect();
+        let whole = Message::default().int(1, filters).int(2, 6).text(8, "ib").bytes(9, &words);
+        let of_weights = with_int(node("DequantizeLinear", &["w", "ws", "wz"], &["wf"]), "axis", 0);
+        let graph = Message::default()
+            .message(1, node("DequantizeLinear", &["x", "xs", "xz"], &["xf"]))
+            .message(1, of_weights)
+            .message(1, around(node("Conv", &["xf", "wf", "b"], &["c"])))
+            .message(1, node("Relu", &["c"], &["y"]))
+            .message(1, around(node("QLinearConv", &["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "ib"], &["q"])))
+            .message(1, around(node("ConvInteger", &["x", "w", "xz", "wz1"], &["sums"])))
+            .text(2, "convolutions")
+            .message(5, weights("xs", &[], &[0.02]))
+            .message(5, weights("ws", &[filters], &scales))
+            .message(5, weights("ys", &[], &[0.5]))
+            .message(5, weights("b", &[filters], &bias))
+            .message(5, whole)
+            .message(5, bytes("xz", x_type, &[], &[x_zero]))
+            .message(5, bytes("wz", w_type, &[filters], &vec![w_zero; filters as usize]))
+            .message(5, bytes("wz1", w_type, &[], &[w_zero]))
+            .message(5, bytes("yz", U8, &[], &[90]))
+            .message(5, bytes("w", w_type, &[filters, channels, window, window], &w))
+            .message(11, typed("x", number(x_type), &[1, channels, size, size]))
+            .message(12, typed("y", 1, &shape))
+            .message(12, typed("q", 2, &shape))
+            .message(12, typed("sums", 6, &shape));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        assert_eq!(operators(&graph).iter().filter(|name| **name == "ByteConv").count(), 3, "{:?}", operators(&graph));
+        for target in targets() {
+            let (module, _) = build(&graph, "convolutions", &target, LowerOptions::default()).unwrap();
+            let extents = [1, channels, size, size];
+            let given = match x_type {
+                U8 => Tensor::from_slice(&x.iter().map(|byte| *byte as u8).collect::<Vec<_>>(), &extents).unwrap(),
+                _ => Tensor::from_slice(&x.iter().map(|byte| *byte as i8).collect::<Vec<_>>(), &extents).unwrap(),
+            };
+            let (y, q) = (Tensor::zeros::<f32>(&shape).unwrap(), Tensor::zeros::<u8>(&shape).unwrap());
+            let sums = Tensor::zeros::<i32>(&shape).unwrap();
+            module.function("convolutions").unwrap().call((&given, &y, &q, &sums)).unwrap();
+            let (y, q) = (y.view::<f32>().unwrap().to_vec(), q.view::<u8>().unwrap().to_vec());
+            for (place, found) in sums.view::<i32>().unwrap().to_vec().into_iter().enumerate() {
+                let place = place as i64;
+                let (filter, row, column) = (place / (count * count), place / count % count, place % count);
+                let mut sum = 0;
+                for tap in 0..channels * window * window {
+                    let (channel, ky, kx) = (tap / (window * window), tap / window % window, tap % window);
+                    let (iy, ix) = (row * stride + ky * dilation - pad, column * stride + kx * dilation - pad);
+                    if (0..size).contains(&iy) && (0..size).contains(&ix) {
+                        let pixel = x[((channel * size + iy) * size + ix) as usize] - x_zero;
+                        sum += pixel * (w[(filter * channels * window * window + tap) as usize] - w_zero);
+                    }
+                }
+                assert_eq!(i64::from(found), sum, "{kinds:?} {cases:?} at {place} on {}", target.cpu);
+                let scale = f64::from(scales[filter as usize]) * f64::from(0.02_f32);
+                let wanted = (sum as f64 * scale + f64::from(bias[filter as usize])).max(0.0);
+                let error = (f64::from(y[place as usize]) - wanted).abs();
+                assert!(error <= 1e-5 * wanted.max(1.0), "{kinds:?}: {} for {wanted}", y[place as usize]);
+                let exact = (sum + added[filter as usize]) as f64 * scale / 0.5;
+                let near = |value: f64| (value.round_ties_even() + 90.0).clamp(0.0, 255.0);
+                let byte = f64::from(q[place as usize]);
+                assert!(byte == near(exact * (1.0 - 1e-6)) || byte == near(exact * (1.0 + 1e-6)), "{byte} for {exact}");
+            }
+        }
+    }
+}
+
 /// At the ends, between two numbers, and where there is nothing to divide by.
 #[test]
 fn the_edges_of_quantization() {

@@ -105,6 +105,39 @@ fn threads_do_not_change_results() {
 }
 
 #[test]
+fn convolutions() {
+    let kernel_of = |seed, outputs: i64, inputs: i64| numbers(seed, outputs * inputs * 9);
+    let around = || {
+        let pads = Message::default().text(1, "pads").int(20, 7);
+        (0..4).fold(pads, |attribute, _| attribute.int(8, 1))
+    };
+    let graph = Message::default()
+        .message(1, node("Conv", &["x", "u"], &["a"]).message(5, around()))
+        .message(1, node("Relu", &["a"], &["b"]))
+        .message(1, node("Conv", &["b", "v"], &["c"]).message(5, around()))
+        .message(1, node("Add", &["c", "b"], &["y"]))
+        .text(2, "network")
+        .message(5, weights("u", &[48, 16, 3, 3], &kernel_of(1, 48, 16)))
+        .message(5, weights("v", &[48, 48, 3, 3], &kernel_of(2, 48, 48)))
+        .message(11, value("x", &[1, 16, 30, 30]))
+        .message(12, value("y", &[1, 48, 30, 30]));
+    let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+    let run = |threads| {
+        let (module, lowered) = compile(&graph, threads, 1, true);
+        assert_eq!(lowered.is_region, threads == Threads::Region);
+        let x = Tensor::from_slice(&numbers(9, 16 * 900), &[1, 16, 30, 30]).unwrap();
+        let y = Tensor::zeros::<f32>(&[1, 48, 30, 30]).unwrap();
+        for _ in 0..5 {
+            module.function("network").unwrap().call((&x, &y)).unwrap();
+        }
+        y.view::<f32>().unwrap().to_vec()
+    };
+    let expected = run(Threads::Single);
+    assert_close(&run(Threads::Region), &expected);
+    assert_close(&run(Threads::Kernels), &expected);
+}
+
+#[test]
 fn calls_of_many_threads_at_once() {
     let graph = network();
     let (module, lowered) = compile(&graph, Threads::Region, 1, true);

@@ -101,18 +101,18 @@ fn bind(info: &'static FunctionInfo, optional: u64, args: &[AnyView<'_>], bound:
 fn bind_named(info: &FunctionInfo, named: &[AnyView<'_>], bound: &mut [TVMFFIAny], given: &mut u64) -> Result<()> {
     let (pairs, rest) = named.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(fault(info, "behind the marker, names and values come in turn, but the last name has no value"));
+        return Err(info.fault("behind the marker, names and values come in turn, but the last name has no value"));
     }
     for [name, value] in pairs {
         let Ok(name) = name.get::<&str>() else {
-            return Err(fault(info, &format!("expected the name of an argument, got {}", name.type_name())));
+            return Err(info.fault(&format!("expected the name of an argument, got {}", name.type_name())));
         };
         let Some(index) = info.params.iter().position(|param| param.name == name) else {
             let hint = did_you_mean(name, &mut info.params.iter().map(|param| param.name));
-            return Err(fault(info, &format!("there is no argument '{name}'{hint}")));
+            return Err(info.fault(&format!("there is no argument '{name}'{hint}")));
         };
         if *given & 1 << index != 0 {
-            return Err(fault(info, &format!("argument '{name}' is given twice")));
+            return Err(info.fault(&format!("argument '{name}' is given twice")));
         }
         *given |= 1 << index;
         bound[index] = *value.as_raw();
@@ -148,19 +148,12 @@ fn is_the_marker(arg: &AnyView<'_>) -> bool {
 fn too_many(info: &FunctionInfo, got: usize) -> Error {
     let most = info.params.len();
     let noun = if most == 1 { "argument" } else { "arguments" };
-    fault(info, &format!("expected at most {most} {noun}, got {got}"))
+    info.fault(&format!("expected at most {most} {noun}, got {got}"))
 }
 
 #[cold]
 #[inline(never)]
 fn missing_argument(info: &FunctionInfo, index: usize) -> Error {
     let name = info.params.get(index).map_or("", |param| param.name);
-    fault(info, &format!("argument '{name}' is missing"))
-}
-
-#[cold]
-#[inline(never)]
-fn fault(info: &FunctionInfo, clause: &str) -> Error {
-    // The guard appends the function's frame.
-    Error::with_backtrace("TypeError", &format!("{}: {clause}", info.signature()), "")
+    info.fault(&format!("argument '{name}' is missing"))
 }

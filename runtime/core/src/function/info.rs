@@ -40,6 +40,15 @@ impl FunctionInfo {
         Signature { name: self.name, params: self.params }
     }
 
+    /// The TypeError of a call with wrong arguments: the function's signature, then what is wrong. The guard of the entry point appends the
+    /// function's frame.
+    #[doc(hidden)]
+    #[cold]
+    #[inline(never)]
+    pub fn fault(&self, clause: &str) -> Error {
+        Error::with_backtrace("TypeError", &format!("{}: {clause}", self.signature()), "")
+    }
+
     /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
     pub(crate) fn metadata_json(&self) -> String {
         write_function_metadata(self.params, &self.ret, "")

@@ -34,7 +34,8 @@ pub use info::{FunctionInfo, ParamInfo};
 pub(crate) use info::{Signature, arg_names, register_entry_point, schema_metadata, write_function_metadata};
 #[cfg(all(feature = "embedded", not(feature = "builtins")))]
 pub(crate) use listing::register as register_listing;
-pub(crate) use nearest::did_you_mean;
+#[doc(hidden)]
+pub use nearest::did_you_mean;
 #[doc(hidden)]
 pub use packed::views;
 pub use packed::{arg, call_packed, return_doc, return_metadata};

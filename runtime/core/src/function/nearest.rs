@@ -1,7 +1,8 @@
 //! "Did you mean": the names nearest to one that was not found.
 
 /// `; did you mean 'add' or 'add_all'?`, or nothing when no name is near.
-pub(crate) fn did_you_mean(wanted: &str, names: &mut dyn Iterator<Item = &str>) -> String {
+#[doc(hidden)]
+pub fn did_you_mean(wanted: &str, names: &mut dyn Iterator<Item = &str>) -> String {
     let limit = (wanted.chars().count() / 3).max(2);
     // The nearest three, the nearest first.
     let mut near: Vec<(usize, &str)> = Vec::new();

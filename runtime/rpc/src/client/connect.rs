@@ -29,6 +29,8 @@ pub struct Connect {
     timeout: Duration,
     connect_timeout: Duration,
     hops: Vec<Hop>,
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::Trust>,
 }
 
 /// A further server.
@@ -46,6 +48,8 @@ pub fn connect(address: impl Into<String>) -> Connect {
         timeout: Duration::from_secs(600),
         connect_timeout: Duration::from_secs(10),
         hops: Vec::new(),
+        #[cfg(feature = "tls")]
+        tls: None,
     }
 }
 
@@ -60,6 +64,20 @@ impl Connect {
     /// tunnel, or over TLS ([`Connect::open_over`]).
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.key.token = Some(token.into());
+        self
+    }
+
+    /// Over TLS, with what is known of the server.
+    ///
+    /// ```no_run
+    /// use kernpack_rpc::tls::Trust;
+    /// let fingerprint = "4a..".parse()?;
+    /// let session = kernpack_rpc::connect("board:9090").tls(Trust::Fingerprint(fingerprint)).token("..").open()?;
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
+        self.tls = Some(trust);
         self
     }
 
@@ -107,6 +125,12 @@ impl Connect {
         );
         self.key.check()?;
         let stream = dial(&self.address, self.connect_timeout)?;
+        #[cfg(feature = "tls")]
+        if let Some(trust) = &self.tls {
+            let (host, _) = host_and_port(&self.address)?;
+            let stream = crate::tls::TlsConnector::new(trust)?.connect(host, stream, self.connect_timeout)?;
+            return self.open_over(Box::new(stream));
+        }
         self.open_over(Box::new(stream))
     }
 

@@ -1,6 +1,7 @@
 //! The server: it listens, lets clients in, and starts a process for each session.
 
 mod folder;
+mod line;
 mod options;
 mod sessions;
 mod token;
@@ -43,7 +44,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// ValueError for options that do not go together, among them an address for other machines without `insecure`; RuntimeError
+    /// ValueError for options that do not go together, among them an address for other machines without TLS and a token, or `insecure`; RuntimeError
     /// when the address cannot be listened at, or when no program for sessions is known.
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
@@ -58,7 +59,8 @@ impl Server {
             "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \
              name another program in ServerOptions::program"
         );
-        let listener = listen(&options.host, options.port, options.insecure, "run any code here")?;
+        let listener =
+            listen(&options.host, options.port, options.insecure || options.is_guarded(), "run any code here")?;
         let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
         let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;

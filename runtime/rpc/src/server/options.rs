@@ -1,11 +1,12 @@
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::Limits;
 
 /// How a server listens, and what it allows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
     /// The address to listen at: a name or a number. Others than those of this machine need `insecure`.
@@ -20,6 +21,9 @@ pub struct ServerOptions {
     pub tracker: Option<String>,
     /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
     pub tracker_host: Option<String>,
+    /// The certificate for TLS; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::TlsAcceptor>,
     /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
     pub insecure: bool,
     /// What each session may use.
@@ -37,6 +41,16 @@ pub struct ServerOptions {
     pub verbose: bool,
 }
 
+impl ServerOptions {
+    /// Whether strangers can neither use the server nor read what is sent.
+    pub(super) fn is_guarded(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some() && self.token.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+}
+
 impl Default for ServerOptions {
     /// The loopback address and port 9090, without key and token.
     fn default() -> Self {
@@ -47,6 +61,8 @@ impl Default for ServerOptions {
             token: None,
             tracker: None,
             tracker_host: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             insecure: false,
             limits: Limits::default(),
             sessions: 64,
@@ -55,5 +71,20 @@ impl Default for ServerOptions {
             folder: None,
             verbose: false,
         }
+    }
+}
+
+impl fmt::Debug for ServerOptions {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("key", &self.key)
+            .field("token", &self.token.as_ref().map(|_| "..."))
+            .field("insecure", &self.insecure)
+            .field("limits", &self.limits)
+            .field("sessions", &self.sessions)
+            .finish_non_exhaustive()
     }
 }

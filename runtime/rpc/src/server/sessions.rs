@@ -9,11 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::folder::Folder;
+use super::line::Line;
 use super::{ServerOptions, token};
 use crate::limits::Limits;
 use crate::process::SESSION;
 use crate::tracker::{Claim, Registration};
-use crate::wire::{Connection, Hello, Key, Patience, answer, hear};
+use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
 /// Handshakes at one time. A new connection takes the place of the one that has waited longest.
 const HANDSHAKES: usize = 256;
@@ -96,16 +97,16 @@ impl Sessions {
     }
 
     /// Serves a connection until it ends.
-    pub(super) fn serve(&self, ticket: Ticket, mut stream: TcpStream, peer: SocketAddr) {
+    pub(super) fn serve(&self, ticket: Ticket, stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them: they could fill a disk.
+        let Some(mut line) = Line::new(stream, &self.options) else { return };
         // A claim is given back when the session has ended.
-        let Some((key, _claim)) = self.let_in(&mut stream) else { return };
-        let started = self.begin(&ticket, &key, &stream);
-        // The session's process has the connection now.
+        let Some((key, _claim)) = self.let_in(line.transport()) else { return };
+        let started = line.for_session().map_err(failed).and_then(|descriptor| self.begin(&ticket, &key, descriptor));
         match started {
             Ok((mut child, folder)) => {
-                drop(stream);
                 self.say(peer, "session begins");
+                line.pass_on();
                 let status = child.wait();
                 drop(folder);
                 drop(ticket);
@@ -118,7 +119,7 @@ impl Sessions {
             Err(message) => {
                 self.say(peer, &message);
                 drop(ticket);
-                refuse(stream, &message, self.options.handshake_time);
+                refuse(line.into_transport(), &message, self.options.handshake_time);
             }
         }
     }
@@ -130,7 +131,7 @@ impl Sessions {
     }
 
     /// The handshake.
-    fn let_in(&self, stream: &mut TcpStream) -> Option<(Key, Option<Claim>)> {
+    fn let_in(&self, stream: &mut dyn Transport) -> Option<(Key, Option<Claim>)> {
         let options = &self.options;
         let key = hear(stream, options.handshake_time).ok()?;
         if let Some(expected) = &options.token
@@ -148,8 +149,7 @@ impl Sessions {
     }
 
     /// Starts the process of a session.
-    fn begin(&self, ticket: &Ticket, key: &Key, stream: &TcpStream) -> Result<(Child, Folder), String> {
-        let failed = |problem: io::Error| format!("RuntimeError: the server could not start a session: {problem}");
+    fn begin(&self, ticket: &Ticket, key: &Key, connection: OwnedFd) -> Result<(Child, Folder), String> {
         let (here, there) = UnixStream::pair().map_err(failed)?;
         {
             let mut state = self.lock();
@@ -180,7 +180,7 @@ impl Sessions {
         };
         let mut command = Command::new(program);
         command.args(arguments).arg(SESSION).arg(limits.to_text()).arg(folder.path());
-        command.stdin(OwnedFd::from(stream.try_clone().map_err(failed)?));
+        command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
         command.process_group(0);
@@ -211,14 +211,17 @@ impl Sessions {
     }
 }
 
+fn failed(problem: io::Error) -> String {
+    format!("RuntimeError: the server could not start a session: {problem}")
+}
+
 /// Tells a client, after the handshake, why it gets no session.
-fn refuse(stream: TcpStream, message: &str, within: Duration) {
-    let mut connection = Connection::new(stream, Patience { idle: Some(within), stall: Some(within) });
+fn refuse(transport: Box<dyn Transport>, message: &str, within: Duration) {
+    let mut connection = Connection::new(transport, Patience { idle: Some(within), stall: Some(within) });
     connection.set_limit(1 << 20);
     if connection.next_packet().and_then(|_| connection.skip()).is_ok() {
         let _ = connection.send_exception(message);
         // The client closes; what it still sends is not read.
-        let _ = connection.transport().shutdown(Shutdown::Write);
         let _ = connection.next_packet();
     }
 }

@@ -1,6 +1,6 @@
 //! What a session with a server that has the functions `rpc_test.*` is to do, whoever wrote the server.
 
-use kernpack::device::{self, DeviceAttribute};
+use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::{Any, Bytes, DataType, Device, Function, IntoAny, Module, ObjRef, Tensor};
 use kernpack_rpc::{RemoteObject, Session};
 
@@ -138,6 +138,16 @@ pub(crate) fn tensors(session: &Session) {
     let empty = Tensor::empty(DataType::FLOAT32, &[4, 5], there).unwrap();
     function(session, "fill").call((&empty, 2.5)).unwrap();
     assert_eq!(empty.to(Device::CPU).unwrap().view::<f32>().unwrap().to_vec(), [2.5; 20]);
+    // Streams, and what there is to know of a device.
+    let stream = Stream::new(there).unwrap();
+    let in_order = stream.scope(|| remote.to(there)).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(in_order.to(Device::CPU).unwrap().view::<i32>().unwrap().to_vec(), [0, 1, 2, 3, 4, 5]);
+    drop(stream);
+    for attribute in DeviceAttribute::ALL {
+        device::attribute(there, attribute).unwrap();
+    }
+    assert!(device::Event::new(there).is_err());
     // Larger than any buffer.
     let large: Vec<u32> = (0..3_000_000u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
     let there_and_back = Tensor::from_slice(&large, &[1000, 3000]).unwrap().to(there).unwrap().to(Device::CPU).unwrap();
@@ -167,6 +177,11 @@ pub(crate) fn library(session: &Session, kinds: bool, path: &str) {
     let error = library.function("add").unwrap().call(("one", 2)).unwrap_err();
     assert_eq!(error.kind(), if kinds { "TypeError" } else { "RPCError" }, "{error}");
     assert!(error.message().contains("add(a: int, b: int): argument 'a': expected int, got str"), "{error}");
+    // Modules of the session import each other; what is imported is found, too.
+    let system = session.system_lib().unwrap();
+    assert!(system.find_function("add").unwrap().is_none());
+    session.import_module(&system, &library).unwrap();
+    assert_eq!(system.function("add").unwrap().call_as::<i64>((20, 22)).unwrap(), 42);
     let there = session.device("cpu").unwrap();
     let tensor = Tensor::from_slice(&[1i32, 2, 3], &[3]).unwrap().to(there).unwrap();
     library.function("increase_i32").unwrap().call((&tensor, 10)).unwrap();

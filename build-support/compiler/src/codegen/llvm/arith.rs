@@ -8,7 +8,7 @@ use kernpack::DataType;
 use super::CodeGenLLVM;
 use super::emit::Value;
 use crate::error::{Result, fail};
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64, I32};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Arithmetic. `nsw`: signed overflow cannot happen.
@@ -191,6 +191,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return self.convert(opcode, value, ty);
         }
         if from.is_float() && to.is_integer() {
+            if from.bits() >= 32 && to.bits() < 32 && to.lanes() > 1 {
+                return self.saturate_vector(from, to, value);
+            }
             let name = if to.is_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
             return self.intrinsic(name, &[ty, value.get_type()], ty, &[value]);
         }
@@ -202,6 +205,26 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             };
         }
         fail!(Target, "LLVM code has no conversion of {} to {}", from.short_name(), to.short_name())
+    }
+
+    /// Floats as integers of fewer than 32 bits, saturated, NaN as 0: through 32 bits, since LLVM takes the lanes of its own conversion one by one.
+    fn saturate_vector(&mut self, from: DataType, to: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let wide = I32.with_lanes(to.lanes());
+        let bits = u32::from(to.bits());
+        let (low, high) =
+            if to.is_int() { (-(1_i64 << (bits - 1)), (1_i64 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+        let (low, high) = (self.constant(from, low)?, self.constant(from, high)?);
+        let ty = value.get_type();
+        let above = self.intrinsic("llvm.maxnum", &[ty], ty, &[value, low])?;
+        let clamped = self.intrinsic("llvm.minnum", &[ty], ty, &[above, high])?;
+        let whole = self.value_type(wide)?;
+        let mut number = self.convert(InstructionOpcode::FPToSI, clamped, whole)?;
+        if to.is_int() {
+            let is_nan = self.compare_float(FloatPredicate::UNO, value, value)?;
+            number = self.select(is_nan, self.constant(wide, 0)?, number)?;
+        }
+        let ty = self.value_type(to)?;
+        self.convert(InstructionOpcode::Trunc, number, ty)
     }
 
     /// The type of integers as wide as a value's lanes, or of another width.

@@ -1,34 +1,32 @@
 //! The loops of a product of bytes: a copy of the first operand where it is not read as it is, panels of the second one, and tiles of sums in registers.
 
-use kernpack::DataType;
-
 use super::super::code::{Code, Inputs, for_each, memory, serial};
 use super::super::{TargetDescription, shared_kind};
-use super::{COLUMNS, DEPTH, Product};
+use super::{COLUMNS, DEPTH, Product, positions};
 use crate::ir::builtin::{DOT, REINTERPRET};
 use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, I8, I16, I32, I64, Operation, Stmt, U8, Var, VarMap, substitute,
 };
 
 /// How a target adds products of bytes.
-struct Shape {
+pub(super) struct Shape {
     /// Sums of a vector.
-    lanes: i64,
+    pub(super) lanes: i64,
     /// Columns of a vector of sums: each has two sums where bytes are widened.
-    unit: i64,
+    pub(super) unit: i64,
     /// Rows of a tile.
-    height: i64,
+    pub(super) height: i64,
     /// Vectors of a tile for each row.
-    units: i64,
+    pub(super) units: i64,
     /// Whether four bytes are multiplied at once; else they are widened.
-    bytes: bool,
+    pub(super) bytes: bool,
 }
 
 impl Shape {
-    fn of(target: &TargetDescription, product: &Product) -> Self {
+    /// For a first factor of so many rows. `bytes`: one factor is unsigned bytes, the other one signed.
+    pub(super) fn of(target: &TargetDescription, rows: i64, bytes: bool) -> Self {
         let lanes = target.lanes(32).clamp(4, 16);
-        let bytes = target.vnni && product.a.dtype() == U8 && product.b.dtype() == I8;
-        let rows = product.row_count();
+        let bytes = target.vnni && bytes;
         let (height, units) = match (bytes, target.vector_registers) {
             (true, 32..) if rows == 1 => (1, 4),
             (true, 32..) => (12, 2),
@@ -43,14 +41,14 @@ impl Shape {
     }
 
     /// Columns of a tile with so many vectors in a row.
-    fn columns(&self, units: i64) -> i64 {
+    pub(super) fn columns(&self, units: i64) -> i64 {
         units * self.unit
     }
 }
 
 /// The loops as an operation.
 pub(super) fn operation(product: &Product, target: &TargetDescription) -> Operation {
-    let shape = Shape::of(target, product);
+    let shape = Shape::of(target, product.row_count(), product.a.dtype() == U8 && product.b.dtype() == I8);
     let (rows, columns, terms) = (product.row_count(), product.column.1, product.depth.1);
     let matrices: i64 = product.batch.iter().map(|(_, extent)| extent).product();
     // A dozen multiply-adds or more are done in the time of another operation.
@@ -61,8 +59,7 @@ pub(super) fn operation(product: &Product, target: &TargetDescription) -> Operat
     let copying = if matrices > 1 { ForKind::Serial } else { work(rows.saturating_mul(terms)) };
     product.operation(|inputs, out| {
         for_each("matrix", matrices, outer, |matrix, code| {
-            let matrix =
-                Matrix { product, shape: &shape, inputs, out, batch: Product::positions(&product.batch, matrix) };
+            let matrix = Matrix { product, shape: &shape, inputs, out, batch: positions(&product.batch, matrix) };
             let a = matrix.first_operand(copying, code);
             let b = matrix.panels(code);
             matrix.tiles(&a, &b, inner, code);
@@ -91,7 +88,7 @@ impl Matrix<'_> {
     fn at(&self, expr: &Expr, row: Option<&Expr>, others: &[(&Var, &Expr)]) -> Expr {
         let mut values = self.batch.clone();
         if let Some(row) = row {
-            values.extend(Product::positions(&self.product.rows, row));
+            values.extend(positions(&self.product.rows, row));
         }
         values.extend(others.iter().map(|(var, value)| ((*var).clone(), (*value).clone())));
         self.inputs.loads(&substitute(expr, &values))
@@ -106,7 +103,7 @@ impl Matrix<'_> {
             let (depth, own) = (depth.clone(), buffer.clone());
             let row = move |row: &Expr| {
                 let mut values = batch.clone();
-                values.extend(Product::positions(&rows, row));
+                values.extend(positions(&rows, row));
                 values.insert(depth.clone(), Expr::int(0));
                 match &*substitute(&a, &values) {
                     ExprNode::TensorRead { indices, .. } => own.flat_index(&indices.to_vec()),
@@ -220,67 +217,26 @@ impl Matrix<'_> {
         (start, units): (&Expr, i64),
         code: &mut Code,
     ) {
-        let Shape { lanes, unit, bytes, .. } = *self.shape;
+        let Shape { lanes, unit, .. } = *self.shape;
         let Product { column: (column, columns), depth: (_, terms), value, sum, .. } = self.product;
         let groups = (terms + DEPTH - 1) / DEPTH;
-        let wide = |dtype: DataType, lanes: i64| dtype.with_lanes(lanes as u16);
-        let vector = |buffer: &Buffer, index: Expr, count: i64| Expr::load(buffer, index.ramp(1, count as u16));
-        let sums = memory("sums", I32, &[height * units * lanes], "local");
-        let place = |row: i64, at: i64| Expr::int((row * units + at) * lanes);
-        let each = || (0..height).flat_map(|row| (0..units).map(move |at| (row, at)));
-        code.alloc(&sums);
-        for (row, at) in each() {
-            let zero = Expr::constant(I32, 0).broadcast(lanes as u16);
-            code.push(Stmt::store(sums.clone(), place(row, at).ramp(1, lanes as u16), zero));
-        }
+        let tile = Tile::new(self.shape, height, units, code);
         let bases: Vec<Expr> = (0..height).map(|row| code.bind("row", (a.row)(&(first + row)))).collect();
         code.push(serial("group", groups, |group, code| {
-            // Bytes of a vector of the second operand.
-            let length = unit * DEPTH;
-            let columns_of: Vec<Expr> = (0..units)
-                .map(|at| {
-                    let column = start + at * unit;
-                    let panel = column.floor_div(COLUMNS) * (groups * COLUMNS * DEPTH);
-                    let index = panel + group * (COLUMNS * DEPTH) + column.floor_mod(COLUMNS) * DEPTH;
-                    let loaded = vector(b, index, length);
-                    code.bind("b", if bytes { loaded } else { loaded.cast(I16) })
-                })
-                .collect();
-            for row in 0..height {
-                // Four elements, in all groups of the vector.
-                let own = vector(&a.buffer, &bases[row as usize] + group * DEPTH, DEPTH);
-                let (whole, count) = if bytes { (I32, lanes) } else { (I64, lanes / 2) };
-                let word = Expr::builtin(REINTERPRET, whole, [own]).broadcast(count as u16);
-                let all = Expr::builtin(REINTERPRET, wide(a.buffer.dtype, length), [word]);
-                let all = code.bind("a", all);
-                for at in 0..units {
-                    let index = || place(row, at).ramp(1, lanes as u16);
-                    let args = [Expr::load(&sums, index()), all.clone(), columns_of[at as usize].clone()];
-                    code.push(Stmt::store(sums.clone(), index(), Expr::builtin(DOT, wide(I32, lanes), args)));
-                }
-            }
+            let columns_of = |at: i64| {
+                let column = start + at * unit;
+                let panel = column.floor_div(COLUMNS) * (groups * COLUMNS * DEPTH);
+                (b.clone(), panel + group * (COLUMNS * DEPTH) + column.floor_mod(COLUMNS) * DEPTH)
+            };
+            tile.add(columns_of, |row| (a.buffer.clone(), &bases[row as usize] + group * DEPTH), code);
         }));
         // Sums of columns, row by row.
-        let across = units * unit;
+        let across = self.shape.columns(units);
         let block = memory("block", I32, &[height, across], "local");
         code.alloc(&block);
-        for row in 0..height {
-            let load = |at: i64| Expr::load(&sums, place(row, at).ramp(1, lanes as u16));
-            let mut store = |index: i64, value: Expr| {
-                code.push(Stmt::store(block.clone(), Expr::int(row * across + index).ramp(1, lanes as u16), value));
-            };
-            if bytes {
-                (0..units).for_each(|at| store(at * lanes, load(at)));
-                continue;
-            }
-            for at in (0..units).step_by(2) {
-                let half = |odd: i64| {
-                    let vectors = [load(at), load(at + 1)].into_iter().collect();
-                    let indices: Vec<i64> = (0..lanes).map(|lane| 2 * lane + odd).collect();
-                    Expr::from_node(ExprNode::Shuffle { vectors, indices: indices.into() })
-                };
-                store(at * unit, half(0) + half(1));
-            }
+        for (row, at, sums) in tile.sums() {
+            let index = Expr::int(row * across + at).ramp(1, lanes as u16);
+            code.push(Stmt::store(block.clone(), index, sums));
         }
         let is_cut = columns % across != 0;
         code.push(serial("row", height, |row, code| {
@@ -299,9 +255,91 @@ impl Matrix<'_> {
     /// The indices of an element of the result.
     fn indices(&self, row: &Expr, column: &Expr) -> Vec<Expr> {
         let mut values = self.batch.clone();
-        values.extend(Product::positions(&self.product.rows, row));
+        values.extend(positions(&self.product.rows, row));
         values.insert(self.product.column.0.clone(), column.clone());
         self.product.axes.iter().map(|axis| substitute(axis.expr(), &values)).collect()
+    }
+}
+
+/// Rows and vectors of sums that stay in registers.
+pub(super) struct Tile<'a> {
+    shape: &'a Shape,
+    height: i64,
+    units: i64,
+    memory: Buffer,
+}
+
+impl<'a> Tile<'a> {
+    /// Sums of nothing yet.
+    pub(super) fn new(shape: &'a Shape, height: i64, units: i64, code: &mut Code) -> Self {
+        let memory = memory("sums", I32, &[height * units * shape.lanes], "local");
+        code.alloc(&memory);
+        let tile = Self { shape, height, units, memory };
+        for row in 0..height {
+            for at in 0..units {
+                let zero = Expr::constant(I32, 0).broadcast(shape.lanes as u16);
+                code.push(Stmt::store(tile.memory.clone(), tile.place(row, at), zero));
+            }
+        }
+        tile
+    }
+
+    fn place(&self, row: i64, at: i64) -> Expr {
+        Expr::int((row * self.units + at) * self.shape.lanes).ramp(1, self.shape.lanes as u16)
+    }
+
+    /// Adds products of four bytes to each sum. The closures tell where those of a vector of columns lie, and those of a row.
+    pub(super) fn add(
+        &self,
+        columns: impl Fn(i64) -> (Buffer, Expr),
+        row: impl Fn(i64) -> (Buffer, Expr),
+        code: &mut Code,
+    ) {
+        let Shape { lanes, bytes, .. } = *self.shape;
+        let length = self.shape.unit * DEPTH;
+        let load = |(buffer, index): (Buffer, Expr), count: i64| {
+            let loaded = Expr::load(&buffer, index.ramp(1, count as u16));
+            if bytes { loaded } else { loaded.cast(I16) }
+        };
+        let columns: Vec<Expr> = (0..self.units).map(|at| code.bind("b", load(columns(at), length))).collect();
+        for own in 0..self.height {
+            // Four elements, in all groups of the vector.
+            let four = load(row(own), DEPTH);
+            let element = four.dtype().element();
+            let (whole, count) = if bytes { (I32, lanes) } else { (I64, lanes / 2) };
+            let word = Expr::builtin(REINTERPRET, whole, [four]).broadcast(count as u16);
+            let all = code.bind("a", Expr::builtin(REINTERPRET, element.with_lanes(length as u16), [word]));
+            for at in 0..self.units {
+                let column = columns[at as usize].clone();
+                // Instructions take the bytes without signs first.
+                let [x, y] = if element == I8 { [column, all.clone()] } else { [all.clone(), column] };
+                let sums = Expr::load(&self.memory, self.place(own, at));
+                let sums = Expr::builtin(DOT, I32.with_lanes(lanes as u16), [sums, x, y]);
+                code.push(Stmt::store(self.memory.clone(), self.place(own, at), sums));
+            }
+        }
+    }
+
+    /// The sums, as vectors of columns: row, first column, vector.
+    pub(super) fn sums(&self) -> Vec<(i64, i64, Expr)> {
+        let Shape { lanes, unit, bytes, .. } = *self.shape;
+        let load = |row: i64, at: i64| Expr::load(&self.memory, self.place(row, at));
+        let mut all = Vec::new();
+        for row in 0..self.height {
+            if bytes {
+                all.extend((0..self.units).map(|at| (row, at * lanes, load(row, at))));
+                continue;
+            }
+            for at in (0..self.units).step_by(2) {
+                let half = |odd: i64| {
+                    let vectors = [load(row, at), load(row, at + 1)].into_iter().collect();
+                    let indices: Vec<i64> = (0..lanes).map(|lane| 2 * lane + odd).collect();
+                    Expr::from_node(ExprNode::Shuffle { vectors, indices: indices.into() })
+                };
+                all.push((row, at * unit, half(0) + half(1)));
+            }
+        }
+        all
     }
 }
 

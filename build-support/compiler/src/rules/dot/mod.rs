@@ -5,6 +5,7 @@
 //! each other until the end. Both read the same panels, so constant weights that lie in them already are read in place: a tensor of that shape, read at these
 //! indices. Others are copied.
 
+mod convolution;
 mod kernel;
 
 use super::code::{Inputs, current};
@@ -54,41 +55,50 @@ impl Product {
     fn row_count(&self) -> i64 {
         self.rows.iter().map(|(_, extent)| extent).product()
     }
+}
 
-    /// The values of axes for a number that counts through all of them.
-    fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
-        let mut rest = number.clone();
-        let mut left: i64 = axes.iter().map(|(_, extent)| extent).product();
-        let mut values = VarMap::new();
-        for (var, extent) in axes.iter().rev() {
-            left /= extent.max(&1);
-            let value = match (*extent, left) {
-                (1, _) => Expr::int(0),
-                (_, 1) => rest.clone(),
-                _ => rest.floor_mod(*extent),
-            };
-            if *extent != 1 && left != 1 {
-                rest = rest.floor_div(*extent);
-            }
-            values.insert(var.clone(), value);
+/// The values of axes for a number that counts through all of them.
+fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
+    let mut rest = number.clone();
+    let mut left: i64 = axes.iter().map(|(_, extent)| extent).product();
+    let mut values = VarMap::new();
+    for (var, extent) in axes.iter().rev() {
+        left /= extent.max(&1);
+        let value = match (*extent, left) {
+            (1, _) => Expr::int(0),
+            (_, 1) => rest.clone(),
+            _ => rest.floor_mod(*extent),
+        };
+        if *extent != 1 && left != 1 {
+            rest = rest.floor_div(*extent);
         }
-        values
+        values.insert(var.clone(), value);
     }
+    values
 }
 
 /// Schedules a product of bytes that is an output, or an output whose elements are expressions of a product's.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
-    let product = match find(schedule, id)? {
-        Ok(product) => product,
+    let operation = match find(schedule, id)? {
+        Ok(Found::Product(product)) => kernel::operation(&product, target),
+        Ok(Found::Convolution(convolution)) => match convolution.operation(target) {
+            Ok(operation) => operation,
+            Err(reason) => decline!("{reason}"),
+        },
         Err(reason) => decline!("{reason}"),
     };
-    let operation = kernel::operation(&product, target);
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
 
+/// What a stage computes.
+enum Found {
+    Product(Product),
+    Convolution(convolution::Convolution),
+}
+
 /// The product that a stage is or has behind it, or why there is none.
-fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product, String>> {
+fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, String>> {
     let name = schedule[id].name().to_owned();
     let is_whole = is_reduction(schedule[id].operation());
     let found: Vec<StageId> = if is_whole {
@@ -114,18 +124,29 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product
         return Ok(Err(format!("`{name}` is not computed by one expression")));
     };
     let core_op = normal[core].operation().clone();
-    let described = describe(&parts, &out, &core_op, schedule[id].operation(), is_whole);
-    Ok(described.map_err(|reason| format!("`{}`: {reason}", core_op.name())).map(|mut product| {
+    let out_op = schedule[id].operation();
+    let by_place = |reason: String| format!("`{}`: {reason}", core_op.name());
+    if parts.reduce_axes.len() > 1 {
+        let described = convolution::describe(&parts, &out, &core_op, out_op, is_whole);
+        return Ok(described.map_err(by_place).map(|mut convolution| {
+            for expr in [&mut convolution.source, &mut convolution.weight, &mut convolution.value] {
+                *expr = current(expr, schedule, &normal);
+            }
+            Found::Convolution(convolution)
+        }));
+    }
+    let described = describe(&parts, &out, &core_op, out_op, is_whole);
+    Ok(described.map_err(by_place).map(|mut product| {
         for expr in [&mut product.a, &mut product.b, &mut product.value] {
             *expr = current(expr, schedule, &normal);
         }
-        product.panels = product.panels.map(|panels| match schedule.stage_of(&panels.op) {
-            Some(_) => panels,
-            None => normal
-                .stage_of(&panels.op)
-                .map_or(panels.clone(), |stage| schedule[stage].operation().output(panels.value_index as usize)),
-        });
-        product
+        // It lies in panels still, whatever tensor it is in the schedule itself.
+        if product.panels.is_some()
+            && let ExprNode::TensorRead { tensor, .. } = &*product.b
+        {
+            product.panels = Some(tensor.clone());
+        }
+        Found::Product(product)
     }))
 }
 
@@ -196,15 +217,7 @@ fn describe(
     let extents = (column.1, constant(depth)?);
     let panels = panels_of(&b, &parts.axes[last], depth, extents);
     let sum = Var::new("sum", I32);
-    let value = if is_whole {
-        sum.expr().clone()
-    } else {
-        let body = Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
-        if reads(&body).iter().any(|(tensor, _)| tensor.op == *core_op) {
-            return fail("the result reads it in several ways");
-        }
-        body
-    };
+    let value = written(out, core_op, &sum, is_whole)?;
     Ok(Product {
         out: out_op.clone(),
         axes: own.iter().map(|axis| axis.var.clone()).collect(),
@@ -218,6 +231,18 @@ fn describe(
         value,
         sum,
     })
+}
+
+/// What is written, with a variable in the place of the sum.
+fn written(out: &Computed, core: &Operation, sum: &Var, is_whole: bool) -> core::result::Result<Expr, String> {
+    if is_whole {
+        return Ok(sum.expr().clone());
+    }
+    let body = Sums(core, sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
+    if reads(&body).iter().any(|(tensor, _)| tensor.op == *core) {
+        return Err("the result reads it in several ways".into());
+    }
+    Ok(body)
 }
 
 /// The tensor that the second factor is read from, if it lies in panels.

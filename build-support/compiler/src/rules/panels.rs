@@ -1,0 +1,307 @@
+//! Products of matrices with one that lies in panels already: `C[.., i, j] = sum over k of A[.., i, k] * B[j / 16, k, j % 16]`, with an expression over each element of `C`
+//! behind it. Constant weights are laid out so when a model is compiled; they may be in half precision or bfloat16, and are widened as they are loaded.
+//!
+//! Nothing is copied: a tile of sums stays in registers while all of `k` goes by. One row needs all the vectors that registers have room for, each of another panel.
+
+use super::code::{Code, Inputs, Vectors, current, for_each, memory, serial};
+use super::gemm::{core_of, reads_in_place};
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads};
+use super::reduction::source_of;
+use super::tile::tile;
+use super::{Outcome, TargetDescription, decline, shared_kind};
+use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, Operation, Stmt, Var, VarMap, substitute};
+use crate::schedule::{Schedule, StageId};
+
+/// Columns of a panel.
+const COLUMNS: i64 = 16;
+
+/// A product with everything around it as functions of positions.
+struct Product {
+    out: Operation,
+    /// All axes of the result but the last one, with their extents; then that one, and what is summed over.
+    rows: Vec<(Var, i64)>,
+    column: (Var, i64),
+    depth: (Var, i64),
+    a: Expr,
+    b: Expr,
+    value: Expr,
+    sum: Var,
+}
+
+/// Schedules a product that is an output, or an output whose elements are expressions of a product's.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let product = match find(schedule, id)? {
+        Ok(product) => product,
+        Err(reason) => decline!("{reason}"),
+    };
+    schedule.replace(id, &operation(&product, target))?;
+    Ok(Outcome::Applied)
+}
+
+fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product, String>> {
+    let core = match core_of(schedule, id) {
+        Ok(core) => core,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if core != id && !reads_in_place(schedule, id, core) {
+        return Ok(Err(format!("`{}` is not read element by element", schedule[core].name())));
+    }
+    let Some(parts) = computed(schedule[core].operation()) else {
+        return Ok(Err(format!("`{}` has several results", schedule[core].name())));
+    };
+    // Most sums are none of these: that is seen before anything is copied.
+    if let Err(reason) = factors(&parts) {
+        return Ok(Err(format!("`{}`: {reason}", schedule[core].name())));
+    }
+    let normal = schedule.normalize()?;
+    let (Some(parts), Some(out)) = (computed(normal[core].operation()), computed(normal[id].operation())) else {
+        return Ok(Err(format!("`{}` is not computed by one expression", schedule[id].name())));
+    };
+    let core_op = normal[core].operation().clone();
+    let described = describe(&parts, &out, &core_op, schedule[id].operation(), core == id);
+    Ok(described.map_err(|reason| format!("`{}`: {reason}", core_op.name())).map(|mut product| {
+        for expr in [&mut product.a, &mut product.b, &mut product.value] {
+            *expr = current(expr, schedule, &normal);
+        }
+        product
+    }))
+}
+
+/// The first factor, and the second one, which lies in panels.
+fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
+    let fail = |reason: &str| Err(reason.to_owned());
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return fail("it is no reduction");
+    };
+    let is_sum = reducer.results.len() == 1
+        && sources.len() == 1
+        && matches!(reducer.results.get(0).as_deref(), Some(ExprNode::Binary { op: BinaryOp::Add, .. }));
+    let source = source_of(&parts.body).expect("a reduction has a source");
+    let ExprNode::Binary { op: BinaryOp::Mul, a, b, dtype } = &*source else {
+        return fail("what is summed is no product");
+    };
+    if !is_sum || !condition.is_true() || !init.is_empty() || !dtype.is_float() || !matches!(dtype.bits(), 32 | 64) {
+        return fail("it is no plain sum of f32 or f64");
+    }
+    let ([depth], Some(column)) = (&parts.reduce_axes[..], parts.axes.last()) else {
+        return fail("it sums over several axes");
+    };
+    let lies = |factor: &Expr, other: &Expr| in_panels(factor, column, depth) && !depends_on(other, column);
+    match () {
+        () if lies(b, a) => Ok((a.clone(), b.clone())),
+        () if lies(a, b) => Ok((b.clone(), a.clone())),
+        () => fail("no factor lies in panels"),
+    }
+}
+
+/// Whether an operand is read at `[column / 16, k, column % 16]`.
+fn in_panels(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
+    let read = match &**operand {
+        ExprNode::Cast { value, dtype } if dtype.is_float() => value,
+        _ => operand,
+    };
+    let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
+    let [panel, row, lane] = &indices.to_vec()[..] else { return false };
+    let (Some(columns), Some(terms)) = (extent_of(column), extent_of(depth)) else { return false };
+    let axes = [column.clone(), depth.clone()];
+    let is_part = |index: &Expr, op: BinaryOp| match &**index {
+        ExprNode::Binary { op: own, a, b, .. } => *own == op && b.is_int(COLUMNS) && axis_of(a, &axes) == Some(column),
+        _ => false,
+    };
+    let shape: Option<Vec<i64>> = tensor.shape.iter().map(|extent| extent.as_int()).collect();
+    shape.is_some_and(|shape| shape == [(columns + COLUMNS - 1) / COLUMNS, terms, COLUMNS])
+        && tensor.dtype.is_float()
+        && is_part(panel, BinaryOp::FloorDiv)
+        && is_part(lane, BinaryOp::FloorMod)
+        && axis_of(row, &axes) == Some(depth)
+}
+
+fn describe(
+    parts: &Computed,
+    out: &Computed,
+    core_op: &Operation,
+    out_op: &Operation,
+    is_whole: bool,
+) -> core::result::Result<Product, String> {
+    let (a, b) = factors(parts)?;
+    let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
+    let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
+        (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
+        _ => Err("an axis has no constant extent".to_owned()),
+    };
+    let mut axes = Vec::new();
+    for (axis, own) in parts.axes.iter().zip(own) {
+        axes.push((own.var.clone(), constant(axis)?));
+    }
+    let column = axes.pop().expect("it has columns");
+    let depth = &parts.reduce_axes[0];
+    let depth = (depth.var.clone(), constant(depth)?);
+    let renamed: VarMap =
+        parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
+    let sum = Var::new("sum", core_op.output(0).dtype);
+    let value = if is_whole {
+        sum.expr().clone()
+    } else {
+        let body = Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
+        if reads(&body).iter().any(|(tensor, _)| tensor.op == *core_op) {
+            return Err("the result reads it in several ways".into());
+        }
+        body
+    };
+    let (a, b) = (substitute(&a, &renamed), substitute(&b, &renamed));
+    Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, value, sum })
+}
+
+/// Puts a variable in the place of the sum.
+struct Sums<'a>(&'a Operation, &'a Var);
+
+impl Mutate for Sums<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let ExprNode::TensorRead { tensor, .. } = &**expr
+            && tensor.op == *self.0
+        {
+            return Ok(self.1.expr().clone());
+        }
+        mutate_expr_parts(self, expr)
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
+}
+
+/// How much stays in registers: rows, and vectors of each.
+fn shape(target: &TargetDescription, rows: i64, row_bytes: i64) -> (i64, i64) {
+    match (rows, target.vector_registers) {
+        // What is read once is read from several panels at a time.
+        (1, 32..) => (1, 8),
+        (1, _) => (1, 4),
+        _ => tile(target, Some(rows), Some(row_bytes)),
+    }
+}
+
+fn operation(product: &Product, target: &TargetDescription) -> Operation {
+    let dtype = product.sum.dtype();
+    let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()).min(COLUMNS) };
+    let rows: i64 = product.rows.iter().map(|(_, extent)| extent).product();
+    let (columns, terms) = (product.column.1, product.depth.1);
+    let (height, wide) = shape(target, rows, terms * i64::from(dtype.bits()) / 8);
+    // Panels have whole vectors behind the last column.
+    let all = (columns + vectors.lanes - 1) / vectors.lanes;
+    let wide = wide.min(all);
+    let (groups, tiles) = ((all + wide - 1) / wide, (rows + height - 1) / height);
+    let (last_wide, last_height) = (all - wide * (groups - 1), rows - height * (tiles - 1));
+    // A product with one row costs what reading the matrix costs; others do several multiply-adds in that time.
+    let work = rows.saturating_mul(columns).saturating_mul(terms) / if rows == 1 { 1 } else { 4 };
+    let kind = shared_kind(target, Some(work));
+    let inputs = Inputs::of([&product.a, &product.b, &product.value]);
+    inputs.operation(&format!("{}.panels", product.out.name()), &product.out, |inputs, out| {
+        for_each("tile", groups * tiles, kind, |number, code| {
+            let (group, first) = (number.floor_div(tiles), number.floor_mod(tiles) * height);
+            let start = &group * (wide * vectors.lanes);
+            let one = |height: i64, wide: i64| {
+                let mut code = Code::default();
+                let block = Block { product, inputs, vectors, first: &first, start: &start };
+                block.write(height, wide, out, &mut code);
+                code.finish()
+            };
+            let of_height = |height: i64| {
+                if last_wide == wide {
+                    return one(height, wide);
+                }
+                Stmt::if_then(group.less(groups - 1), one(height, wide), Some(one(height, last_wide)))
+            };
+            code.push(if last_height == height {
+                of_height(height)
+            } else {
+                Stmt::if_then(first.less(rows - last_height), of_height(height), Some(of_height(last_height)))
+            });
+        })
+    })
+}
+
+/// A tile of the result.
+struct Block<'a> {
+    product: &'a Product,
+    inputs: &'a Inputs,
+    vectors: Vectors,
+    first: &'a Expr,
+    start: &'a Expr,
+}
+
+impl Block<'_> {
+    /// The values of the axes of the result for a row's number.
+    fn row(&self, number: &Expr) -> VarMap {
+        let mut rest = number.clone();
+        let mut values = VarMap::new();
+        let mut left: i64 = self.product.rows.iter().map(|(_, extent)| extent).product();
+        for (var, extent) in self.product.rows.iter().rev() {
+            left /= extent.max(&1);
+            let value = match (*extent, left) {
+                (1, _) => Expr::int(0),
+                (_, 1) => rest.clone(),
+                _ => rest.floor_mod(*extent),
+            };
+            if *extent != 1 && left != 1 {
+                rest = rest.floor_div(*extent);
+            }
+            values.insert(var.clone(), value);
+        }
+        values
+    }
+
+    fn write(&self, height: i64, wide: i64, out: &crate::ir::Buffer, code: &mut Code) {
+        let Product { column: (column, columns), depth: (depth, terms), a, b, value, sum, .. } = self.product;
+        let lanes = self.vectors.lanes;
+        let across = wide * lanes;
+        let block = memory("block", self.vectors.dtype, &[height, across], "local");
+        code.alloc(&block);
+        let k = Var::index("k");
+        let element = |row: i64| {
+            let mut values = self.row(&(self.first + row));
+            values.insert(depth.clone(), k.expr().clone());
+            self.inputs.loads(&substitute(a, &values))
+        };
+        let loaded = match &**b {
+            ExprNode::Cast { value, .. } => value,
+            _ => b,
+        };
+        let ExprNode::TensorRead { tensor, .. } = &**loaded else { unreachable!("panels are read") };
+        let panels = self.inputs.buffer(tensor);
+        let load = |at: i64| {
+            let from = self.start + at * lanes;
+            let place = (from.floor_div(COLUMNS) * *terms + k.expr()) * COLUMNS + from.floor_mod(COLUMNS);
+            Expr::load(&panels, place.ramp(1, lanes as u16)).cast(self.vectors.dtype)
+        };
+        self.vectors.tile(
+            (height, wide),
+            (&[(k.clone(), *terms)], None),
+            element,
+            load,
+            |row, at, (sums, place)| {
+                self.vectors.store(&block, Expr::int(row * across + at * lanes), self.vectors.load(sums, place))
+            },
+            code,
+        );
+        let is_cut = columns % across != 0;
+        code.push(serial("row", height, |own, code| {
+            let row = self.row(&(self.first + own));
+            code.push(serial("j.outer", wide, |outer, code| {
+                let lane = Var::index("j");
+                let at = outer * lanes + &lane;
+                let j = self.start + &at;
+                let mut values = row.clone();
+                values.insert(column.clone(), j.clone());
+                let rows = self.product.rows.iter().map(|(var, _)| var);
+                let indices: Vec<Expr> = rows.chain([column]).map(|var| substitute(var.expr(), &values)).collect();
+                values.insert(sum.clone(), Expr::load(&block, own * across + &at));
+                let written = self.inputs.loads(&substitute(value, &values));
+                let store = Stmt::store(out.clone(), out.flat_index(&indices), written);
+                let store = if is_cut { Stmt::if_then(j.less(*columns).likely(), store, None) } else { store };
+                code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
+            }));
+        }));
+    }
+}

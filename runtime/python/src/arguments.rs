@@ -1,0 +1,198 @@
+//! The arguments of a call: bound to parameters, converted, kept until the call is over.
+
+use kernpack_core::Error;
+use kernpack_core::abi::TVMFFIAny;
+use kernpack_core::function::{FunctionInfo, did_you_mean};
+use kernpack_core::value::TypeSchema;
+
+use crate::capi::{Py, PyObject};
+use crate::exception;
+use crate::from_python::{self, Keep, Refused};
+use crate::object::{PyResult, Raised};
+
+/// Arguments as CPython's fast calls pass them, borrowed for the call.
+#[derive(Clone, Copy)]
+pub(crate) struct Given {
+    values: *const *mut PyObject,
+    positional: usize,
+    /// A tuple of names, whose values follow those by position; NULL for none.
+    names: *mut PyObject,
+}
+
+impl Given {
+    /// The arguments of a call.
+    pub(crate) fn new(values: *const *mut PyObject, positional: isize, names: *mut PyObject) -> Self {
+        Self { values, positional: positional.max(0) as usize, names }
+    }
+
+    /// The argument at this place.
+    ///
+    /// # Safety
+    /// There is one.
+    unsafe fn value(self, index: usize) -> *mut PyObject {
+        // SAFETY: promised by the caller.
+        unsafe { *self.values.add(index) }
+    }
+}
+
+/// Arguments that need no allocation.
+const INLINE: usize = 8;
+
+/// The converted arguments of one call, and what they borrow from.
+pub(crate) struct Arguments {
+    views: [TVMFFIAny; INLINE],
+    keeps: [Keep; INLINE],
+    count: usize,
+    /// All of them, when there are more than fit.
+    many: Vec<TVMFFIAny>,
+    many_keeps: Vec<Keep>,
+}
+
+impl Arguments {
+    /// None yet.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            views: [TVMFFIAny::NONE; INLINE],
+            keeps: [const { Keep::Nothing }; INLINE],
+            count: 0,
+            many: Vec::new(),
+            many_keeps: Vec::new(),
+        }
+    }
+
+    /// The arguments as the ABI passes them; they live as long as this value stays where it is.
+    #[inline]
+    pub(crate) fn views(&self) -> &[TVMFFIAny] {
+        if self.many.is_empty() { &self.views[..self.count] } else { &self.many }
+    }
+
+    /// Adds an argument that is converted already.
+    #[inline]
+    pub(crate) fn push(&mut self, view: TVMFFIAny, keep: Keep) {
+        if self.count < INLINE {
+            self.views[self.count] = view;
+            self.keeps[self.count] = keep;
+        } else {
+            if self.many.is_empty() {
+                self.many.extend_from_slice(&self.views);
+            }
+            self.many.push(view);
+            self.many_keeps.push(keep);
+        }
+        self.count += 1;
+    }
+
+    /// Converts an argument and adds it.
+    ///
+    /// # Safety
+    /// The object lives for the call.
+    #[inline]
+    unsafe fn convert(&mut self, py: Py, info: &FunctionInfo, object: *mut PyObject, place: usize) -> PyResult<()> {
+        const ANY: TypeSchema = TypeSchema::new("Any");
+        let ty = info.params.get(place).map_or(&ANY, |param| &param.ty);
+        // SAFETY: promised by the caller.
+        match unsafe { from_python::argument(py, object, ty) } {
+            Ok((view, keep)) => {
+                self.push(view, keep);
+                Ok(())
+            }
+            Err(refused) => Err(refuse(py, info, place, refused)),
+        }
+    }
+
+    /// Binds arguments to the parameters of a function and converts them. Too few by position are passed on as they are: the function says
+    /// what it expects.
+    ///
+    /// # Safety
+    /// The arguments live for the call; `names` are the names of the parameters.
+    #[inline]
+    pub(crate) unsafe fn bind(
+        &mut self,
+        py: Py,
+        info: &FunctionInfo,
+        names: &[*mut PyObject],
+        given: Given,
+    ) -> PyResult<()> {
+        if given.names.is_null() {
+            for index in 0..given.positional {
+                // SAFETY: promised by the caller; the index is one of them.
+                unsafe { self.convert(py, info, given.value(index), index)? };
+            }
+            return Ok(());
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.bind_named(py, info, names, given) }
+    }
+
+    /// # Safety
+    /// As for [`Arguments::bind`]; there are names.
+    #[inline(never)]
+    unsafe fn bind_named(
+        &mut self,
+        py: Py,
+        info: &FunctionInfo,
+        names: &[*mut PyObject],
+        given: Given,
+    ) -> PyResult<()> {
+        let fault = |clause: &str| Err(exception::raise(py, &info.fault(clause)));
+        if given.positional > names.len() {
+            let (most, got) = (names.len(), given.positional);
+            let noun = if most == 1 { "argument" } else { "arguments" };
+            return fault(&format!("expected {most} {noun}, got {got}"));
+        }
+        let mut few = [core::ptr::null_mut(); INLINE];
+        let mut many = Vec::new();
+        let places: &mut [*mut PyObject] = if names.len() <= INLINE {
+            &mut few[..names.len()]
+        } else {
+            many.resize(names.len(), core::ptr::null_mut());
+            &mut many
+        };
+        // SAFETY: promised by the caller: values by position, then one for each of the names, which are a tuple of texts.
+        unsafe {
+            for (index, place) in places[..given.positional].iter_mut().enumerate() {
+                *place = given.value(index);
+            }
+            for index in 0..py.PyTuple_Size(given.names) {
+                let name = py.PyTuple_GetItem(given.names, index);
+                let same = |known: &*mut PyObject| *known == name;
+                // Names in a program are interned, so nearly always they are the same object.
+                let found = names.iter().position(same);
+                let found = found.or_else(|| names.iter().position(|known| py.PyUnicode_Compare(*known, name) == 0));
+                let Some(place) = found else {
+                    let name = String::from_utf8_lossy(py.utf8(name)?).into_owned();
+                    let hint = did_you_mean(&name, &mut info.params.iter().map(|param| param.name));
+                    return fault(&format!("there is no argument '{name}'{hint}"));
+                };
+                if !places[place].is_null() {
+                    return fault(&format!("argument '{}' is given twice", info.params[place].name));
+                }
+                places[place] = given.value(given.positional + index as usize);
+            }
+            let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
+            for (place, object) in places[..end].iter().enumerate() {
+                if object.is_null() {
+                    return fault(&format!("argument '{}' is missing", info.params[place].name));
+                }
+                self.convert(py, info, *object, place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The exception for an argument that no value of the ABI can stand for.
+#[cold]
+fn refuse(py: Py, info: &FunctionInfo, place: usize, refused: Refused) -> Raised {
+    let (kind, clause) = match refused {
+        Refused::Raised(raised) => return raised,
+        Refused::Because { kind, clause } => (kind, clause),
+    };
+    let message = match info.params.get(place) {
+        Some(param) if !param.name.is_empty() => format!("argument '{}': {clause}", param.name),
+        _ => format!("argument {place}: {clause}"),
+    };
+    let text = info.fault(&message);
+    exception::raise(py, &Error::with_backtrace(kind, text.message(), ""))
+}

@@ -1,0 +1,340 @@
+//! The functions of CPython, found in the process when the library is imported. Nothing links libpython, so the one file serves every version
+//! and every other host.
+
+use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
+use core::marker::PhantomData;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
+
+/// A Python object. Its layout belongs to the interpreter; only the place of its type is looked at.
+#[repr(C)]
+pub struct PyObject {
+    _layout: [u8; 0],
+}
+
+/// `PyMethodDef`.
+#[repr(C)]
+pub(crate) struct PyMethodDef {
+    pub(crate) name: *const c_char,
+    pub(crate) function: *const c_void,
+    pub(crate) flags: c_int,
+    pub(crate) doc: *const c_char,
+}
+
+impl PyMethodDef {
+    /// Ends a list of methods.
+    pub(crate) const END: Self = Self { name: ptr::null(), function: ptr::null(), flags: 0, doc: ptr::null() };
+}
+
+/// `PyType_Slot`, and `PyModuleDef_Slot`, which has the same layout.
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) id: c_int,
+    pub(crate) value: *const c_void,
+}
+
+impl Slot {
+    /// Ends a list of slots.
+    pub(crate) const END: Self = Self { id: 0, value: ptr::null() };
+}
+
+/// `PyType_Spec`.
+#[repr(C)]
+pub(crate) struct PyTypeSpec {
+    pub(crate) name: *const c_char,
+    pub(crate) basic_size: c_int,
+    pub(crate) item_size: c_int,
+    pub(crate) flags: c_uint,
+    pub(crate) slots: *const Slot,
+}
+
+/// A function with `METH_FASTCALL | METH_KEYWORDS`.
+pub(crate) type FastCall =
+    unsafe extern "C" fn(*mut PyObject, *const *mut PyObject, isize, *mut PyObject) -> *mut PyObject;
+
+/// Numbers of the headers that never change.
+pub(crate) mod constant {
+    #![allow(missing_docs, reason = "the names are those of the headers")]
+    use core::ffi::{c_int, c_uint, c_ulong};
+
+    pub(crate) const METH_KEYWORDS: c_int = 2;
+    pub(crate) const METH_NOARGS: c_int = 4;
+    pub(crate) const METH_FASTCALL: c_int = 0x80;
+    pub(crate) const TPFLAGS_DEFAULT: c_uint = 1 << 18;
+    pub(crate) const LONG_SUBCLASS: c_ulong = 1 << 24;
+    pub(crate) const LIST_SUBCLASS: c_ulong = 1 << 25;
+    pub(crate) const TUPLE_SUBCLASS: c_ulong = 1 << 26;
+    pub(crate) const BYTES_SUBCLASS: c_ulong = 1 << 27;
+    pub(crate) const UNICODE_SUBCLASS: c_ulong = 1 << 28;
+    pub(crate) const DICT_SUBCLASS: c_ulong = 1 << 29;
+    pub(crate) const BASE_EXCEPTION_SUBCLASS: c_ulong = 1 << 30;
+    pub(crate) const TYPE_SUBCLASS: c_ulong = 1 << 31;
+    pub(crate) const TP_CALL: c_int = 50;
+    pub(crate) const TP_DEALLOC: c_int = 52;
+    pub(crate) const TP_DOC: c_int = 56;
+    pub(crate) const TP_METHODS: c_int = 64;
+    pub(crate) const TP_NEW: c_int = 65;
+    pub(crate) const TP_FREE: c_int = 74;
+    pub(crate) const MOD_EXEC: c_int = 2;
+    pub(crate) const MOD_MULTIPLE_INTERPRETERS: c_int = 3;
+}
+
+macro_rules! table {
+    (
+        functions { $($function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }
+        optional { $($maybe:ident($($maybe_argument:ident: $maybe_type:ty),*) $(-> $maybe_result:ty)?;)* }
+        objects { $($object:ident)* }
+        variables { $($variable:ident)* }
+    ) => {
+        /// What was found in the process, in the order of [`NAMES`].
+        #[repr(C)]
+        #[allow(non_snake_case)]
+        struct Table {
+            $($function: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
+            $($maybe: Option<unsafe extern "C" fn($($maybe_type),*) $(-> $maybe_result)?>,)*
+            $($object: *mut PyObject,)*
+            $($variable: *const *mut PyObject,)*
+        }
+
+        /// The names, each with a NUL behind it: functions, those that not every version has, objects, variables with objects.
+        static NAMES: &str = concat!(
+            $(stringify!($function), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
+            $(stringify!($variable), "\0",)*
+        );
+        const FUNCTIONS: usize = [$(stringify!($function)),*].len();
+        const OPTIONAL: usize = [$(stringify!($maybe)),*].len();
+
+        #[allow(non_snake_case, clippy::too_many_arguments, dead_code)]
+        impl Py {
+            $(
+                #[inline]
+                #[doc = concat!("`", stringify!($function), "`.")]
+                ///
+                /// # Safety
+                /// The arguments are what the function of this name wants.
+                pub(crate) unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
+                    // SAFETY: the token says that the interpreter's lock is held; the rest is the caller's promise.
+                    unsafe { (table().$function)($($argument),*) }
+                }
+            )*
+            $(
+                #[inline]
+                #[doc = concat!("`", stringify!($maybe), "`, where this version has it.")]
+                pub(crate) fn $maybe(self) -> Option<unsafe extern "C" fn($($maybe_type),*) $(-> $maybe_result)?> {
+                    table().$maybe
+                }
+            )*
+            $(
+                #[inline]
+                #[doc = concat!("The object `", stringify!($object), "`, borrowed; it lives as long as the interpreter.")]
+                pub(crate) fn $object(self) -> *mut PyObject {
+                    table().$object
+                }
+            )*
+            $(
+                #[inline]
+                #[doc = concat!("The object in the variable `", stringify!($variable), "`, borrowed; it lives as long as the interpreter.")]
+                pub(crate) fn $variable(self) -> *mut PyObject {
+                    // SAFETY: the variable is the interpreter's, which sets it before it imports anything.
+                    unsafe { *table().$variable }
+                }
+            )*
+        }
+    };
+}
+
+table! {
+    functions {
+        Py_IncRef(object: *mut PyObject);
+        Py_DecRef(object: *mut PyObject);
+        Py_IsInitialized() -> c_int;
+        Py_AtExit(function: extern "C" fn()) -> c_int;
+        PyGILState_Ensure() -> c_int;
+        PyGILState_Release(state: c_int);
+        PyEval_SaveThread() -> *mut c_void;
+        PyEval_RestoreThread(state: *mut c_void);
+        PyInterpreterState_Get() -> *mut c_void;
+        PyErr_Occurred() -> *mut PyObject;
+        PyErr_Clear();
+        PyErr_SetObject(class: *mut PyObject, value: *mut PyObject);
+        PyErr_SetNone(class: *mut PyObject);
+        PyErr_ExceptionMatches(class: *mut PyObject) -> c_int;
+        PyErr_Fetch(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
+        PyErr_NormalizeException(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
+        PyErr_NewException(name: *const c_char, base: *mut PyObject, dict: *mut PyObject) -> *mut PyObject;
+        PyErr_WriteUnraisable(object: *mut PyObject);
+        PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
+        PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
+        PyLong_AsLongLong(object: *mut PyObject) -> c_longlong;
+        PyLong_FromLongLong(value: c_longlong) -> *mut PyObject;
+        PyFloat_AsDouble(object: *mut PyObject) -> f64;
+        PyFloat_FromDouble(value: f64) -> *mut PyObject;
+        PyBool_FromLong(value: c_long) -> *mut PyObject;
+        PyNumber_Index(object: *mut PyObject) -> *mut PyObject;
+        PyIndex_Check(object: *mut PyObject) -> c_int;
+        PyUnicode_AsUTF8AndSize(object: *mut PyObject, size: *mut isize) -> *const c_char;
+        PyUnicode_FromStringAndSize(text: *const c_char, size: isize) -> *mut PyObject;
+        PyUnicode_DecodeUTF8(text: *const c_char, size: isize, errors: *const c_char) -> *mut PyObject;
+        PyUnicode_AsEncodedString(text: *mut PyObject, encoding: *const c_char, errors: *const c_char) -> *mut PyObject;
+        PyUnicode_InternInPlace(object: *mut *mut PyObject);
+        PyUnicode_Compare(left: *mut PyObject, right: *mut PyObject) -> c_int;
+        PyBytes_AsStringAndSize(object: *mut PyObject, text: *mut *mut c_char, size: *mut isize) -> c_int;
+        PyBytes_FromStringAndSize(text: *const c_char, size: isize) -> *mut PyObject;
+        PyByteArray_AsString(object: *mut PyObject) -> *mut c_char;
+        PyByteArray_Size(object: *mut PyObject) -> isize;
+        PyList_New(size: isize) -> *mut PyObject;
+        PyList_Size(list: *mut PyObject) -> isize;
+        PyList_GetItem(list: *mut PyObject, index: isize) -> *mut PyObject;
+        PyList_SetItem(list: *mut PyObject, index: isize, item: *mut PyObject) -> c_int;
+        PyTuple_New(size: isize) -> *mut PyObject;
+        PyTuple_Size(tuple: *mut PyObject) -> isize;
+        PyTuple_GetItem(tuple: *mut PyObject, index: isize) -> *mut PyObject;
+        PyTuple_SetItem(tuple: *mut PyObject, index: isize, item: *mut PyObject) -> c_int;
+        PyDict_New() -> *mut PyObject;
+        PyDict_Items(dict: *mut PyObject) -> *mut PyObject;
+        PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
+        PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+        PyDict_Size(dict: *mut PyObject) -> isize;
+        PyObject_Str(object: *mut PyObject) -> *mut PyObject;
+        PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
+        PyObject_IsTrue(object: *mut PyObject) -> c_int;
+        PyObject_GetAttrString(object: *mut PyObject, name: *const c_char) -> *mut PyObject;
+        PyObject_SetAttrString(object: *mut PyObject, name: *const c_char, value: *mut PyObject) -> c_int;
+        PyObject_GetAttr(object: *mut PyObject, name: *mut PyObject) -> *mut PyObject;
+        PyObject_SetAttr(object: *mut PyObject, name: *mut PyObject, value: *mut PyObject) -> c_int;
+        PyObject_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
+        PyObject_CallObject(callable: *mut PyObject, args: *mut PyObject) -> *mut PyObject;
+        PyCallable_Check(object: *mut PyObject) -> c_int;
+        PyType_IsSubtype(class: *mut PyObject, base: *mut PyObject) -> c_int;
+        PyType_GetFlags(class: *mut PyObject) -> c_ulong;
+        PyType_GetSlot(class: *mut PyObject, slot: c_int) -> *mut c_void;
+        PyType_GenericAlloc(class: *mut PyObject, items: isize) -> *mut PyObject;
+        PyType_FromSpecWithBases(spec: *const PyTypeSpec, bases: *mut PyObject) -> *mut PyObject;
+        PyCFunction_NewEx(method: *const PyMethodDef, this: *mut PyObject, module: *mut PyObject) -> *mut PyObject;
+        PyModuleDef_Init(def: *mut c_void) -> *mut PyObject;
+        PyModule_NewObject(name: *mut PyObject) -> *mut PyObject;
+        PyModule_GetNameObject(module: *mut PyObject) -> *mut PyObject;
+        PyImport_ImportModule(name: *const c_char) -> *mut PyObject;
+        PySys_GetObject(name: *const c_char) -> *mut PyObject;
+        PyImport_GetModuleDict() -> *mut PyObject;
+    }
+    optional {
+        PyErr_GetRaisedException() -> *mut PyObject;
+        PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
+    }
+    objects {
+        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type
+        PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type
+    }
+    variables {
+        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError
+    }
+}
+
+const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
+
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+/// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
+static HEADER: AtomicUsize = AtomicUsize::new(16);
+
+#[inline]
+fn table() -> &'static Table {
+    // SAFETY: a `Py` is only made after `find`, which stores a table that lives forever.
+    unsafe { &*TABLE.load(Ordering::Relaxed) }
+}
+
+/// The interpreter's lock is held by this thread, and its functions are known. Everything that calls CPython takes one.
+#[derive(Clone, Copy)]
+pub(crate) struct Py(PhantomData<*mut ()>);
+
+impl Py {
+    /// The token of this thread.
+    ///
+    /// # Safety
+    /// The library was imported, and this thread holds the interpreter's lock for as long as the token is used.
+    #[inline]
+    pub(crate) unsafe fn held() -> Self {
+        Self(PhantomData)
+    }
+
+    /// The type of an object, borrowed from it.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    #[inline]
+    pub(crate) unsafe fn type_of(self, object: *mut PyObject) -> *mut PyObject {
+        // SAFETY: the type is the last word of an object's header in every version that `find` accepts.
+        unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
+    }
+
+    /// Bytes before what a class adds to an object.
+    #[inline]
+    pub(crate) fn header(self) -> usize {
+        HEADER.load(Ordering::Relaxed)
+    }
+
+    /// The interpreter's `None`, borrowed.
+    #[inline]
+    pub(crate) fn none(self) -> *mut PyObject {
+        self._Py_NoneStruct()
+    }
+}
+
+/// Whether the interpreter's functions were found: whether Python has imported this library.
+pub(crate) fn is_found() -> bool {
+    !TABLE.load(Ordering::Acquire).is_null()
+}
+
+/// Finds the functions, once. What keeps this Python from importing the library comes back as a sentence.
+///
+/// # Safety
+/// This thread runs in a Python interpreter and holds its lock.
+pub(crate) unsafe fn find() -> Result<Py, String> {
+    if is_found() {
+        // SAFETY: promised by the caller.
+        return Ok(unsafe { Py::held() });
+    }
+    let scope = interpreter().ok_or("the functions of CPython are not in this process")?;
+    let mut addresses = [ptr::null_mut::<c_void>(); COUNT];
+    for (index, name) in NAMES.split_inclusive('\0').enumerate() {
+        // SAFETY: each part ends with its only NUL.
+        let address = scope.symbol(unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(name.as_bytes()) });
+        if address.is_null() && !(FUNCTIONS..FUNCTIONS + OPTIONAL).contains(&index) {
+            let name = &name[..name.len() - 1];
+            return Err(format!("this Python lacks {name}; CPython 3.9 or newer is needed"));
+        }
+        addresses[index] = address;
+    }
+    // SAFETY: the two have one layout, in the order of the names, whose functions have these types in every version since 3.9; NULL,
+    // which only an optional one can be here, is `None`.
+    let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
+    TABLE.store(Box::into_raw(Box::new(table)), Ordering::Release);
+    // SAFETY: promised by the caller; the table was stored just now.
+    let py = unsafe { Py::held() };
+    // SAFETY: the class `object` has this attribute, an integer.
+    let header = unsafe {
+        let size = py.PyObject_GetAttrString(py.PyBaseObject_Type(), c"__basicsize__".as_ptr());
+        let header = if size.is_null() { 0 } else { py.PyLong_AsLongLong(size) };
+        if !size.is_null() {
+            py.Py_DecRef(size);
+        }
+        header
+    };
+    if header != 16 && header != 32 {
+        TABLE.store(ptr::null_mut(), Ordering::Release);
+        return Err(format!("objects of this Python begin with {header} bytes of its own, which is not known here"));
+    }
+    HEADER.store(header as usize, Ordering::Relaxed);
+    Ok(py)
+}
+
+/// Where the functions are: in the program, or in a libpython that another library loaded for itself.
+fn interpreter() -> Option<Scope> {
+    const PROBE: &core::ffi::CStr = c"Py_GetVersion";
+    if !Scope::DEFAULT.symbol(PROBE).is_null() {
+        return Some(Scope::DEFAULT);
+    }
+    loaded_files().iter().filter_map(|name| Scope::loaded(name)).find(|scope| !scope.symbol(PROBE).is_null())
+}

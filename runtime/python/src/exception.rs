@@ -1,0 +1,163 @@
+//! Errors of the ABI as Python exceptions, and back. An exception that passes through Rust code comes out as the same object: the error
+//! carries it.
+
+use core::ffi::c_void;
+use core::ptr;
+use std::ffi::CString;
+
+use kernpack_core::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
+use kernpack_core::{Error, embedded};
+
+use crate::capi::{Py, PyObject, constant};
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+
+/// Sets the Python exception that an error is.
+#[cold]
+pub(crate) fn raise(py: Py, error: &Error) -> Raised {
+    if let Some(exception) = carried(py, error) {
+        // SAFETY: an exception, which the error keeps alive for the call; its class lives as long as it does.
+        unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
+        return Raised;
+    }
+    match class_of(py, error.kind()) {
+        Ok(class) => py.raise(class.as_ptr(), error.message()),
+        Err(raised) => raised,
+    }
+}
+
+/// The Python exception that an error was made of, borrowed from the error.
+fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
+    // SAFETY: an error's cell follows its header. Its context is NULL or an object, and an opaque one holds a Python object: of this
+    // interpreter, because no other one shares its objects.
+    unsafe {
+        let context = embedded::body::<TVMFFIErrorCell>(error.as_ptr()).extra_context;
+        if context.is_null() || (*context).type_index != type_index::OPAQUE_PY_OBJECT {
+            return None;
+        }
+        let object = embedded::body::<TVMFFIOpaqueObjectCell>(context).handle.cast::<PyObject>();
+        let is_exception =
+            !object.is_null() && py.PyType_GetFlags(py.type_of(object)) & constant::BASE_EXCEPTION_SUBCLASS != 0;
+        is_exception.then_some(object)
+    }
+}
+
+/// The class for a kind of error: Python's own of this name, else one that is made for it, a kind of RuntimeError.
+fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
+    let state = State::get(py);
+    let name = py.text(kind)?;
+    // SAFETY: the state's dict and the name are alive; what is found in the dict is shared at once.
+    unsafe {
+        let known = py.PyDict_GetItemWithError(state.exceptions, name.as_ptr());
+        if !known.is_null() {
+            return Ok(Owned::share(py, known));
+        }
+    }
+    let class = match builtin(py, kind)? {
+        Some(class) => class,
+        None => new_class(py, kind, &state.module)?,
+    };
+    // SAFETY: all three are alive.
+    if unsafe { py.PyDict_SetItem(state.exceptions, name.as_ptr(), class.as_ptr()) } != 0 {
+        return Err(Raised);
+    }
+    Ok(class)
+}
+
+/// The exception of this name among Python's builtins.
+fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
+    let builtins = py.import(c"builtins")?;
+    let Ok(kind) = CString::new(kind) else { return Ok(None) };
+    // SAFETY: the module is alive; what it gives is asked what it is before it is taken for a class.
+    unsafe {
+        let Some(found) = py.attribute_if_any(builtins.as_ptr(), &kind)? else { return Ok(None) };
+        let is_class = py.PyType_GetFlags(py.type_of(found.as_ptr())) & constant::TYPE_SUBCLASS != 0;
+        let is_exception = is_class && py.PyType_IsSubtype(found.as_ptr(), py.PyExc_BaseException()) != 0;
+        Ok(is_exception.then_some(found))
+    }
+}
+
+/// A new class of exceptions, an attribute of the module so that its exceptions can be pickled.
+fn new_class(py: Py, kind: &str, module: &str) -> PyResult<Owned> {
+    let is_name = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name {
+        // SAFETY: one of the interpreter's classes.
+        return Ok(unsafe { Owned::share(py, py.PyExc_RuntimeError()) });
+    }
+    let full = CString::new(format!("{module}.{kind}")).map_err(|_| py.raise(py.PyExc_RuntimeError(), kind))?;
+    // SAFETY: a C string with a dot, and a class of exceptions.
+    let class =
+        unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), py.PyExc_RuntimeError(), ptr::null_mut()))? };
+    let name = py.text(module)?;
+    let attribute = py.text(kind)?;
+    // SAFETY: the dict of modules is alive, and so is the module while it is in there; Python code may run in setting the attribute, so it
+    // is shared for that.
+    unsafe {
+        let found = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name.as_ptr());
+        if !found.is_null() {
+            let found = Owned::share(py, found);
+            if py.PyObject_SetAttr(found.as_ptr(), attribute.as_ptr(), class.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+    }
+    Ok(class)
+}
+
+/// Takes the exception that is set on this thread.
+fn take_exception(py: Py) -> Option<Owned> {
+    // SAFETY: each function gives references to the caller; the three of the older way belong together.
+    unsafe {
+        if let Some(take) = py.PyErr_GetRaisedException() {
+            return Owned::take(py, take()).ok();
+        }
+        let (mut class, mut value, mut traceback) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        py.PyErr_Fetch(&mut class, &mut value, &mut traceback);
+        py.PyErr_NormalizeException(&mut class, &mut value, &mut traceback);
+        let class = Owned::take(py, class);
+        let value = Owned::take(py, value).ok();
+        if let (Ok(traceback), Some(value)) = (Owned::take(py, traceback), &value) {
+            py.PyException_SetTraceback(value.as_ptr(), traceback.as_ptr());
+        }
+        drop(class);
+        value
+    }
+}
+
+/// The error for the exception that is set on this thread, which carries it.
+#[cold]
+pub(crate) fn take(py: Py) -> Error {
+    let Some(exception) = take_exception(py) else {
+        return Error::internal_error("Python reported an exception but raised none");
+    };
+    // SAFETY: the exception is alive; the error takes a reference of its own to the context, whose first one is released here.
+    unsafe {
+        let kind = py.class_name(exception.as_ptr());
+        let message = py.str_of(exception.as_ptr());
+        let context = opaque(exception);
+        let error = embedded::new_error(
+            kind.as_bytes(),
+            message.as_bytes(),
+            b"",
+            ptr::null_mut(),
+            context.unwrap_or(ptr::null_mut()),
+        );
+        if let Some(context) = context {
+            embedded::dec_ref(context);
+        }
+        Error::from_raw(error)
+    }
+}
+
+/// A Python object as an object of the ABI, which takes its reference over.
+pub(crate) fn opaque(object: Owned) -> Option<*mut TVMFFIObject> {
+    unsafe extern "C" fn release(handle: *mut c_void) {
+        // From any thread; when Python has ended its objects are gone.
+        crate::interpreter::with_lock(|py| {
+            // SAFETY: the reference that the opaque object holds, given up once.
+            unsafe { py.Py_DecRef(handle.cast()) }
+        });
+    }
+    let handle = object.into_ptr();
+    embedded::opaque::new_opaque(handle.cast(), type_index::OPAQUE_PY_OBJECT, Some(release)).ok()
+}

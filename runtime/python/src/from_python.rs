@@ -1,0 +1,418 @@
+//! Python objects as values of the ABI. An argument borrows where it can: text and bytes from the Python object, objects from their wrappers.
+
+use core::ptr;
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIFunctionCell, TVMFFIObject, type_index};
+use kernpack_core::embedded::failure::Failure;
+use kernpack_core::value::{AnyView, TypeSchema};
+use kernpack_core::{Any, DataType, Device, Error, IntoAny, embedded};
+
+use crate::capi::{Py, PyObject, constant};
+use crate::exception;
+use crate::function::pointer_place;
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::{callback, number};
+
+/// What an argument borrows from, until the call is over.
+#[allow(dead_code, reason = "the values are only kept, for what they free")]
+pub(crate) enum Keep {
+    /// From the Python object itself, or from nothing.
+    Nothing,
+    /// From a value that was made for it.
+    Value(Any),
+    /// From a pair of pointer and length at a fixed address.
+    Bytes(Box<TVMFFIByteArray>),
+}
+
+/// Why there is no value for a Python object.
+pub(crate) enum Refused {
+    /// A Python exception is set.
+    Raised(Raised),
+    /// The argument is wrong, in the way that the clause says.
+    Because {
+        /// Kind of the error.
+        kind: &'static str,
+        /// What follows the argument's name.
+        clause: String,
+    },
+}
+
+impl From<Raised> for Refused {
+    fn from(raised: Raised) -> Self {
+        Self::Raised(raised)
+    }
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::from(Error::from(failure))
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        let kind = if error.kind() == "TypeError" { "TypeError" } else { "ValueError" };
+        Self::Because { kind, clause: error.message().to_owned() }
+    }
+}
+
+/// What `Optional[T]` and `T` have in common: `T`.
+pub(crate) fn wanted(mut ty: &TypeSchema) -> &TypeSchema {
+    while let ("Optional", [inner]) = (ty.key, ty.args) {
+        ty = inner;
+    }
+    ty
+}
+
+const ANY: TypeSchema = TypeSchema::new("Any");
+
+/// The type of an element of a container.
+pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
+    match ty.key {
+        "Tuple" => ty.args.get(index).unwrap_or(&ANY),
+        _ => ty.args.first().unwrap_or(&ANY),
+    }
+}
+
+/// The value for an argument whose parameter has this type, borrowed from the object and from what is kept.
+///
+/// # Safety
+/// `object` is alive, and stays so for as long as the value is used.
+#[inline]
+pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
+    unsafe {
+        let class = py.type_of(object);
+        if class == py.PyLong_Type() {
+            let value = py.PyLong_AsLongLong(object);
+            if value == -1 && !py.PyErr_Occurred().is_null() {
+                return number::big(py, object);
+            }
+            return Ok((TVMFFIAny::int(value), Keep::Nothing));
+        }
+        if class == py.PyFloat_Type() {
+            return Ok((TVMFFIAny::float(py.PyFloat_AsDouble(object)), Keep::Nothing));
+        }
+        if class == py.PyUnicode_Type() {
+            return text(py, object, ty);
+        }
+        if object == py.none() {
+            return Ok((TVMFFIAny::NONE, Keep::Nothing));
+        }
+        if class == py.PyBool_Type() {
+            return Ok((TVMFFIAny::bool(object == py._Py_TrueStruct()), Keep::Nothing));
+        }
+        other(py, object, class, ty)
+    }
+}
+
+/// # Safety
+/// `object` is a live `str`.
+unsafe fn text(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+    /// Texts of at most this many bytes are in the value itself.
+    const SMALL: usize = 7;
+    // SAFETY: promised by the caller; the bytes live as long as the text.
+    let bytes = match unsafe { py.utf8(object) } {
+        Ok(bytes) => bytes,
+        // SAFETY: promised by the caller; an exception is set.
+        Err(Raised) => return unsafe { escaped_text(py, object) },
+    };
+    if wanted(ty).key == "Device" {
+        let device: Device = String::from_utf8_lossy(bytes).parse()?;
+        return Ok((*device.into_any().as_raw(), Keep::Nothing));
+    }
+    if bytes.len() <= SMALL {
+        return Ok((embedded::new_string(bytes), Keep::Nothing));
+    }
+    if bytes.contains(&0) {
+        // A borrowed text ends at its first NUL.
+        return Ok(kept(embedded::new_string(bytes)));
+    }
+    let mut view = TVMFFIAny::pointer(type_index::RAW_STR, ptr::null_mut());
+    // Python keeps a NUL behind the bytes.
+    view.payload.v_c_str = bytes.as_ptr().cast();
+    Ok((view, Keep::Nothing))
+}
+
+/// A text that is no UTF-8: one that came from other languages as it is, with surrogates in place of its bytes, goes back as it was.
+///
+/// # Safety
+/// `object` is a live `str`, and the exception that says that it is no UTF-8 is set.
+#[cold]
+unsafe fn escaped_text(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the bytes live until they were copied.
+    unsafe {
+        py.PyErr_Clear();
+        let encoded = py.PyUnicode_AsEncodedString(object, c"utf-8".as_ptr(), c"surrogateescape".as_ptr());
+        let encoded = Owned::take(py, encoded)?;
+        let (mut start, mut size) = (ptr::null_mut(), 0);
+        if py.PyBytes_AsStringAndSize(encoded.as_ptr(), &mut start, &mut size) != 0 {
+            return Err(Raised.into());
+        }
+        Ok(kept(embedded::new_string(core::slice::from_raw_parts(start.cast(), size as usize))))
+    }
+}
+
+/// A new value, which lives as long as what is kept.
+pub(crate) fn kept(value: TVMFFIAny) -> (TVMFFIAny, Keep) {
+    // SAFETY: a value that was just made, whose reference nothing else has.
+    (value, Keep::Value(unsafe { Any::from_raw(value) }))
+}
+
+/// A new object, which lives as long as what is kept.
+fn kept_object(object: *mut TVMFFIObject) -> (TVMFFIAny, Keep) {
+    // SAFETY: a new object; its one reference goes to the value.
+    kept(unsafe { TVMFFIAny::pointer((*object).type_index, object.cast()) })
+}
+
+/// Everything that is not one of the five most common classes itself.
+///
+/// # Safety
+/// `object` is alive and of this class.
+#[inline(never)]
+unsafe fn other(
+    py: Py,
+    object: *mut PyObject,
+    class: *mut PyObject,
+    ty: &TypeSchema,
+) -> Result<(TVMFFIAny, Keep), Refused> {
+    let ty = wanted(ty);
+    // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
+    unsafe {
+        if class == State::get(py).function {
+            let function = *pointer_place(py, object);
+            return Ok((TVMFFIAny::pointer(type_index::FUNCTION, function), Keep::Nothing));
+        }
+        let flags = py.PyType_GetFlags(class);
+        if flags & constant::LONG_SUBCLASS != 0 {
+            return number::integer(py, object);
+        }
+        if flags & constant::UNICODE_SUBCLASS != 0 {
+            return text(py, object, ty);
+        }
+        if flags & constant::BYTES_SUBCLASS != 0 {
+            return bytes(py, object);
+        }
+        if flags & constant::LIST_SUBCLASS != 0 {
+            return py.nested(|py| list(py, object, ty));
+        }
+        if flags & constant::TUPLE_SUBCLASS != 0 {
+            if ty.key == "Device" {
+                return device_of_pair(py, object);
+            }
+            return py.nested(|py| tuple(py, object, ty));
+        }
+        if flags & constant::DICT_SUBCLASS != 0 {
+            return py.nested(|py| dict(py, object, ty));
+        }
+        if py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
+            return number::float(py, object);
+        }
+        if py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
+            // It may change while the function runs, so the bytes are copied.
+            let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
+            let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
+            return Ok(kept(embedded::new_bytes(bytes)));
+        }
+        match ty.key {
+            "DataType" => return dtype(py, object),
+            "Device" => return device(py, object),
+            _ => {}
+        }
+        if let Some(value) = number::like(py, object, ty)? {
+            return Ok(value);
+        }
+        if py.PyCallable_Check(object) != 0 {
+            return Ok(kept_object(callback::function(py, object)?));
+        }
+        if matches!(ty.key, "Any" | "ffi.Object") {
+            let Some(opaque) = exception::opaque(Owned::share(py, object)) else { return Err(unlike(py, object, ty)) };
+            return Ok(kept_object(opaque));
+        }
+        Err(unlike(py, object, ty))
+    }
+}
+
+/// The error for an object of a class that nothing is known of.
+///
+/// # Safety
+/// `object` is alive.
+#[cold]
+unsafe fn unlike(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Refused {
+    // SAFETY: promised by the caller.
+    let class = unsafe { py.class_name(object) };
+    Refused::Because { kind: "TypeError", clause: format!("expected {ty}, got {class}") }
+}
+
+/// # Safety
+/// `object` is a live `bytes`.
+unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    let (mut start, mut size) = (ptr::null_mut(), 0);
+    // SAFETY: promised by the caller; the bytes live as long as the object, and never change.
+    unsafe {
+        if py.PyBytes_AsStringAndSize(object, &mut start, &mut size) != 0 {
+            return Err(Raised.into());
+        }
+        let array = Box::new(TVMFFIByteArray { data: start.cast(), size: size as usize });
+        let view = TVMFFIAny::pointer(type_index::BYTE_ARRAY_PTR, ptr::from_ref(&*array).cast_mut().cast());
+        Ok((view, Keep::Bytes(array)))
+    }
+}
+
+/// An owned value for an element of a container, or a result of a callback.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<Any, Refused> {
+    // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
+    unsafe {
+        let (view, keep) = argument(py, object, ty)?;
+        match keep {
+            Keep::Value(value) => Ok(value),
+            Keep::Nothing | Keep::Bytes(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
+        }
+    }
+}
+
+/// An array of the elements of a list, which Python code that runs meanwhile may change.
+///
+/// # Safety
+/// `object` is a live `list`.
+unsafe fn list(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller. Each element is shared while it is converted, since the list may lose it.
+    unsafe {
+        let mut values = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
+        let mut index = 0;
+        while index < py.PyList_Size(object) {
+            let item = match py.PyList_GetItemRef() {
+                Some(get) => Owned::take(py, get(object, index))?,
+                None => Owned::share(py, py.PyList_GetItem(object, index)),
+            };
+            values.push(owned(py, item.as_ptr(), element(ty, index as usize))?);
+            index += 1;
+        }
+        Ok(array(values))
+    }
+}
+
+/// # Safety
+/// `object` is a live `tuple`.
+unsafe fn tuple(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; a tuple keeps its elements.
+    unsafe {
+        let size = py.PyTuple_Size(object).max(0);
+        let mut values = Vec::with_capacity(size as usize);
+        for index in 0..size {
+            values.push(owned(py, py.PyTuple_GetItem(object, index), element(ty, index as usize))?);
+        }
+        Ok(array(values))
+    }
+}
+
+fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
+    kept_object(embedded::seq::new_array(values.into_iter().map(Any::into_raw).collect()))
+}
+
+/// # Safety
+/// `object` is a live `dict`.
+unsafe fn dict(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+    let value_type = ty.args.get(1).unwrap_or(&ANY);
+    // SAFETY: promised by the caller; the list of pairs is ours alone.
+    unsafe {
+        let items = Owned::take(py, py.PyDict_Items(object))?;
+        let size = py.PyList_Size(items.as_ptr()).max(0);
+        let mut pairs = Vec::with_capacity(size as usize);
+        for index in 0..size {
+            let pair = py.PyList_GetItem(items.as_ptr(), index);
+            let key = owned(py, py.PyTuple_GetItem(pair, 0), element(ty, 0))?;
+            pairs.push((key, owned(py, py.PyTuple_GetItem(pair, 1), value_type)?));
+        }
+        let pairs = pairs.into_iter().map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
+        Ok(kept_object(embedded::map::new_map(pairs)?))
+    }
+}
+
+/// A data type from what names one: NumPy's and torch's own objects, and Python's classes of numbers.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn dtype(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; texts live until they were copied.
+    unsafe {
+        let is_class = py.PyType_GetFlags(py.type_of(object)) & constant::TYPE_SUBCLASS != 0;
+        let text = if is_class {
+            let name = py.attribute(object, c"__name__")?;
+            py.str_of(name.as_ptr())
+        } else {
+            py.str_of(object)
+        };
+        let name = match text.strip_prefix("torch.").unwrap_or(&text) {
+            "float" if is_class => "float64",
+            "int" if is_class => "int64",
+            name => name,
+        };
+        match name.parse::<DataType>() {
+            Ok(dtype) => Ok((*dtype.into_any().as_raw(), Keep::Nothing)),
+            Err(_) => Err(unlike(py, object, &TypeSchema::new("DataType"))),
+        }
+    }
+}
+
+/// A device from an object that says `cuda:1`, such as torch's.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn device(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match py.str_of(object).parse::<Device>() {
+            Ok(device) => Ok((*device.into_any().as_raw(), Keep::Nothing)),
+            Err(_) => Err(unlike(py, object, &TypeSchema::new("Device"))),
+        }
+    }
+}
+
+/// A device from the pair that `__dlpack_device__` gives.
+///
+/// # Safety
+/// `object` is a live `tuple`.
+unsafe fn device_of_pair(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; a tuple keeps its elements.
+    unsafe {
+        if py.PyTuple_Size(object) != 2 {
+            return Err(unlike(py, object, &TypeSchema::new("Device")));
+        }
+        let mut numbers = [0; 2];
+        for (index, number) in numbers.iter_mut().enumerate() {
+            let value = number::integer_of(py, py.PyTuple_GetItem(object, index as isize))?;
+            let Ok(value) = i32::try_from(value) else { return Err(unlike(py, object, &TypeSchema::new("Device"))) };
+            *number = value;
+        }
+        Ok((*Device::new(numbers[0], numbers[1]).into_any().as_raw(), Keep::Nothing))
+    }
+}
+
+/// The Python object behind a function that was made of one by this library, borrowed from it.
+///
+/// # Safety
+/// `function` is a live function object.
+pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut PyObject> {
+    // SAFETY: promised by the caller; the entry point says what the closure is.
+    unsafe {
+        let entry_point = embedded::body::<TVMFFIFunctionCell>(function).safe_call?;
+        callback::is_entry_point(entry_point).then(|| callback::object_of(function))
+    }
+}
+
+/// What a Python object that is a value of the ABI is, or the exception that says why not.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn result(py: Py, object: *mut PyObject) -> PyResult<Any> {
+    // SAFETY: promised by the caller.
+    unsafe { owned(py, object, &ANY) }.map_err(|refused| match refused {
+        Refused::Raised(raised) => raised,
+        Refused::Because { clause, .. } => py.raise(py.PyExc_TypeError(), &clause),
+    })
+}

@@ -1,0 +1,255 @@
+//! Functions of the library as functions of its module.
+
+use core::ffi::{CStr, c_void};
+use core::ptr;
+use std::ffi::CString;
+
+use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
+use kernpack_core::function::{FunctionInfo, ParamInfo};
+use kernpack_core::value::TypeSchema;
+use kernpack_core::{Any, Error};
+
+use crate::arguments::{Arguments, Given};
+use crate::capi::{FastCall, Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constant};
+use crate::interpreter::without_lock;
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::{exception, to_python};
+
+/// A function as Python calls it. It lives forever, as the library does.
+pub(crate) struct Callable {
+    pub(crate) info: &'static FunctionInfo,
+    /// The names of the parameters, interned.
+    pub(crate) names: Box<[*mut PyObject]>,
+    /// Whether other threads of Python run during a call.
+    pub(crate) releases: bool,
+    /// Where Python finds the function: module, then attributes.
+    module: String,
+    path: Vec<String>,
+    /// What Python calls it by.
+    method: PyMethodDef,
+}
+
+/// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
+/// wait for threads that call it.
+fn releases(info: &FunctionInfo) -> bool {
+    fn is_long(ty: &TypeSchema) -> bool {
+        matches!(ty.key, "ffi.Tensor" | "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
+    }
+    info.params.iter().any(|param| is_long(&param.ty))
+}
+
+impl Callable {
+    /// Describes a function, which is then an attribute of a module under the last of the names in `path`.
+    fn new(py: Py, info: &'static FunctionInfo, module: &str, path: Vec<String>) -> PyResult<&'static Self> {
+        let names: PyResult<Box<[_]>> =
+            info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
+        let name = path.last().map_or(info.name, String::as_str);
+        let fast: FastCall = call;
+        let method = PyMethodDef {
+            name: leaked(name),
+            function: fast as *const c_void,
+            flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
+            doc: leaked(&documentation(name, "", info.params, info.doc)),
+        };
+        let releases = releases(info);
+        Ok(Box::leak(Box::new(Self { info, names: names?, releases, module: module.to_owned(), path, method })))
+    }
+}
+
+/// A C string that lives forever; what stands behind a NUL is left out.
+pub(crate) fn leaked(text: &str) -> *const core::ffi::c_char {
+    let text = text.split('\0').next().unwrap_or_default();
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+/// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one.
+pub(crate) fn documentation(name: &str, first: &str, params: &[ParamInfo], doc: &str) -> String {
+    let mut text = format!("{name}({first}");
+    for param in params {
+        if !text.ends_with('(') {
+            text.push_str(", ");
+        }
+        text.push_str(param.name);
+    }
+    if first.starts_with('$') && params.is_empty() {
+        text.push_str(", /");
+    }
+    text.push_str(")\n--\n\n");
+    text.push_str(doc);
+    text
+}
+
+/// Adds a function to a module.
+pub(crate) fn add(
+    py: Py,
+    module: &Owned,
+    module_name: &Owned,
+    root: &str,
+    path: Vec<String>,
+    info: &'static FunctionInfo,
+) -> PyResult<()> {
+    let Some(name) = path.last().cloned() else { return Ok(()) };
+    let callable = Callable::new(py, info, root, path)?;
+    // SAFETY: the class is alive and its objects have room for one pointer behind the header; the definition lives forever.
+    unsafe {
+        let this = Owned::take(py, py.PyType_GenericAlloc(State::get(py).bound, 0))?;
+        *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
+        let function = py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module_name.as_ptr());
+        let function = Owned::take(py, function)?;
+        let name = py.interned(&name)?;
+        match py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(Raised),
+        }
+    }
+}
+
+/// The place behind an object's header.
+///
+/// # Safety
+/// `object` is alive and of a class of this room, which has a pointer there.
+#[inline]
+pub(crate) unsafe fn pointer_place(py: Py, object: *mut PyObject) -> *mut *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { object.byte_add(py.header()).cast() }
+}
+
+/// The entry point of every function of the module.
+unsafe extern "C" fn call(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it and arguments that live for the call.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*(*pointer_place(py, this)).cast::<Callable>();
+        run(py, callable, Given::new(args, count, names))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// Converts the arguments, calls, converts the result.
+///
+/// # Safety
+/// The arguments live for the call.
+unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    let info = callable.info;
+    let mut arguments = Arguments::new();
+    // SAFETY: promised by the caller.
+    unsafe { arguments.bind(py, info, &callable.names, given)? };
+    // SAFETY: the entry point is the function's own; the views live until `arguments` is dropped.
+    let result = unsafe { invoke(py, info.call, arguments.views(), callable.releases) };
+    match result {
+        Ok(value) => to_python::value(py, value, &info.ret),
+        Err(error) => Err(exception::raise(py, &error)),
+    }
+}
+
+/// Calls an entry point of this library.
+///
+/// # Safety
+/// `entry_point` follows the ABI's convention without a handle; the views live for the call.
+pub(crate) unsafe fn invoke(py: Py, entry_point: SafeCall, views: &[TVMFFIAny], releases: bool) -> Result<Any, Error> {
+    let mut result = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller; the result is writable and None.
+    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, &mut result) };
+    let status = if releases { without_lock(py, call) } else { call() };
+    if status != 0 {
+        return Err(Error::take_raised());
+    }
+    if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
+        return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));
+    }
+    // SAFETY: on success the callee has written an owned value, or left None.
+    Ok(unsafe { Any::from_raw(result) })
+}
+
+/// Makes the class of what functions have for `self`: a pointer to the function's description, and how it is pickled.
+pub(crate) fn class(py: Py) -> PyResult<Owned> {
+    static METHODS: Shared<[PyMethodDef; 2]> = Shared([
+        PyMethodDef {
+            name: c"__reduce__".as_ptr(),
+            function: reduce as *const c_void,
+            flags: constant::METH_NOARGS,
+            doc: c"The module that the function is an attribute of.".as_ptr(),
+        },
+        PyMethodDef::END,
+    ]);
+    let slots = [
+        Slot { id: constant::TP_DEALLOC, value: dealloc as *const c_void },
+        Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
+        Slot { id: constant::TP_METHODS, value: (&raw const METHODS.0).cast() },
+        Slot { id: constant::TP_DOC, value: c"What a function of a Kernpack library is bound to.".as_ptr().cast() },
+        Slot::END,
+    ];
+    new_class(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+}
+
+/// A table that CPython only reads.
+pub(crate) struct Shared<T>(pub(crate) T);
+// SAFETY: the tables hold pointers to constants and functions, and nothing writes to them.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// Makes a class whose objects have `size` bytes behind the header.
+pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
+    let spec = PyTypeSpec {
+        name: name.as_ptr(),
+        basic_size: (py.header() + size) as i32,
+        item_size: 0,
+        flags,
+        slots: slots.as_ptr(),
+    };
+    // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
+    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, ptr::null_mut())) }
+}
+
+/// Frees an object that owns nothing.
+pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
+    // each of its objects holds a reference to it.
+    unsafe {
+        let py = Py::held();
+        let class = py.type_of(this);
+        let free = py.PyType_GetSlot(class, constant::TP_FREE);
+        if !free.is_null() {
+            core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(free)(this.cast());
+        }
+        py.Py_DecRef(class);
+    }
+}
+
+/// The constructor of classes whose objects only this room makes.
+pub(crate) unsafe extern "C" fn refuse_new(_: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held.
+    let py = unsafe { Py::held() };
+    py.raise(py.PyExc_TypeError(), "objects of this class are made by the library only");
+    ptr::null_mut()
+}
+
+/// How a function's `self` is pickled: as the module that the function is an attribute of, which Python imports again.
+unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it.
+    let (py, callable) = unsafe {
+        let py = Py::held();
+        (py, &*(*pointer_place(py, this)).cast::<Callable>())
+    };
+    let reduced = (|| {
+        let names = &callable.path[..callable.path.len().saturating_sub(1)];
+        if names.is_empty() {
+            let import = py.import(c"importlib")?;
+            // SAFETY: the module is alive.
+            let import = unsafe { py.attribute(import.as_ptr(), c"import_module")? };
+            return py.tuple([import, py.tuple([py.text(&callable.module)?])?]);
+        }
+        // A module inside: pickle reaches it by name, since it is in the table of modules once the outer one is imported.
+        let resolve = py.import(c"pkgutil")?;
+        // SAFETY: as above.
+        let resolve = unsafe { py.attribute(resolve.as_ptr(), c"resolve_name")? };
+        let place = format!("{}:{}", callable.module, names.join("."));
+        py.tuple([resolve, py.tuple([py.text(&place)?])?])
+    })();
+    reduced.map_or(ptr::null_mut(), Owned::into_ptr)
+}

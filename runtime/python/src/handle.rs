@@ -1,0 +1,103 @@
+//! Functions that come as values: Python objects that hold a reference and can be called.
+
+use core::ffi::c_void;
+use core::ptr;
+
+use kernpack_core::abi::{TVMFFIFunctionCell, TVMFFIObject};
+use kernpack_core::value::TypeSchema;
+use kernpack_core::{Any, Error, embedded};
+
+use crate::arguments::Arguments;
+use crate::capi::{Py, PyObject, Slot, constant};
+use crate::exception;
+use crate::from_python::{self, Refused};
+use crate::function::{dealloc, new_class, pointer_place, refuse_new};
+use crate::interpreter::without_lock;
+use crate::object::{Owned, PyResult};
+use crate::state::State;
+use crate::to_python;
+
+/// Makes the class of functions that come as values.
+pub(crate) fn class(py: Py) -> PyResult<Owned> {
+    let slots = [
+        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+        Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
+        Slot { id: constant::TP_CALL, value: call as *const c_void },
+        Slot {
+            id: constant::TP_DOC,
+            value: c"A function that came as a value. It takes arguments by position.".as_ptr().cast(),
+        },
+        Slot::END,
+    ];
+    new_class(py, c"kernpack.Function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+}
+
+/// The Python object for a function, which holds a further reference to it.
+///
+/// # Safety
+/// `function` is a live function object.
+pub(crate) unsafe fn new(py: Py, function: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; an object of the class has room for one pointer behind its header.
+    unsafe {
+        let object = Owned::take(py, py.PyType_GenericAlloc(State::get(py).function, 0))?;
+        embedded::inc_ref(function);
+        *pointer_place(py, object.as_ptr()) = function.cast();
+        Ok(object)
+    }
+}
+
+unsafe extern "C" fn release(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references; the function was stored by `new`, or is NULL.
+    unsafe {
+        let py = Py::held();
+        let function = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+        dealloc(this);
+        if !function.is_null() {
+            embedded::dec_ref(function);
+        }
+    }
+}
+
+unsafe extern "C" fn call(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with an object of the class, a tuple, and a dict or NULL.
+    let result = unsafe {
+        let py = Py::held();
+        run(py, (*pointer_place(py, this)).cast(), args, kwargs)
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// # Safety
+/// `function` is alive for the call; `args` is a tuple and `kwargs` a dict or NULL.
+unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<Owned> {
+    const ANY: TypeSchema = TypeSchema::new("Any");
+    // SAFETY: promised by the caller; the views live until `arguments` is dropped.
+    unsafe {
+        if !kwargs.is_null() && py.PyDict_Size(kwargs) > 0 {
+            let text = "a function that came as a value takes arguments by position only";
+            return Err(py.raise(py.PyExc_TypeError(), text));
+        }
+        let mut arguments = Arguments::new();
+        for index in 0..py.PyTuple_Size(args) {
+            match from_python::argument(py, py.PyTuple_GetItem(args, index), &ANY) {
+                Ok((view, keep)) => arguments.push(view, keep),
+                Err(Refused::Raised(raised)) => return Err(raised),
+                Err(Refused::Because { kind, clause }) => {
+                    let error = Error::with_backtrace(kind, &format!("argument {index}: {clause}"), "");
+                    return Err(exception::raise(py, &error));
+                }
+            }
+        }
+        let Some(entry_point) = embedded::body::<TVMFFIFunctionCell>(function).safe_call else {
+            return Err(py.raise(py.PyExc_RuntimeError(), "the function object has no entry point"));
+        };
+        let views = arguments.views();
+        let mut result = Any::NONE.into_raw();
+        // What it does is not known, so other threads run meanwhile.
+        let status = without_lock(py, || entry_point(function.cast(), views.as_ptr(), views.len() as i32, &mut result));
+        match Error::check(status) {
+            Ok(()) => to_python::value(py, Any::from_raw(result), &ANY),
+            Err(error) => Err(exception::raise(py, &error)),
+        }
+    }
+}

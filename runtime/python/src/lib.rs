@@ -1,0 +1,37 @@
+//! A Kernpack library as a CPython extension module: `import mylib` loads the very file that other languages load.
+//!
+//! The module is made at import, from what the library registers: no code is generated for a function. The functions of CPython are found in the
+//! process, so the file links no libpython, and one file serves every version from 3.9 on.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `capi` | the functions of CPython, and the token that says that its lock is held |
+//! | `object` | references, and what is asked of any object |
+//! | `interpreter`, `state` | which interpreter this is, and its lock |
+//! | `exception` | errors as exceptions, and back |
+//! | `number`, `from_python` | Python objects as values |
+//! | `to_python` | values as Python objects |
+//! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
+//! | `arguments`, `function` | a call |
+//! | `tvm_ffi` | the package tvm_ffi in the same process |
+//! | `module` | what `PyInit_<name>` does |
+//!
+//! Users turn it on by the feature `python` of `kernpack`, and `library!()` does the rest; nothing here is called by hand.
+
+mod arguments;
+mod callback;
+mod capi;
+mod exception;
+mod from_python;
+mod function;
+mod handle;
+mod interpreter;
+mod module;
+mod number;
+mod object;
+mod state;
+mod to_python;
+mod tvm_ffi;
+
+pub use capi::PyObject;
+pub use module::Module;

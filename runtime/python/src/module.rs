@@ -1,0 +1,205 @@
+//! The module that `import` makes: the functions of the library under their names.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr;
+use std::sync::OnceLock;
+
+use kernpack_core::generated_code::Collected;
+use kernpack_core::{load_problems, provider};
+
+use crate::capi::{Py, PyObject, Slot, constant};
+use crate::function::{self, leaked};
+use crate::interpreter;
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::tvm_ffi;
+
+/// A module of this library: what `PyInit_<name>` gives to Python.
+pub struct Module {
+    name: &'static str,
+    doc: &'static str,
+    collected: fn() -> Collected,
+    definition: OnceLock<Definition>,
+}
+
+/// `PyModuleDef`, in memory that is never freed.
+#[derive(Clone, Copy)]
+struct Definition(*mut c_void);
+
+// SAFETY: only CPython writes to the definition, with its own lock.
+unsafe impl Send for Definition {}
+// SAFETY: as above.
+unsafe impl Sync for Definition {}
+
+/// What follows the header in `PyModuleDef`.
+#[repr(C)]
+struct DefinitionBody {
+    init: *const c_void,
+    index: isize,
+    copy: *const c_void,
+    name: *const c_char,
+    doc: *const c_char,
+    size: isize,
+    methods: *const c_void,
+    slots: *const Slot,
+    traverse: *const c_void,
+    clear: *const c_void,
+    free: *const c_void,
+}
+
+/// The modules of this artifact by name, for the function that fills one: CPython gives it no more than the module.
+static MODULES: std::sync::Mutex<Vec<&'static Module>> = std::sync::Mutex::new(Vec::new());
+
+impl Module {
+    /// A module of this name with everything that the artifact brings.
+    pub const fn new(name: &'static str, doc: &'static str, collected: fn() -> Collected) -> Self {
+        Self { name, doc, collected, definition: OnceLock::new() }
+    }
+
+    /// What `PyInit_<name>` returns.
+    ///
+    /// # Safety
+    /// CPython calls: this thread runs in an interpreter and holds its lock.
+    pub unsafe fn init(&'static self) -> *mut PyObject {
+        // SAFETY: promised by the caller.
+        let py = match unsafe { interpreter::enter() } {
+            Ok(py) => py,
+            Err(problem) => {
+                // SAFETY: as above.
+                unsafe { refuse_import(self.name, &problem) };
+                return ptr::null_mut();
+            }
+        };
+        let definition = self.definition.get_or_init(|| self.define(py));
+        // SAFETY: a complete definition that lives forever.
+        unsafe { py.PyModuleDef_Init(definition.0) }
+    }
+
+    fn define(&'static self, py: Py) -> Definition {
+        let mut modules = MODULES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        modules.push(self);
+        let mut slots = vec![Slot { id: constant::MOD_EXEC, value: execute as *const c_void }];
+        if py.PyErr_GetRaisedException().is_some() {
+            // Since 3.12, as that function. Older versions call an unknown slot an error, and `enter` refuses other interpreters there.
+            slots.push(Slot { id: constant::MOD_MULTIPLE_INTERPRETERS, value: ptr::null() });
+        }
+        slots.push(Slot::END);
+        let body = DefinitionBody {
+            init: ptr::null(),
+            index: 0,
+            copy: ptr::null(),
+            name: leaked(self.name),
+            doc: leaked(self.doc),
+            size: 0,
+            methods: ptr::null(),
+            slots: Vec::leak(slots).as_ptr(),
+            traverse: ptr::null(),
+            clear: ptr::null(),
+            free: ptr::null(),
+        };
+        let words = (py.header() + size_of::<DefinitionBody>()) / size_of::<usize>();
+        let memory = Vec::leak(vec![0usize; words]).as_mut_ptr();
+        // SAFETY: the memory is ours and has room for a header, which CPython fills, and the body behind it.
+        unsafe { memory.byte_add(py.header()).cast::<DefinitionBody>().write(body) };
+        Definition(memory.cast())
+    }
+
+    fn fill(&'static self, py: Py, module: &Owned) -> PyResult<()> {
+        tvm_ffi::load_library(py)?;
+        provider::api();
+        let problems = load_problems();
+        if !problems.is_empty() {
+            return Err(py.raise(py.PyExc_ImportError(), &problems.join("\n")));
+        }
+        // SAFETY: the module is alive.
+        let full_name = unsafe { py.attribute(module.as_ptr(), c"__name__")? };
+        // SAFETY: the name is alive until it was copied.
+        let full_name = unsafe { py.str_of(full_name.as_ptr()) };
+        State::prepare(py, &full_name)?;
+        let collected = (self.collected)();
+        for info in collected.functions {
+            let path: Vec<String> = self.path(info.name).map(str::to_owned).collect();
+            let (place, place_name) = submodule(py, module, &full_name, &path[..path.len().saturating_sub(1)])?;
+            function::add(py, &place, &place_name, &full_name, path, info)?;
+        }
+        Ok(())
+    }
+
+    /// The attributes that lead to a function: its name without that of the module in front.
+    fn path(&self, name: &'static str) -> impl Iterator<Item = &'static str> {
+        let inside = name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('.'));
+        inside.unwrap_or(name).split('.')
+    }
+}
+
+/// The module inside another, made if it is not there yet; and its full name.
+fn submodule(py: Py, module: &Owned, full_name: &str, path: &[String]) -> PyResult<(Owned, Owned)> {
+    // SAFETY: modules are alive while they are used here, and so are the names.
+    unsafe {
+        let mut place = Owned::share(py, module.as_ptr());
+        let mut name = full_name.to_owned();
+        for part in path {
+            name = format!("{name}.{part}");
+            let attribute = py.interned(part)?;
+            let known = py.PyObject_GetAttr(place.as_ptr(), attribute.as_ptr());
+            let next = match Owned::take(py, known) {
+                Ok(known) => known,
+                Err(Raised) => {
+                    py.PyErr_Clear();
+                    let full = py.text(&name)?;
+                    let new = Owned::take(py, py.PyModule_NewObject(full.as_ptr()))?;
+                    if py.PyObject_SetAttr(place.as_ptr(), attribute.as_ptr(), new.as_ptr()) != 0 {
+                        return Err(Raised);
+                    }
+                    new
+                }
+            };
+            place = next;
+        }
+        Ok((place, py.interned(&name)?))
+    }
+}
+
+/// Fills a new module.
+unsafe extern "C" fn execute(module: *mut PyObject) -> c_int {
+    // SAFETY: CPython calls with its lock held, with a module made from one of our definitions.
+    let filled = unsafe {
+        let py = Py::held();
+        let module = Owned::share(py, module);
+        find(py, &module).and_then(|found| found.fill(py, &module))
+    };
+    if filled.is_ok() { 0 } else { -1 }
+}
+
+/// The module that is to be filled: its name, without the packages that it is in, says which.
+fn find(py: Py, module: &Owned) -> PyResult<&'static Module> {
+    // SAFETY: the module is alive, and the name until it was copied.
+    let name = unsafe {
+        let name = py.attribute(module.as_ptr(), c"__name__")?;
+        py.str_of(name.as_ptr())
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let modules = MODULES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let found = modules.iter().copied().find(|module| module.name == last);
+    found.ok_or_else(|| py.raise(py.PyExc_ImportError(), &format!("this library has no module '{last}'")))
+}
+
+/// Sets an ImportError where the functions of Python could not be found: these two are enough for it.
+///
+/// # Safety
+/// This thread runs in a Python interpreter and holds its lock.
+unsafe fn refuse_import(name: &str, problem: &str) {
+    use kernpack_core::embedded::dynamic_linker::Scope;
+    let text = std::ffi::CString::new(format!("{name}: {problem}")).unwrap_or_default();
+    let (set, class) = (Scope::DEFAULT.symbol(c"PyErr_SetString"), Scope::DEFAULT.symbol(c"PyExc_ImportError"));
+    if set.is_null() || class.is_null() {
+        // CPython raises a SystemError for a NULL without an exception.
+        kernpack_core::embedded::notice::notice(format_args!("kernpack: {name}: {problem}"));
+        return;
+    }
+    // SAFETY: the function and the variable of these names have these types in every version; the text lives for the call.
+    unsafe {
+        let set = core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut PyObject, *const c_char)>(set);
+        set(*class.cast::<*mut PyObject>(), text.as_ptr());
+    }
+}

@@ -1,0 +1,215 @@
+//! References to Python objects, and what is asked of any object.
+
+use core::cell::Cell;
+use core::ffi::CStr;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use crate::capi::{Py, PyObject};
+
+/// A Python exception is set on this thread; whoever returns to the interpreter returns NULL.
+#[derive(Debug)]
+pub(crate) struct Raised;
+
+/// What code that may raise a Python exception gives.
+pub(crate) type PyResult<T> = Result<T, Raised>;
+
+/// One counted reference to a Python object. It is made and dropped while the interpreter's lock is held: it never leaves the call that
+/// made it, and code that releases the lock keeps none across.
+pub(crate) struct Owned(NonNull<PyObject>);
+
+impl Owned {
+    /// Takes over the new reference that a function of CPython gave; NULL says that it raised.
+    ///
+    /// # Safety
+    /// `object` is NULL with an exception set, or one reference to it is the caller's.
+    #[inline]
+    pub(crate) unsafe fn take(_: Py, object: *mut PyObject) -> PyResult<Self> {
+        NonNull::new(object).map(Self).ok_or(Raised)
+    }
+
+    /// A further reference to an object.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    #[inline]
+    pub(crate) unsafe fn share(py: Py, object: *mut PyObject) -> Self {
+        // SAFETY: promised by the caller; live objects are not at address 0.
+        unsafe {
+            py.Py_IncRef(object);
+            Self(NonNull::new_unchecked(object))
+        }
+    }
+
+    /// The object, borrowed.
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut PyObject {
+        self.0.as_ptr()
+    }
+
+    /// Gives the reference up: it now belongs to the pointer.
+    #[inline]
+    pub(crate) fn into_ptr(self) -> *mut PyObject {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+}
+
+impl Drop for Owned {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the reference is this value's, and the lock is held, as the type says.
+        unsafe { Py::held().Py_DecRef(self.0.as_ptr()) }
+    }
+}
+
+impl Py {
+    /// A new text.
+    pub(crate) fn text(self, text: &str) -> PyResult<Owned> {
+        // SAFETY: the bytes live for the call.
+        unsafe { Owned::take(self, self.PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize)) }
+    }
+
+    /// A text that is one object for all who intern it.
+    pub(crate) fn interned(self, text: &str) -> PyResult<Owned> {
+        let mut object = self.text(text)?.into_ptr();
+        // SAFETY: the reference is ours; the function may put another object in its place.
+        unsafe {
+            self.PyUnicode_InternInPlace(&mut object);
+            Owned::take(self, object)
+        }
+    }
+
+    /// A new tuple.
+    pub(crate) fn tuple<const N: usize>(self, items: [Owned; N]) -> PyResult<Owned> {
+        // SAFETY: a new tuple of N places, each of which takes over the reference that it is given.
+        unsafe {
+            let tuple = Owned::take(self, self.PyTuple_New(N as isize))?;
+            for (index, item) in items.into_iter().enumerate() {
+                self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            }
+            Ok(tuple)
+        }
+    }
+
+    /// An attribute of an object.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn attribute(self, object: *mut PyObject, name: &CStr) -> PyResult<Owned> {
+        // SAFETY: promised by the caller.
+        unsafe { Owned::take(self, self.PyObject_GetAttrString(object, name.as_ptr())) }
+    }
+
+    /// An attribute of an object, if it has one; what else goes wrong is an exception.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn attribute_if_any(self, object: *mut PyObject, name: &CStr) -> PyResult<Option<Owned>> {
+        // SAFETY: promised by the caller.
+        match unsafe { self.attribute(object, name) } {
+            Ok(found) => Ok(Some(found)),
+            // SAFETY: an exception is set.
+            Err(Raised) => unsafe {
+                if self.PyErr_ExceptionMatches(self.PyExc_AttributeError()) == 0 {
+                    return Err(Raised);
+                }
+                self.PyErr_Clear();
+                Ok(None)
+            },
+        }
+    }
+
+    /// A module, imported if it is not there yet.
+    pub(crate) fn import(self, name: &CStr) -> PyResult<Owned> {
+        // SAFETY: a C string.
+        unsafe { Owned::take(self, self.PyImport_ImportModule(name.as_ptr())) }
+    }
+
+    /// Calls with arguments by position.
+    ///
+    /// # Safety
+    /// `callable` is alive.
+    pub(crate) unsafe fn call<const N: usize>(self, callable: *mut PyObject, arguments: [Owned; N]) -> PyResult<Owned> {
+        let arguments = self.tuple(arguments)?;
+        // SAFETY: promised by the caller; the arguments are a tuple.
+        unsafe { Owned::take(self, self.PyObject_CallObject(callable, arguments.as_ptr())) }
+    }
+
+    /// The name of an object's class, for messages.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn class_name(self, object: *mut PyObject) -> String {
+        // SAFETY: promised by the caller; a class is alive as long as its objects.
+        let name = unsafe { self.attribute(self.type_of(object), c"__name__") };
+        let text = name.and_then(|name| {
+            // SAFETY: `name` is alive until the text was copied.
+            unsafe { self.utf8(name.as_ptr()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()) }
+        });
+        text.unwrap_or_else(|Raised| {
+            // SAFETY: an exception is set; the name is only decoration.
+            unsafe { self.PyErr_Clear() };
+            "object".to_owned()
+        })
+    }
+
+    /// The UTF-8 form of a text, which the text keeps.
+    ///
+    /// # Safety
+    /// `text` is a live `str`, and the result is not used longer than it.
+    #[inline]
+    pub(crate) unsafe fn utf8<'a>(self, text: *mut PyObject) -> PyResult<&'a [u8]> {
+        let mut size = 0;
+        // SAFETY: promised by the caller; what the function gives are `size` bytes of the object.
+        unsafe {
+            let start = self.PyUnicode_AsUTF8AndSize(text, &mut size);
+            if start.is_null() {
+                return Err(Raised);
+            }
+            Ok(core::slice::from_raw_parts(start.cast(), size as usize))
+        }
+    }
+
+    /// What `str(object)` says; a placeholder where that raises.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn str_of(self, object: *mut PyObject) -> String {
+        // SAFETY: promised by the caller; the text lives until it was copied.
+        let text = unsafe {
+            Owned::take(self, self.PyObject_Str(object))
+                .and_then(|text| self.utf8(text.as_ptr()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+        };
+        text.unwrap_or_else(|Raised| {
+            // SAFETY: an exception is set, about a text that is only shown.
+            unsafe { self.PyErr_Clear() };
+            "<no text>".to_owned()
+        })
+    }
+
+    /// Converts what may be nested without an end, such as a list that is in itself; beyond a depth that every thread has stack for, that is a
+    /// RecursionError.
+    pub(crate) fn nested<T, E: From<Raised>>(self, convert: impl FnOnce(Self) -> Result<T, E>) -> Result<T, E> {
+        const DEEPEST: u32 = 400;
+        thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
+        let depth = DEPTH.get();
+        if depth >= DEEPEST {
+            return Err(self.raise(self.PyExc_RecursionError(), "a container is nested more than 400 deep").into());
+        }
+        DEPTH.set(depth + 1);
+        let result = convert(self);
+        DEPTH.set(depth);
+        result
+    }
+
+    /// Sets an exception of a class with this text.
+    #[cold]
+    pub(crate) fn raise(self, class: *mut PyObject, text: &str) -> Raised {
+        if let Ok(text) = self.text(text) {
+            // SAFETY: the class is one of the interpreter's, and the text is alive.
+            unsafe { self.PyErr_SetObject(class, text.as_ptr()) };
+        }
+        // Else there is no memory, and that is what is raised.
+        Raised
+    }
+}

@@ -1,0 +1,53 @@
+//! What the room keeps of the interpreter: made at the first import, never given back.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::capi::{Py, PyObject};
+use crate::object::{Owned, PyResult};
+
+/// Objects of the interpreter that imported the library.
+pub(crate) struct State {
+    /// The name of the module that was imported first, where what is made later belongs.
+    pub(crate) module: String,
+    /// Classes of exceptions by kind of error.
+    pub(crate) exceptions: *mut PyObject,
+    /// The class of what a function of the module has for `self`.
+    pub(crate) bound: *mut PyObject,
+    /// The class of functions that come as values.
+    pub(crate) function: *mut PyObject,
+}
+
+static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
+
+impl State {
+    /// What was made at the first import; it lives as long as the interpreter.
+    #[inline]
+    pub(crate) fn get(_: Py) -> &'static Self {
+        // SAFETY: `prepare` stores a state that lives forever, before anything of the module can be called.
+        unsafe { &*STATE.load(Ordering::Acquire) }
+    }
+
+    /// Makes it, once.
+    pub(crate) fn prepare(py: Py, module: &str) -> PyResult<()> {
+        if !STATE.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        // SAFETY: a new dict.
+        let exceptions = unsafe { Owned::take(py, py.PyDict_New())? };
+        let bound = crate::function::class(py)?;
+        let function = crate::handle::class(py)?;
+        let state = Self {
+            module: module.to_owned(),
+            exceptions: exceptions.into_ptr(),
+            bound: bound.into_ptr(),
+            function: function.into_ptr(),
+        };
+        let state = Box::into_raw(Box::new(state));
+        if STATE.compare_exchange(ptr::null_mut(), state, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: this one was made above and stored nowhere. Its objects stay, which is no harm: another thread came first.
+            drop(unsafe { Box::from_raw(state) });
+        }
+        Ok(())
+    }
+}

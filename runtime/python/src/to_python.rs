@@ -1,0 +1,158 @@
+//! Values of the ABI as Python objects. The declared type decides where there is a choice: a tuple and a list are both arrays of the ABI.
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
+use kernpack_core::value::{AnyView, TypeSchema};
+use kernpack_core::{Any, DataType, Device, embedded};
+
+use crate::capi::Py;
+use crate::from_python::{element, python_callable, wanted};
+use crate::object::{Owned, PyResult, Raised};
+use crate::{handle, number};
+
+/// The Python object for a result.
+#[inline]
+pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: an owned value is a valid view for as long as it lives.
+    unsafe { view(py, value.as_raw(), ty) }
+}
+
+/// The Python object for a value that is borrowed.
+///
+/// # Safety
+/// `value` is valid, and stays so for the call.
+#[inline]
+pub(crate) unsafe fn view(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the member read is the one that the type index names.
+    unsafe {
+        match value.type_index {
+            type_index::INT => Owned::take(py, py.PyLong_FromLongLong(value.payload.v_int64)),
+            type_index::FLOAT => Owned::take(py, py.PyFloat_FromDouble(value.payload.v_float64)),
+            type_index::NONE => Ok(Owned::share(py, py.none())),
+            type_index::BOOL => Owned::take(py, py.PyBool_FromLong((value.payload.v_int64 != 0).into())),
+            _ => other(py, value, ty),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`view`].
+#[inline(never)]
+unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; each object is read as what its type index says, and lives for the call.
+    unsafe {
+        match value.type_index {
+            type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
+                let text = embedded::text_of(value).unwrap_or_default();
+                // Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
+                Owned::take(
+                    py,
+                    py.PyUnicode_DecodeUTF8(text.as_ptr().cast(), text.len() as isize, c"surrogateescape".as_ptr()),
+                )
+            }
+            type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
+                let bytes = embedded::text_of(value).unwrap_or_default();
+                Owned::take(py, py.PyBytes_FromStringAndSize(bytes.as_ptr().cast(), bytes.len() as isize))
+            }
+            type_index::DATA_TYPE => py.text(&DataType::from_raw(value.payload.v_dtype).to_string()),
+            type_index::DEVICE => py.text(&Device::from_raw(value.payload.v_device).to_string()),
+            type_index::BIG_INT => number::from_big(py, value),
+            index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, wanted(ty)),
+            _ => {
+                let name = AnyView::from_raw(*value).type_name();
+                Err(py.raise(py.PyExc_TypeError(), &format!("a value of type {name} has no form in Python")))
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The object is alive for the call.
+unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; each object is read as what its type index says.
+    unsafe {
+        match (*object).type_index {
+            type_index::ARRAY | type_index::LIST => {
+                let elements = embedded::seq::elements(object);
+                py.nested(|py| match ty.key {
+                    "Tuple" => tuple(py, elements, ty),
+                    _ => list(py, elements, ty),
+                })
+            }
+            type_index::MAP | type_index::DICT => py.nested(|py| dict(py, object, ty)),
+            type_index::SHAPE => shape(py, embedded::shape::dimensions(object)),
+            type_index::FUNCTION => match python_callable(object) {
+                Some(callable) => Ok(Owned::share(py, callable)),
+                None => handle::new(py, object),
+            },
+            type_index::OPAQUE_PY_OBJECT => {
+                let handle = embedded::body::<TVMFFIOpaqueObjectCell>(object).handle;
+                if handle.is_null() {
+                    return Err(py.raise(py.PyExc_ValueError(), "the opaque object is empty"));
+                }
+                Ok(Owned::share(py, handle.cast()))
+            }
+            index => {
+                let key = kernpack_core::value::type_key(index);
+                Err(py.raise(py.PyExc_TypeError(), &format!("an object of type {key} has no form in Python yet")))
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The elements are valid for the call.
+unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; a new list of as many places, each of which takes over the reference that it is given.
+    unsafe {
+        let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;
+        for (index, item) in elements.iter().enumerate() {
+            let item = view(py, item, element(ty, index))?;
+            py.PyList_SetItem(list.as_ptr(), index as isize, item.into_ptr());
+        }
+        Ok(list)
+    }
+}
+
+/// # Safety
+/// The elements are valid for the call.
+unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: as for a list.
+    unsafe {
+        let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
+        for (index, item) in elements.iter().enumerate() {
+            let item = view(py, item, element(ty, index))?;
+            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+        }
+        Ok(tuple)
+    }
+}
+
+fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
+    // SAFETY: as for a list.
+    unsafe {
+        let tuple = Owned::take(py, py.PyTuple_New(dimensions.len() as isize))?;
+        for (index, dimension) in dimensions.iter().enumerate() {
+            let item = Owned::take(py, py.PyLong_FromLongLong(*dimension))?;
+            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+        }
+        Ok(tuple)
+    }
+}
+
+/// # Safety
+/// `map` is a live map or dict, which nothing changes meanwhile.
+unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
+    const ANY: TypeSchema = TypeSchema::new("Any");
+    // SAFETY: promised by the caller. Keys and values are borrowed from the map.
+    unsafe {
+        let dict = Owned::take(py, py.PyDict_New())?;
+        for (key, value) in embedded::map::iter(map) {
+            let key = view(py, &key, element(ty, 0))?;
+            let value = view(py, &value, ty.args.get(1).unwrap_or(&ANY))?;
+            if py.PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok(dict)
+    }
+}

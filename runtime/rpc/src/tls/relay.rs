@@ -1,0 +1,120 @@
+//! Between a connection with TLS and a session's process, which has a socket without it.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use super::TlsStream;
+
+/// The most bytes of either direction that are here at one time.
+const AT_ONCE: usize = 256 << 10;
+
+/// Bytes on their way to the session.
+struct Held {
+    bytes: Box<[u8]>,
+    begin: usize,
+    end: usize,
+}
+
+/// Passes bytes on in both directions, until both have ended or one has failed. The session ends its socket when it ends; the client may end before.
+pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Result<()> {
+    outside.socket.set_nonblocking(true)?;
+    inside.set_nonblocking(true)?;
+    let mut held = Held { bytes: vec![0; AT_ONCE].into(), begin: 0, end: 0 };
+    let mut buffer = vec![0; AT_ONCE];
+    let (mut client_is_done, mut session_is_done) = (false, false);
+    loop {
+        // Decrypted bytes that there was no room for come first: the socket would not announce them.
+        let mut moved = false;
+        if held.begin == held.end && !client_is_done {
+            match outside.plain(&mut held.bytes) {
+                Ok(0) => {
+                    client_is_done = true;
+                    let _ = inside.shutdown(Shutdown::Write);
+                }
+                Ok(count) => (held.begin, held.end, moved) = (0, count, true),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if held.begin < held.end {
+            match inside.write(&held.bytes[held.begin..held.end]) {
+                Ok(count) => (held.begin, moved) = (held.begin + count, true),
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if outside.connection.wants_write() {
+            match outside.send() {
+                Ok(()) => moved = true,
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if !session_is_done && !outside.connection.wants_write() {
+            match inside.read(&mut buffer) {
+                Ok(0) => {
+                    session_is_done = true;
+                    outside.connection.send_close_notify();
+                    moved = true;
+                }
+                Ok(count) => {
+                    // There is room for it: nothing is waiting to be sent.
+                    let mut rest = &buffer[..count];
+                    while !rest.is_empty() {
+                        let taken = outside.put(rest)?;
+                        if taken == 0 {
+                            return Err(io::ErrorKind::WriteZero.into());
+                        }
+                        rest = &rest[taken..];
+                    }
+                    moved = true;
+                }
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if session_is_done && !outside.connection.wants_write() {
+            let _ = outside.socket.shutdown(Shutdown::Write);
+            return Ok(());
+        }
+        if moved {
+            continue;
+        }
+        let room = held.begin == held.end && !client_is_done;
+        let wanted =
+            |read: bool, write: bool| (if read { libc::POLLIN } else { 0 }) | (if write { libc::POLLOUT } else { 0 });
+        let sends = outside.connection.wants_write();
+        let of_session = wanted(!session_is_done && !sends, held.begin < held.end);
+        let mut poll = [
+            libc::pollfd { fd: outside.socket.as_raw_fd(), events: wanted(room, sends), revents: 0 },
+            // A session that has ended is no news while nothing is wanted of it.
+            libc::pollfd { fd: if of_session == 0 { -1 } else { inside.as_raw_fd() }, events: of_session, revents: 0 },
+        ];
+        // SAFETY: two descriptors that are open, in an array of as many.
+        if unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+            continue;
+        }
+        let ended = libc::POLLHUP | libc::POLLERR;
+        if room && poll[0].revents & (libc::POLLIN | ended) != 0 {
+            match outside.receive() {
+                // The next round sees the end.
+                Ok(_) => {}
+                Err(error) if is_later(&error) => {}
+                Err(error) => return Err(error),
+            }
+        } else if poll[0].revents & ended != 0 {
+            // Nothing can be sent any more, and what came is not wanted yet: the session is told by the end of its socket.
+            return Ok(());
+        }
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

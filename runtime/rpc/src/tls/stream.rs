@@ -1,0 +1,152 @@
+//! A connection with TLS as a transport.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustls::Connection;
+
+use crate::wire::Transport;
+
+/// The most bytes that are encrypted before they are sent.
+const AT_ONCE: usize = 256 << 10;
+
+/// A connection with TLS, of either side. Dropping it tells the peer that this is the end.
+pub struct TlsStream {
+    pub(super) connection: Connection,
+    pub(super) socket: TcpStream,
+}
+
+impl TlsStream {
+    /// Does the handshake, all of it within a time.
+    pub(super) fn begin(connection: impl Into<Connection>, socket: TcpStream, within: Duration) -> io::Result<Self> {
+        let mut this = Self { connection: connection.into(), socket };
+        this.connection.set_buffer_limit(Some(AT_ONCE));
+        let deadline = Instant::now() + within;
+        while this.connection.is_handshaking() || this.connection.wants_write() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            this.set_timeouts(Some(left), Some(left))?;
+            if this.connection.wants_write() {
+                this.send()?;
+            } else if this.receive()? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection"));
+            }
+        }
+        Ok(this)
+    }
+
+    /// Sends what is encrypted.
+    pub(super) fn send(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and decrypts what has come; 0 is the end.
+    pub(super) fn receive(&mut self) -> io::Result<usize> {
+        let count = loop {
+            match self.connection.read_tls(&mut self.socket) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        if let Err(problem) = self.connection.process_new_packets() {
+            // The peer is told what is wrong, if it listens.
+            let _ = self.send();
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        Ok(count)
+    }
+
+    /// What is decrypted already. The end of the connection is the end of what can be read, whether the peer has said so or not: messages have lengths.
+    pub(super) fn plain(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self.connection.reader().read(target) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Encrypts as much as there is room for.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.connection.writer().write(bytes)
+    }
+}
+
+impl Read for TlsStream {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.plain(target) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            // The peer may wait for what is not sent yet.
+            self.send()?;
+            let _ = self.receive()?;
+        }
+    }
+}
+
+impl TlsStream {
+    /// Encrypts with `put`, and sends. What is encrypted counts as written: if it cannot be sent now, the next write or read does or says why.
+    fn write_with(&mut self, put: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
+        self.send()?;
+        let count = put(self)?;
+        match self.send() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(count),
+            other => other.map(|()| count),
+        }
+    }
+}
+
+impl Write for TlsStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_with(|this| this.put(bytes))
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_with(|this| this.connection.writer().write_vectored(parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.send()
+    }
+}
+
+impl Transport for TlsStream {
+    fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(read)?;
+        self.socket.set_write_timeout(write)
+    }
+
+    fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        self.plain(target)
+    }
+
+    fn close(&self) {
+        // A connection that the peer has ended already needs no end.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
+    }
+}
+
+impl Drop for TlsStream {
+    fn drop(&mut self) {
+        self.connection.send_close_notify();
+        // A peer that does not read is not waited for.
+        let _ = self.socket.set_nonblocking(true);
+        let _ = self.send();
+    }
+}

@@ -1,0 +1,163 @@
+//! Sessions over TLS: who gets in, what is sent, and what it takes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kernpack::{Device, Tensor};
+use kernpack_rpc::tls::{Fingerprint, Identity, TlsAcceptor, Trust};
+use kernpack_rpc::{Server, ServerOptions, connect};
+
+/// An empty folder of a test, which is gone behind it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tls-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+
+fn identity(folder: &Folder) -> Identity {
+    Identity::generate(&folder.0, &NAMES.map(str::to_owned)).unwrap()
+}
+
+fn server(folder: &Folder, host: &str) -> (Server, Fingerprint, String) {
+    let identity = identity(folder);
+    let fingerprint = identity.fingerprint();
+    let token = std::fs::read_to_string(folder.0.join("token")).unwrap().trim().to_owned();
+    let mut options = ServerOptions::default();
+    options.host = host.to_owned();
+    options.port = 0;
+    options.token = Some(token.clone());
+    options.tls = Some(TlsAcceptor::new(identity).unwrap());
+    options.handshake_time = Duration::from_secs(2);
+    options.program = Some((PathBuf::from(env!("CARGO_BIN_EXE_kernpack-rpc-server")), Vec::new()));
+    (Server::start(options).unwrap(), fingerprint, token)
+}
+
+#[test]
+fn a_session_over_tls() {
+    let folder = Folder::new("session");
+    // Other machines may be listened for with both.
+    let (server, fingerprint, token) = server(&folder, "0.0.0.0");
+    let address = format!("127.0.0.1:{}", server.address().port());
+    let session = connect(&address).tls(Trust::Fingerprint(fingerprint)).token(&token).open().unwrap();
+    let values: Vec<f32> = (0..3_000_000).map(|index| index as f32).collect();
+    let tensor = Tensor::from_slice(&values, &[1500, 2000]).unwrap();
+    let remote = tensor.to(session.device("cpu").unwrap()).unwrap();
+    let back = remote.to(Device::CPU).unwrap();
+    assert_eq!(back.view::<f32>().unwrap().to_vec(), values);
+    session.upload_as("note", &[7; 100_000]).unwrap();
+    assert_eq!(&session.download("note").unwrap()[..], [7; 100_000]);
+    // Several at one time, and by an authority: the certificate has signed itself.
+    let authorities = Trust::Authorities(folder.0.join("cert.pem"));
+    let other =
+        connect(format!("localhost:{}", server.address().port())).tls(authorities).token(&token).open().unwrap();
+    assert_eq!(server.session_count(), 2);
+    drop((remote, session));
+    assert!(other.global_function("ffi.FunctionListGlobalNamesFunctor").is_ok());
+    drop(other);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while server.session_count() > 0 {
+        assert!(Instant::now() < deadline, "a session is left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn strangers_stay_outside() {
+    let folder = Folder::new("strangers");
+    let (server, fingerprint, token) = server(&folder, "127.0.0.1");
+    let address = server.address().to_string();
+    let other = Folder::new("other");
+    let wrong = identity(&other).fingerprint();
+    // Another server's certificate, no token, another one, no TLS at all.
+    let error = connect(&address).tls(Trust::Fingerprint(wrong)).token(&token).open().unwrap_err();
+    assert_eq!(error.kind(), "ConnectionError");
+    let (own, expected) = (fingerprint.to_string(), wrong.to_string());
+    assert!(error.message().contains(&format!("the fingerprint {own}, not {expected}")), "{error}");
+    let authorities = Trust::Authorities(other.0.join("cert.pem"));
+    let error = connect(&address).tls(authorities).token(&token).open().unwrap_err();
+    assert!(error.message().contains("no TLS with 127.0.0.1"), "{error}");
+    for token in [None, Some("0000000000000000")] {
+        let mut asked = connect(&address).tls(Trust::Fingerprint(fingerprint));
+        if let Some(token) = token {
+            asked = asked.token(token);
+        }
+        let error = asked.open().unwrap_err();
+        assert!(error.message().contains("wants a token"), "{error}");
+    }
+    let error = connect(&address).token(&token).connect_timeout(Duration::from_secs(5)).open().unwrap_err();
+    assert_eq!(error.kind(), "ConnectionError", "{error}");
+    // Bytes that are no TLS, and none at all: the connection ends in the time of a handshake.
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x16, 3, 1, 0xff, 0xff, 1], &[]] {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(bytes).unwrap();
+        let start = Instant::now();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        // At most an alert, no certificate.
+        assert!(rest.len() <= 7, "{rest:?}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+    assert_eq!(server.session_count(), 0);
+    assert!(connect(&address).tls(Trust::Fingerprint(fingerprint)).token(&token).open().is_ok());
+}
+
+#[test]
+fn files_of_keys() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("files");
+    let made = identity(&folder);
+    for (name, mode) in [("key.pem", 0o600), ("token", 0o600), ("cert.pem", 0o644)] {
+        assert_eq!(std::fs::metadata(folder.0.join(name)).unwrap().permissions().mode() & 0o777, mode, "{name}");
+    }
+    let (certificate, key) = (folder.0.join("cert.pem"), folder.0.join("key.pem"));
+    let loaded = Identity::load(&certificate, &key).unwrap();
+    assert_eq!(loaded.fingerprint(), made.fingerprint());
+    // What is there is not written over.
+    let error = Identity::generate(&folder.0, &["a".to_owned()]).err().unwrap();
+    assert!(error.message().contains("key.pem"), "{error}");
+    let error = Identity::load(&key, &key).err().unwrap();
+    assert!(error.message().contains("no certificate in it"), "{error}");
+    let error = Identity::load(&certificate, &certificate).err().unwrap();
+    assert!(error.message().contains("no private key"), "{error}");
+    let error = Identity::load(Path::new("/no/file"), &key).err().unwrap();
+    assert!(error.message().contains("/no/file"), "{error}");
+    // A key of another certificate.
+    let other = Folder::new("files-other");
+    let _ = identity(&other);
+    let mixed = Identity::load(&certificate, &other.0.join("key.pem")).unwrap();
+    assert!(TlsAcceptor::new(mixed).unwrap_err().message().contains("do not go together"));
+    let error = connect("127.0.0.1:1").tls(Trust::Authorities("/no/file".into())).open().unwrap_err();
+    assert!(error.kind() == "ConnectionError" || error.message().contains("/no/file"), "{error}");
+}
+
+/// A token or a certificate alone is not enough for other machines.
+#[test]
+fn half_a_guard() {
+    let folder = Folder::new("half");
+    for (has_token, has_tls) in [(true, false), (false, true)] {
+        let mut options = ServerOptions::default();
+        options.host = "0.0.0.0".to_owned();
+        options.port = 0;
+        options.token = has_token.then(|| "12345678".to_owned());
+        let _ = std::fs::remove_dir_all(&folder.0);
+        options.tls = has_tls.then(|| TlsAcceptor::new(identity(&folder)).unwrap());
+        options.program = Some((PathBuf::from("none"), Vec::new()));
+        let error = Server::start(options).err().unwrap();
+        assert!(error.message().contains("use TLS and a token"), "{error}");
+    }
+}

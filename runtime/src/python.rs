@@ -1,0 +1,54 @@
+//! The entry point of a library that is a CPython extension module, too: feature `python`.
+
+#[cfg(feature = "python")]
+pub use module::Module;
+
+#[cfg(feature = "python")]
+mod module {
+    use core::ffi::c_void;
+
+    use crate::slices::collected;
+
+    /// A module of this artifact, with everything that is in the slices.
+    pub struct Module(kernpack_python::Module);
+
+    impl Module {
+        /// A module of this name.
+        pub const fn new(name: &'static str, doc: &'static str) -> Self {
+            Self(kernpack_python::Module::new(name, doc, collected))
+        }
+
+        /// What `PyInit_<name>` returns.
+        ///
+        /// # Safety
+        /// CPython calls: this thread runs in an interpreter and holds its lock.
+        pub unsafe fn init(&'static self) -> *mut c_void {
+            // SAFETY: promised by the caller.
+            unsafe { self.0.init() }.cast()
+        }
+    }
+}
+
+/// The function that CPython looks for in a file that it imports.
+#[cfg(feature = "python")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __python_module {
+    ($symbol:literal, $name:expr, $doc:expr) => {
+        static MODULE: $crate::__private_v0_1::PythonModule = $crate::__private_v0_1::PythonModule::new($name, $doc);
+
+        #[unsafe(export_name = $symbol)]
+        unsafe extern "C" fn init() -> *mut $crate::__private_v0_1::c_void {
+            // SAFETY: the symbol is reserved for CPython, which calls with its lock held.
+            unsafe { MODULE.init() }
+        }
+    };
+}
+
+/// Without the feature a library is no extension module.
+#[cfg(not(feature = "python"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __python_module {
+    ($($ignored:tt)*) => {};
+}

@@ -1,0 +1,127 @@
+//! A library that Python imports as an extension module. `tests/python_extension` does it with every Python at hand; the functions of
+//! tests/conversions-lib are in it as well, so that the rows of tests/python/conversions.json run through this way in, too.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use kernpack::{Any, Error, Function, IntoAny, Result, bail, packed_func};
+
+kernpack::library!(with = [conversions]);
+
+/// Subtracts one integer from another.
+///
+/// The second paragraph.
+#[packed_func]
+pub fn subtract(minuend: i64, subtrahend: i64) -> i64 {
+    minuend - subtrahend
+}
+
+/// Ten digits of a number: more parameters than fit on the stack of a call.
+#[packed_func]
+#[expect(clippy::too_many_arguments, reason = "that is what is tested")]
+pub fn digits(a: i64, b: i64, c: i64, d: i64, e: i64, f: i64, g: i64, h: i64, i: i64, j: i64) -> i64 {
+    [a, b, c, d, e, f, g, h, i, j].into_iter().fold(0, |number, digit| number * 10 + digit)
+}
+
+/// The number of bytes of a text in UTF-8.
+#[packed_func]
+pub fn text_size(text: &str) -> usize {
+    text.len()
+}
+
+/// The number of times a character occurs.
+#[packed_func(name = "extmod.text.count")]
+pub fn count(text: &str, part: &str) -> usize {
+    text.matches(part).count()
+}
+
+/// Half of a number.
+#[packed_func]
+pub fn half(x: f64) -> f64 {
+    x / 2.0
+}
+
+/// Fails with an error of this kind.
+#[packed_func]
+pub fn fail(kind: &str, message: &str) -> Result<()> {
+    Err(Error::new(kind, message))
+}
+
+/// Panics, which is an error of the function.
+#[packed_func]
+pub fn panics() {
+    panic!("a panic on purpose");
+}
+
+/// Calls a function for each number below a limit, and adds up what it gives.
+#[packed_func]
+pub fn sum_of(f: Function, limit: i64) -> Result<i64> {
+    (0..limit).try_fold(0, |sum, number| Ok(sum + f.call_as::<i64>((number,))?))
+}
+
+/// Calls a function, and fails with an error of its own that tells what happened.
+#[packed_func]
+pub fn explain(f: Function) -> Result<Any> {
+    match f.call(()) {
+        Ok(value) => Ok(value),
+        Err(error) => bail!(RuntimeError, "the function said: {} ({})", error.message(), error.kind()),
+    }
+}
+
+/// Calls a function on another thread, and waits for it.
+#[packed_func]
+pub fn on_a_thread(f: Function) -> Result<Any> {
+    std::thread::spawn(move || f.call(())).join().unwrap_or_else(|_| bail!(RuntimeError, "the thread panicked"))
+}
+
+static KEPT: Mutex<Option<Function>> = Mutex::new(None);
+
+/// Keeps a function for `call_kept`, or lets go of the one that is kept.
+#[packed_func]
+pub fn keep(f: Option<Function>) {
+    *KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = f;
+}
+
+/// Calls the function that is kept.
+#[packed_func]
+pub fn call_kept(argument: Any) -> Result<Any> {
+    let kept = KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+    match kept {
+        Some(function) => function.call((argument,)),
+        None => bail!(RuntimeError, "no function is kept"),
+    }
+}
+
+/// A function that multiplies by a factor.
+#[packed_func]
+pub fn multiplier(factor: i64) -> Function {
+    Function::from_fn(move |x: i64| x * factor)
+}
+
+/// How often each word occurs.
+#[packed_func]
+pub fn words(text: &str) -> HashMap<String, i64> {
+    let mut counts = HashMap::new();
+    for word in text.split_whitespace() {
+        *counts.entry(word.to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// A pair of quotient and remainder, unless the divisor is 0.
+#[packed_func]
+pub fn divide(dividend: i64, divisor: i64) -> Option<(i64, i64)> {
+    Some((dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?))
+}
+
+/// A list with one of each kind of value.
+#[packed_func]
+pub fn one_of_each() -> Vec<Any> {
+    vec![Any::NONE, true.into_any(), 7i64.into_any(), 2.5.into_any(), "text".into_any(), "a longer text".into_any()]
+}
+
+/// A list that is nested this deep.
+#[packed_func]
+pub fn nest(depth: i64) -> Any {
+    (0..depth).fold(Vec::<Any>::new().into_any(), |inner, _| vec![inner].into_any())
+}

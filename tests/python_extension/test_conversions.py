@@ -1,0 +1,92 @@
+"""The rows of tests/python/conversions.json through the extension module: the same rules and the same messages as on every other way in."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROWS = json.loads((Path(__file__).parents[1] / "python" / "conversions.json").read_text())
+KINDS = {"TypeError": TypeError, "ValueError": ValueError}
+# What a tag stands for here. Rows with other tags are about objects of tvm_ffi.
+TAGS = {
+    "bytes": lambda digits, module: bytes.fromhex(digits),
+    "float": lambda text, module: float(text),
+    "integer": lambda text, module: int(text),
+    "map": lambda pairs, module: {key: decode(element, module) for key, element in pairs},
+    "function": lambda name, module: getattr(module, name),
+}
+# Rules that differ, and how.
+DIFFERENT = {
+    "Device from a string": "text names a device here, as in torch",
+}
+
+
+def tags(value):
+    if isinstance(value, list):
+        return set().union(*map(tags, value)) if value else set()
+    if isinstance(value, dict):
+        if len(value) > 1:
+            return {"object"}
+        ((tag, content),) = value.items()
+        return {tag} | (tags(content) if tag == "map" else set())
+    return set()
+
+
+def runs(row):
+    results = {"dtype", "device", "shape", *TAGS}
+    known = tags(row["args"]) <= set(TAGS) and tags(row.get("result")) <= results and row["rule"] not in DIFFERENT
+    return known and "python" in row.get("hosts", ["python"])
+
+
+def decode(value, module):
+    if isinstance(value, list):
+        return [decode(element, module) for element in value]
+    if isinstance(value, dict):
+        ((tag, content),) = value.items()
+        return TAGS[tag](content, module)
+    return value
+
+
+def encode(value):
+    if isinstance(value, float) and value - value != 0:
+        return {"float": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, (tuple, list)):
+        return [encode(element) for element in value]
+    if isinstance(value, dict):
+        return {"map": sorted([encode(key), encode(element)] for key, element in value.items())}
+    if callable(value):
+        return {"function": True}
+    return value
+
+
+def plain(value):
+    """A result as Python has it: names of data types and devices are texts, a shape is a tuple."""
+    if isinstance(value, list):
+        return [plain(element) for element in value]
+    if isinstance(value, dict):
+        ((tag, content),) = value.items()
+        return plain(content) if tag in ("dtype", "device", "shape") else {tag: plain(content)}
+    return value
+
+
+RAN = [row for row in ROWS if runs(row)]
+
+
+@pytest.mark.parametrize("row", RAN, ids=lambda row: row["rule"])
+def test_row(extmod, row):
+    arguments = [decode(argument, extmod) for argument in row["args"]]
+    function = getattr(extmod, row["function"])
+    if "result" in row:
+        assert json.dumps(encode(function(*arguments))) == json.dumps(plain(row["result"]))
+        return
+    kind, message = row["error"]
+    with pytest.raises(KINDS[kind]) as caught:
+        function(*arguments)
+    assert type(caught.value) is KINDS[kind]
+    assert str(caught.value) == message
+
+
+def test_most_rows_run():
+    assert len(RAN) >= 120, len(RAN)

@@ -1,0 +1,361 @@
+"""Calls: arguments by position and by name, values both ways, errors, callbacks."""
+
+import enum
+import gc
+import inspect
+import multiprocessing
+import pickle
+import sys
+import threading
+import traceback
+import weakref
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+
+class Index:
+    """Something that is an index, and may lie about it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
+
+
+# Name of the function, arguments, keywords, result.
+RESULTS = [
+    ("subtract", (7, 3), {}, 4),
+    ("subtract", (7,), {"subtrahend": 3}, 4),
+    ("subtract", (), {"subtrahend": 3, "minuend": 7}, 4),
+    ("subtract", (True, Index(3)), {}, -2),
+    ("subtract", (np.int64(7), np.uint8(3)), {}, 4),
+    ("digits", tuple(range(1, 10)) + (0,), {}, 1234567890),
+    ("digits", (1, 2, 3), dict(zip("jihgfed", range(7))), 1236543210),
+    ("half", (5,), {}, 2.5),
+    ("half", (np.float32(5),), {}, 2.5),
+    ("half", (Fraction(1, 2),), {}, 0.25),
+    ("text_size", ("",), {}, 0),
+    ("text_size", ("seven77",), {}, 7),
+    ("text_size", ("eight888",), {}, 8),
+    ("text_size", ("\0a longer text with a NUL\0",), {}, 26),
+    ("text_size", ("ä" * 40,), {}, 80),
+    ("divide", (7, 2), {}, (3, 1)),
+    ("divide", (7, 0), {}, None),
+    ("words", ("b a b",), {}, {"b": 2, "a": 1}),
+    ("one_of_each", (), {}, [None, True, 7, 2.5, "text", "a longer text"]),
+    ("nest", (2,), {}, [[[]]]),
+    ("echo_bool", (np.True_,), {}, True),
+    ("echo_ffi_bytes", (b"\0\xff",), {}, b"\0\xff"),
+    ("echo_ffi_bytes", (bytearray(b"more than seven bytes"),), {}, b"more than seven bytes"),
+    ("echo_vec", ((1, 2, Index(3)),), {}, [1, 2, 3]),
+    ("echo_nested", ([[1], [], [2, 3]],), {}, [[1], [], [2, 3]]),
+    ("echo_pair", ((1, "one"),), {}, (1, "one")),
+    ("echo_triple", ([True, 1, None],), {}, (True, 1.0, None)),
+    ("echo_hash_map_nested", ({"a": [1, 2], "b": []},), {}, {"a": [1, 2], "b": []}),
+    ("echo_map_int", ({1: 0.5},), {}, {1: 0.5}),
+    ("echo_u64", (2**64 - 1,), {}, 2**64 - 1),
+    ("echo_any", (-(2**100),), {}, -(2**100)),
+    ("echo_any", (2**63,), {}, 2**63),
+    ("echo_shape", ((2, 3),), {}, (2, 3)),
+    ("echo_dtype", ("float32",), {}, "float32"),
+    ("echo_dtype", (np.dtype("int8"),), {}, "int8"),
+    ("echo_dtype", (np.float16,), {}, "float16"),
+    ("echo_dtype", (float,), {}, "float64"),
+    ("echo_device", ("cuda:1",), {}, "cuda:1"),
+    ("echo_device", ((2, 3),), {}, "cuda:3"),
+]
+
+
+def same(left, right):
+    """Equal, and of the same classes all the way down: True is not 1 here."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    return left == right
+
+
+@pytest.mark.parametrize("name, args, kwargs, result", RESULTS, ids=lambda value: repr(value)[:40])
+def test_result(extmod, name, args, kwargs, result):
+    assert same(getattr(extmod, name)(*args, **kwargs), result)
+
+
+SIGNATURE = "subtract(minuend: int, subtrahend: int): "
+
+ERRORS = [
+    ("subtract", (1,), {}, TypeError, SIGNATURE + "expected 2 arguments, got 1"),
+    ("subtract", (1, 2, 3), {}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
+    ("subtract", (1, 2, 3), {"minuend": 1}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
+    ("subtract", ("1", 2), {}, TypeError, SIGNATURE + "argument 'minuend': expected int, got str"),
+    ("subtract", (1, [2]), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got Array"),
+    ("subtract", (1, 2j), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got complex"),
+    ("subtract", (1, object()), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got object"),
+    ("subtract", (1,), {"minuend": 2}, TypeError, SIGNATURE + "argument 'minuend' is given twice"),
+    ("subtract", (), {"subtrahend": 2}, TypeError, SIGNATURE + "argument 'minuend' is missing"),
+    (
+        "subtract",
+        (1,),
+        {"subtrahent": 2},
+        TypeError,
+        SIGNATURE + "there is no argument 'subtrahent'; did you mean 'subtrahend'?",
+    ),
+    ("echo_i64", (2**63,), {}, ValueError, "echo_i64(x: int): argument 'x': the integer does not fit into 64 bits"),
+    ("echo_i64", (Index(OSError("no index")),), {}, OSError, "no index"),
+    ("echo_i64", (Index("text"),), {}, TypeError, "__index__ returned non-int (type str)"),
+    ("echo_i64", (1.0,), {}, TypeError, "echo_i64(x: int): argument 'x': expected int, got float"),
+    ("echo_vec", ([1, 2, "x"],), {}, TypeError, None),
+    ("echo_vec", (range(3),), {}, TypeError, "echo_vec(x: Array[int]): argument 'x': expected Array[int], got range"),
+    ("echo_string", ("\ud800",), {}, UnicodeEncodeError, None),
+    ("echo_dtype", (object(),), {}, TypeError, "echo_dtype(x: DataType): argument 'x': expected DataType, got object"),
+    ("echo_device", ("nowhere",), {}, ValueError, None),
+    ("echo_device", ((1, 2, 3),), {}, TypeError, "echo_device(x: Device): argument 'x': expected Device, got tuple"),
+    ("echo_hash_map", ({"a": "b"},), {}, TypeError, None),
+    ("fail", ("IndexError", "outside"), {}, IndexError, "outside"),
+    ("fail", ("KeyError", "nothing"), {}, KeyError, "'nothing'"),
+    ("fail", ("StopIteration", "stop"), {}, StopIteration, "stop"),
+    ("fail", ("not a name", "text"), {}, RuntimeError, "text"),
+    ("fail", ("print", "a builtin that is no exception"), {}, RuntimeError, "a builtin that is no exception"),
+    ("nest", (1000,), {}, RecursionError, "a container is nested more than 400 deep"),
+]
+
+
+@pytest.mark.parametrize("name, args, kwargs, kind, message", ERRORS, ids=lambda value: repr(value)[:40])
+def test_error(extmod, name, args, kwargs, kind, message):
+    with pytest.raises(kind) as caught:
+        getattr(extmod, name)(*args, **kwargs)
+    if message is not None:
+        assert str(caught.value) == message
+
+
+def test_an_error_of_a_kind_of_its_own(extmod):
+    with pytest.raises(RuntimeError) as caught:
+        extmod.fail("FilterError", "no filter")
+    assert type(caught.value) is extmod.FilterError and str(caught.value) == "no filter"
+    with pytest.raises(extmod.FilterError):
+        extmod.fail("FilterError", "again")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is extmod.FilterError and again.args == ("no filter",)
+
+
+def test_a_panic_is_an_exception(extmod):
+    with pytest.raises(RuntimeError, match="panicked at .*: a panic on purpose"):
+        extmod.panics()
+
+
+def test_a_module_inside(extmod):
+    assert extmod.text.count("banana", "an") == 2
+    assert extmod.text.count.__module__ == "extmod.text"
+    assert pickle.loads(pickle.dumps(extmod.text.count)) is extmod.text.count
+
+
+def test_what_a_function_says_of_itself(extmod):
+    assert str(inspect.signature(extmod.subtract)) == "(minuend, subtrahend)"
+    assert str(inspect.signature(extmod.answer)) == "()"
+    assert inspect.getdoc(extmod.subtract) == "Subtracts one integer from another.\n\nThe second paragraph."
+    assert (extmod.subtract.__name__, extmod.subtract.__module__) == ("subtract", "extmod")
+    assert extmod.__doc__ == "A library that Python imports as an extension module, for the tests."
+    assert extmod.__file__.endswith("extmod.so")
+
+
+def test_functions_are_pickled_by_name(extmod):
+    assert pickle.loads(pickle.dumps(extmod.subtract)) is extmod.subtract
+    with pytest.raises(TypeError):
+        type(extmod.subtract.__self__)()
+
+
+def call_in_another_process(pair):
+    import extmod
+
+    return extmod.subtract(*pair)
+
+
+def test_another_process(extmod, folder, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.starmap(extmod.subtract, [(3, 1), (5, 10)]) == [2, -5]
+
+
+def test_callbacks(extmod):
+    assert extmod.sum_of(lambda x: x * x, 5) == 30
+    assert extmod.sum_of(extmod.echo_i64, 5) == 10
+    assert extmod.sum_of(extmod.multiplier(3), 4) == 18
+    assert extmod.apply(lambda x: [x, {"x": x}], 7) == [7, {"x": 7}]
+    assert extmod.on_a_thread(lambda: threading.get_ident()) != threading.get_ident()
+
+
+def test_a_callable_comes_back_as_itself(extmod):
+    def callable():
+        pass
+
+    assert extmod.echo_function(callable) is callable
+    assert extmod.echo_any(callable) is callable
+    anything = object()
+    assert extmod.echo_any(anything) is anything
+    assert extmod.echo_any([anything])[0] is anything
+
+
+def test_a_function_that_comes_as_a_value(extmod):
+    triple = extmod.multiplier(factor=3)
+    assert triple(5) == 15 and extmod.echo_function(triple)(2) == 6
+    with pytest.raises(TypeError, match="expected int, got str"):
+        triple("5")
+    with pytest.raises(TypeError, match="by position only"):
+        triple(x=5)
+    with pytest.raises(TypeError):
+        type(triple)()
+
+
+class Special(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Special, ZeroDivisionError, KeyboardInterrupt, SystemExit, StopIteration])
+def test_an_exception_of_a_callback_comes_out_as_itself(extmod, kind):
+    thrown = kind("thrown")
+
+    def throws(_=None):
+        raise thrown
+
+    for call in [lambda: extmod.sum_of(throws, 1), lambda: extmod.on_a_thread(throws), lambda: extmod.apply(throws, 1)]:
+        with pytest.raises(kind) as caught:
+            call()
+        assert caught.value is thrown
+        assert "throws" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+        thrown.__traceback__ = None
+
+
+def test_rust_code_sees_the_exception_as_an_error(extmod):
+    def throws():
+        raise KeyError("gone")
+
+    with pytest.raises(RuntimeError) as caught:
+        extmod.explain(throws)
+    assert str(caught.value) == "the function said: 'gone' (KeyError)"
+
+
+def test_a_kept_callback_lives_as_long_as_it_is_kept(extmod):
+    class Callback:
+        def __call__(self, x):
+            return x
+
+    callback = Callback()
+    gone = weakref.ref(callback)
+    extmod.keep(callback)
+    del callback
+    assert extmod.call_kept("argument") == "argument"
+    extmod.keep(None)
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(RuntimeError, match="no function is kept"):
+        extmod.call_kept(1)
+
+
+def test_a_callback_that_deletes_the_module(extmod, folder):
+    def delete(_):
+        sys.modules.pop("extmod", None)
+        gc.collect()
+        return 1
+
+    assert extmod.sum_of(delete, 3) == 3
+    sys.modules["extmod"] = extmod
+
+
+def test_a_list_that_changes_while_it_is_converted(extmod):
+    numbers = []
+
+    class Clears:
+        def __index__(self):
+            numbers.clear()
+            return 1
+
+    numbers.extend([Clears()] * 5)
+    assert extmod.echo_vec(numbers) == [1]
+
+    class Grows:
+        def __index__(self):
+            if len(numbers) < 50:
+                numbers.append(self)
+            return 2
+
+    numbers.append(Grows())
+    assert extmod.echo_vec(numbers) == [2] * 50
+
+
+def test_a_list_that_is_in_itself(extmod):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        extmod.echo_any(endless)
+    endless = {}
+    endless["self"] = endless
+    with pytest.raises(RecursionError):
+        extmod.echo_any(endless)
+
+
+def test_derived_classes_of_pythons_own(extmod):
+    class Number(int):
+        def __index__(self):
+            raise OSError("never asked")
+
+    class Color(enum.IntEnum):
+        RED = 5
+
+    class Text(str):
+        pass
+
+    assert extmod.echo_i64(Number(7)) == 7
+    assert extmod.echo_i64(Color.RED) == 5
+    assert extmod.echo_string(Text("text")) == "text"
+
+
+def test_nothing_is_lost(extmod):
+    """Objects and their counts after many rounds of everything, errors included."""
+
+    def everything():
+        extmod.echo_any({"a": [1, "a text that is not small", b"bytes that are not small", 2**70]})
+        extmod.sum_of(lambda x: x, 2)
+        extmod.multiplier(2)(3)
+        extmod.echo_any(object())
+        for bad in [lambda: extmod.subtract("x", 1), lambda: extmod.sum_of(lambda x: 1 / 0, 1), lambda: extmod.fail("Own", "")]:
+            try:
+                bad()
+            except Exception:
+                pass
+
+    for _ in range(10):
+        everything()
+    gc.collect()
+    before = len(gc.get_objects()), sys.getrefcount(None), sys.getrefcount(extmod.Own)
+    for _ in range(300):
+        everything()
+    gc.collect()
+    after = len(gc.get_objects()), sys.getrefcount(None), sys.getrefcount(extmod.Own)
+    assert all(abs(now - then) < 20 for now, then in zip(after, before)), (before, after)
+
+
+def test_threads(extmod):
+    """Calls that hold the lock and calls that do not, callbacks from threads of both languages."""
+    wrong = []
+
+    def work(seed):
+        for number in range(200):
+            if extmod.subtract(seed, number) != seed - number:
+                wrong.append(number)
+            if extmod.sum_of(lambda x: x + seed, 3) != 3 + 3 * seed:
+                wrong.append(number)
+        if extmod.on_a_thread(lambda: seed) != seed:
+            wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

@@ -1,0 +1,161 @@
+"""Imports: every Python of this machine, with and without tvm_ffi, in other interpreters, by other ways than `import`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKS = Path(__file__).with_name("checks.py")
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+
+
+def interpreters():
+    """A program for each version: of pyenv, else on PATH."""
+    found = {}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for version in VERSIONS:
+        installed = sorted(pyenv.glob(f"{version}.*/bin/python"))
+        program = installed[-1] if installed else shutil.which(f"python{version}")
+        if program:
+            found[version] = str(program)
+    return found
+
+
+INTERPRETERS = interpreters()
+
+
+def run(program, *arguments):
+    result = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60)
+    return result.returncode, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version(folder, version):
+    if version not in INTERPRETERS:
+        pytest.skip(f"no Python {version} on this machine")
+    code, out, err = run(INTERPRETERS[version], str(CHECKS), str(folder))
+    assert (code, out.splitlines()[-1:]) == (0, ["every check passed"]), out + err
+
+
+def test_an_older_version_is_refused_with_a_sentence(folder):
+    older = sorted((Path.home() / ".pyenv" / "versions").glob("3.8.*/bin/python"))
+    if not older:
+        pytest.skip("no Python 3.8 on this machine")
+    code, _, err = run(str(older[-1]), "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); import extmod")
+    assert code == 1 and "ImportError: extmod: this Python " in err and "CPython 3.9 or newer is needed" in err
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_tvm_ffi_in_the_process(folder, order):
+    """The same file, imported and loaded by tvm_ffi: its functions answer on both ways."""
+    imports = ["import extmod", f"import tvm_ffi; other = tvm_ffi.load_module({str(folder / 'extmod.so')!r})"]
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+{chr(10).join(imports if order == "before" else imports[::-1])}
+assert other.subtract(7, 3) == extmod.subtract(7, 3) == 4
+assert list(other.echo_vec([1, 2])) == extmod.echo_vec([1, 2]) == [1, 2]
+for call in (extmod.subtract, other.subtract):
+    try:
+        call("x", 1)
+    except TypeError as error:
+        assert str(error) == "subtract(minuend: int, subtrahend: int): argument 'minuend': expected int, got str"
+    else:
+        raise AssertionError("no error")
+print("passed")
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out) == (0, "passed\n"), out + err
+
+
+def test_another_interpreter_is_refused(folder):
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+import extmod
+import _xxsubinterpreters as interpreters
+interpreter = interpreters.create()
+try:
+    interpreters.run_string(interpreter, '''
+import sys; sys.path.insert(0, {str(folder)!r})
+try:
+    import extmod
+except ImportError as error:
+    print("refused")
+''')
+finally:
+    interpreters.destroy(interpreter)
+assert extmod.subtract(7, 3) == 4
+"""
+    for version in ["3.11", "3.12"]:
+        if version in INTERPRETERS:
+            code, out, err = run(INTERPRETERS[version], "-c", program)
+            assert (code, out) == (0, "refused\n"), out + err
+
+
+def test_the_end_of_python(folder):
+    """What runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+import atexit, extmod, threading
+
+class Last:
+    def __del__(self):
+        print("deleted", extmod.subtract(7, 3) if extmod else None)
+
+extmod.keep(lambda x: x)
+atexit.register(lambda: print("at exit", extmod.call_kept(5)))
+last = Last()
+threading.Thread(target=lambda: [extmod.sum_of(lambda x: x, 10) for _ in range(10000)], daemon=True).start()
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert code == 0 and out.splitlines()[0] == "at exit 5", (code, out, err)
+
+
+def test_after_a_fork(folder):
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+import extmod, os
+child = os.fork()
+if child == 0:
+    os._exit(extmod.sum_of(lambda x: x, 4))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
+assert extmod.sum_of(lambda x: x, 4) == 6
+print("passed")
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out) == (0, "passed\n"), out + err
+
+
+def test_a_second_import(folder):
+    """A module that is imported anew is another module with the same functions; a reload keeps it."""
+    program = f"""
+import sys, importlib; sys.path.insert(0, {str(folder)!r})
+import extmod
+first = extmod
+assert importlib.reload(extmod) is first
+del sys.modules["extmod"]
+import extmod
+assert extmod is not first and extmod.subtract(7, 3) == first.subtract(7, 3) == 4
+print("passed")
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out) == (0, "passed\n"), out + err
+
+
+def test_inside_a_package(folder, tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .extmod import *\nfrom . import extmod\n")
+    (package / "extmod.so").symlink_to((folder / "extmod.so").resolve())
+    program = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import package, pickle
+assert package.subtract(7, 3) == 4
+assert package.subtract.__module__ == "package.extmod"
+assert pickle.loads(pickle.dumps(package.subtract)) is package.subtract
+print("passed")
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out) == (0, "passed\n"), out + err
