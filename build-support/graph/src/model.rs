@@ -87,17 +87,22 @@ impl Model {
 
 #[object_methods]
 impl Model {
-    /// The kernels and the entry `name` as a program, which `kernpack.build` compiles for the same target. `fuse`: nodes share kernels. What the rules did and declined
-    /// are notes of the context, which has the pipeline and the rules as well.
+    /// The kernels and the functions for callers, `name` among them, as a program, which `kernpack.build` compiles for the same target. `opt_level`: 0 has plain loops on
+    /// one thread, 1 schedules of rules, and from 2 on nodes share kernels. What the rules did and declined are notes of the context, which has the pipeline and the
+    /// rules as well.
     ///
     /// # Errors
-    /// A name that is no identifier, an unknown target, and what the compiler says of a kernel.
-    pub fn lower(&self, name: &str, target: &str, context: PassContext, fuse: bool) -> Result<IrModule> {
+    /// A name that is no identifier, an unknown level or target, and what the compiler says of a kernel.
+    pub fn lower(&self, name: &str, target: &str, context: PassContext, opt_level: i64) -> Result<IrModule> {
         if identifier(name) != name {
             return Err(error!(ValueError, "`{name}` is no name of a function: take `{}`", identifier(name)));
         }
+        let level = match u8::try_from(opt_level) {
+            Ok(level @ 0..=3) => level,
+            _ => return Err(error!(ValueError, "opt_level is {opt_level}, and has to be 0, 1, 2 or 3")),
+        };
         let target = TargetDescription::of(&Target::parse(target)?);
-        Ok(lower(&self.graph, name, &target, &context, LowerOptions { fuse, ..LowerOptions::default() })?.module)
+        Ok(lower(&self.graph, name, &target, &context, LowerOptions::of_level(level))?.module)
     }
 
     /// The weights and other values that are known before the model runs, by their names.
@@ -154,6 +159,9 @@ fn print(graph: &Graph) -> String {
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
 /// | `absent` | names of optional inputs that are not there |
 /// | `outputs` | names of the values that are wanted |
+/// | `allow_nan` | whether weights may have elements that are not numbers |
+/// | `plain` | whether nodes stay as the model has them, where others would do the same faster |
+/// | `weights` | the type that weights of products and convolutions are kept in: `"float16"` or `"bfloat16"` |
 #[packed_func(name = "kernpack.graph.from_onnx")]
 fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
     let options = read(&options)?;
@@ -194,10 +202,13 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             }
             "absent" => all.absent = value.to::<Vec<String>>()?.into_iter().collect(),
             "outputs" => all.outputs = value.to()?,
+            "allow_nan" => all.allow_nan = value.to()?,
+            "plain" => all.plain = value.to()?,
+            "weights" => all.weights = Some(value.to()?),
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent and outputs"
+                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent, outputs, allow_nan, plain and weights"
                 ));
             }
         }

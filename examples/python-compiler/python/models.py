@@ -16,12 +16,13 @@ import tvm_ffi
 from compiler import PassContext, build, graph, module
 
 
-def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=()):
+def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=(), weights=None, plain=False):
     """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
 
     `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `constants` has arrays for inputs that
     always have this value. `sequences` has lists of shapes for inputs that are sequences; `absent` names optional inputs that are not there. `outputs` names the
-    values that are wanted; without it, all outputs of the model.
+    values that are wanted; without it, all outputs of the model. `weights="float16"` (or `"bfloat16"`) keeps weights of products and convolutions in half as many bytes. `plain=True` leaves
+    nodes as the model has them, where others would do the same faster.
     """
     options = {
         "dims": dict(dims or {}),
@@ -30,7 +31,10 @@ def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None,
         "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},
         "absent": list(absent),
         "outputs": list(outputs),
+        "plain": plain,
     }
+    if weights is not None:
+        options["weights"] = tvm_ffi.dtype(weights)
     return graph.from_onnx(source if isinstance(source, bytes) else str(source), options)
 
 
@@ -50,18 +54,18 @@ def from_torch(network, example, *, opset=17, **options):
     return from_onnx(file.getvalue(), **options)
 
 
-def compile(model, name="run", target="llvm", *, fuse=True, context=None):
-    """The model as a function. `fuse=False`: each node is a kernel, to find the one that is slow or wrong. A context has passes and rules for it."""
-    return Compiled(model, name, target, fuse, context or PassContext())
+def compile(model, name="run", target="llvm", *, opt_level=3, context=None):
+    """The model as a function. With `opt_level` 1 each node is a kernel, with 0 each by plain loops: to find the one that is slow or wrong. A context has passes and rules."""
+    return Compiled(model, name, target, opt_level, context or PassContext())
 
 
 class Compiled:
     """A model that is compiled. A call takes arrays, by position or by name, and gives one array, or a tuple of them."""
 
-    def __init__(self, model, name, target, fuse, context):
+    def __init__(self, model, name, target, opt_level, context):
         self.model, self.name = model, name
         #: The entry and the kernels, before code generation.
-        self.program = model.lower(name, target, context, fuse)
+        self.program = model.lower(name, target, context, opt_level)
         #: What the rules of the compiler say of the kernels.
         self.notes = list(context.take_notes())
         self.module = build(self.program, target)

@@ -36,8 +36,8 @@ def field(number, value):
     return varint(number * 8 + 2) + varint(len(value)) + value
 
 
-def onnx(nodes, inputs, outputs, opset=17):
-    """The bytes of a model: nodes are (operator, inputs, outputs), values (name, element type, extents or names of them)."""
+def onnx(nodes, inputs, outputs, weights=None, opset=17):
+    """The bytes of a model: nodes are (operator, inputs, outputs), values (name, element type, extents or names of them), weights arrays of floats by name."""
 
     def value(name, element, dims):
         shape = b"".join(field(1, field(1 if isinstance(dim, int) else 2, dim)) for dim in dims)
@@ -47,6 +47,9 @@ def onnx(nodes, inputs, outputs, opset=17):
         return b"".join([*(field(1, name) for name in takes), *(field(2, name) for name in gives), field(4, op)])
 
     graph = [field(1, node(*one)) for one in nodes] + [field(2, "small")]
+    for name, array in (weights or {}).items():
+        dims = b"".join(field(1, extent) for extent in array.shape)
+        graph.append(field(5, dims + field(2, FLOAT) + field(8, name) + field(9, array.astype("<f4").tobytes())))
     graph += [field(11, value(*one)) for one in inputs] + [field(12, value(*one)) for one in outputs]
     return field(1, 8) + field(7, b"".join(graph)) + field(8, field(2, opset))
 
@@ -59,13 +62,13 @@ def test_a_file():
     weights = model.known_values()
     assert sorted(tuple(np.from_dlpack(value).shape) for value in weights.values())
     x, expected = perceptron()
-    for fuse in (True, False):
-        run = models.compile(model, fuse=fuse)
+    for level in range(4):
+        run = models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}, plain=level == 0), opt_level=level)
         np.testing.assert_array_equal(run(x), expected)
         np.testing.assert_array_equal(run(x=x.tolist()), expected)
     # Strides other than those of C are no matter.
     np.testing.assert_array_equal(run(np.asfortranarray(x)), expected)
-    assert len(models.compile(model, fuse=False).program.functions) > len(models.compile(model).program.functions)
+    assert len(models.compile(model, opt_level=1).program.functions) > len(models.compile(model).program.functions)
 
 
 def test_a_library_needs_no_compiler(tmp_path):
@@ -107,6 +110,17 @@ def test_inputs_that_are_known():
     np.testing.assert_array_equal(result, ~x.reshape(3, 2))
 
 
+def test_weights_of_half_the_size():
+    # Integers that are the same in all of these types.
+    w = (np.arange(32 * 16) % 7 - 3).reshape(32, 16).astype(np.float32)
+    x = (np.arange(64) % 5 - 2).reshape(2, 32).astype(np.float32)
+    source = onnx([("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, [2, 32])], [("y", FLOAT, [2, 16])], {"w": w})
+    for name in (None, "float16", "bfloat16"):
+        model = models.from_onnx(source, weights=name)
+        assert [str(value.dtype) for value in model.known_values().values() if value.shape == (32, 16)][-1] == (name or "float32")
+        np.testing.assert_array_equal(models.compile(model)(x), x @ w)
+
+
 def test_a_pass_sees_the_program_of_a_model():
     seen = []
 
@@ -123,7 +137,7 @@ def test_a_pass_sees_the_program_of_a_model():
         broken = PassContext()
         broken.pipeline = ["Nothing"]
         models.compile(model, context=broken)
-    model.lower("run", "llvm", context, True)
+    model.lower("run", "llvm", context, 2)
     assert seen and any("loops" in note for note in context.take_notes())
 
 
@@ -140,8 +154,10 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.from_onnx(tmp_path / "cut.onnx"), "cut.onnx: "),
         (lambda: models.from_onnx(strange), "operator Snore is not supported: 1 of the nodes use it: 'y'"),
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is no name of a function: take `m7_up`"),
+        (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), opt_level=4), "opt_level is 4, and has to be 0, 1, 2 or 3"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
         (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, inputs,"),
+        (lambda: models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights="int8"), "weights"),
         (lambda: run(), "run takes x; got 0 values by position, and none by name"),
         (lambda: run(x, x=x), "run takes x; got 1 values by position, and x by name"),
         (lambda: run(x[:1]), "Invalid x.shape[0] on argument #0"),
