@@ -1,10 +1,13 @@
 """Checks that need nothing but Python: run by each version of it. The argument is the folder of the module."""
 
+import array
+import copy
 import gc
 import inspect
 import pickle
 import sys
 import threading
+import weakref
 
 sys.path.insert(0, sys.argv[1])
 import extmod
@@ -45,6 +48,27 @@ def check():
     assert extmod.subtract.__doc__.startswith("Subtracts")
     assert pickle.loads(pickle.dumps(extmod.subtract)) is extmod.subtract
     assert extmod.text.count("banana", "an") == 2
+    record = extmod.Record(1, 2.5, pair=(1, 2), label="x")
+    assert (record.count, record.scale, record.label, record.pair) == (1, 2.5, "x", (1, 2))
+    assert copy.copy(record).label == pickle.loads(pickle.dumps(record)).label == "x"
+    assert weakref.ref(record)() is record and extmod.count_of(record) == 1
+    place = extmod.objects.Place(3, 4)
+    assert place.moved(times=2, by=place).pair == (9.0, 12.0) and place == extmod.objects.Place(5)
+    assert len(place) == 2 and place[1] == 4.0 and repr(place) == "(3, 4)" and place < extmod.objects.Place(9)
+
+    class Corner(extmod.objects.Place):
+        def __init__(self, side):
+            super().__init__(side, side)
+            self.side = side
+
+    assert Corner(2.0).moved(Corner(1.0)).pair == (3.0, 3.0)
+    raises(TypeError, "expected extmod.Record, got objects.Place", lambda: extmod.count_of(place))
+    numbers = array.array("f", [1, 2, 3])
+    extmod.scale_in_place(numbers, 2.0)
+    assert list(numbers) == [2, 4, 6]
+    raises(ValueError, "read-only", lambda: extmod.scale_in_place(memoryview(numbers.tobytes()).cast("f"), 2.0))
+    assert memoryview(extmod.range_of(3)).tolist() == [0, 1, 2]
+    assert extmod.element_count(extmod.range_of(3)) == 3
 
 
 check()

@@ -152,6 +152,70 @@ fn a_convolution_with_what_is_added_to_it() {
 }
 
 /// A value of 32-bit integers.
+/// Windows beside each other are a product for each pixel; others a convolution over an input with zeros in it.
+#[test]
+fn transposed_convolutions_are_convolutions() {
+    let (depth, channels) = (3_usize, 5_usize);
+    for (window, stride, pad, size) in
+        [(2, 2, 0, 6), (3, 3, 0, 17), (3, 2, 1, 6), (4, 2, 1, 5), (2, 3, 0, 4), (3, 1, 0, 4)]
+    {
+        let out = stride * (size - 1) + window - 2 * pad;
+        let (xs, ws): (Vec<f32>, Vec<f32>) = (
+            (0..2 * depth * size * size).map(|place| (place * 7 % 11) as f32 - 5.0).collect(),
+            (0..depth * channels * window * window).map(|place| (place * 5 % 13) as f32 - 6.0).collect(),
+        );
+        let bias: Vec<f32> = (0..channels).map(|channel| channel as f32).collect();
+        let ints = |name: &str, values: &[usize]| {
+            let attribute = Message::default().text(1, name).int(20, 7);
+            values.iter().fold(attribute, |attribute, value| attribute.int(8, *value as i64))
+        };
+        let convolution = node("ConvTranspose", &["x", "w", "b"], &["y"])
+            .message(5, ints("strides", &[stride; 2]))
+            .message(5, ints("pads", &[pad; 4]));
+        let [deep, many, wide] = [depth, channels, window].map(|extent| extent as i64);
+        let (x_shape, y_shape) = ([2, deep, size as i64, size as i64], [2, many, out as i64, out as i64]);
+        let graph = Message::default()
+            .message(1, convolution)
+            .text(2, "grown")
+            .message(5, weights("w", &[deep, many, wide, wide], &ws))
+            .message(5, weights("b", &[many], &bias))
+            .message(11, value("x", &x_shape))
+            .message(12, value("y", &y_shape));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        let target = Target::host();
+        let context = PassContext::new(PassOptions::default());
+        drop(lower(&graph, "grown", &TargetDescription::of(&target), &context, LowerOptions::default()).unwrap());
+        let notes = context.take_notes();
+        assert!(notes.iter().any(|note| note.ends_with("rule `convolution`")), "{window} {stride}: {notes:#?}");
+        let (module, _) = build(&graph, "grown", &target, LowerOptions::default()).unwrap();
+        let x = Tensor::from_slice(&xs, &x_shape).unwrap();
+        let y = Tensor::zeros::<f32>(&y_shape).unwrap();
+        module.function("grown").unwrap().call((&x, &y)).unwrap();
+        // Each pixel adds its window to the result.
+        let mut wanted: Vec<f32> =
+            (0..2 * channels * out * out).map(|place| bias[place / (out * out) % channels]).collect();
+        for (n, c, row, column) in (0..2 * depth * size * size).map(|place| {
+            (place / (depth * size * size), place / (size * size) % depth, place / size % size, place % size)
+        }) {
+            for (o, i, j) in (0..channels * window * window)
+                .map(|place| (place / (window * window), place / window % window, place % window))
+            {
+                let (Some(at_y), Some(at_x)) =
+                    ((row * stride + i).checked_sub(pad), (column * stride + j).checked_sub(pad))
+                else {
+                    continue;
+                };
+                if at_y < out && at_x < out {
+                    wanted[((n * channels + o) * out + at_y) * out + at_x] += xs
+                        [((n * depth + c) * size + row) * size + column]
+                        * ws[((c * channels + o) * window + i) * window + j];
+                }
+            }
+        }
+        assert_eq!(y.view::<f32>().unwrap().to_vec(), wanted, "window {window}, stride {stride}, padding {pad}");
+    }
+}
+
 fn ints(name: &str, dims: &[i64]) -> Message {
     let shape = dims.iter().fold(Message::default(), |shape, dim| shape.message(1, Message::default().int(1, *dim)));
     let tensor = Message::default().int(1, 6).message(2, shape);

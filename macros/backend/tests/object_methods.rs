@@ -64,14 +64,17 @@ fn whole_expansion() {
                         __k::ParamInfo {
                             name: "self",
                             ty: __k::SchemaOf::<__k::Borrowed<'_, Point>>::TYPE,
+                            writes: __k::SchemaOf::<__k::Borrowed<'_, Point>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "other",
                             ty: __k::SchemaOf::<__k::Borrowed<'_, Point>>::TYPE,
+                            writes: __k::SchemaOf::<__k::Borrowed<'_, Point>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "times",
                             ty: __k::SchemaOf::<f64>::TYPE,
+                            writes: __k::SchemaOf::<f64>::WRITES,
                         },
                     ],
                     ret: <Result<__k::ObjRef<Point>> as __k::IntoReturn>::TYPE,
@@ -170,6 +173,7 @@ fn each_kind_of_member() {
                         __k::ParamInfo {
                             name: "x",
                             ty: __k::SchemaOf::<f64>::TYPE,
+                            writes: __k::SchemaOf::<f64>::WRITES,
                         },
                     ],
                     ret: <ObjRef<a::Point> as __k::IntoReturn>::TYPE,
@@ -198,6 +202,7 @@ fn each_kind_of_member() {
                         __k::ParamInfo {
                             name: "self",
                             ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
+                            writes: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::WRITES,
                         },
                     ],
                     ret: <usize as __k::IntoReturn>::TYPE,
@@ -226,14 +231,17 @@ fn each_kind_of_member() {
                         __k::ParamInfo {
                             name: "self",
                             ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
+                            writes: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "other",
                             ty: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::TYPE,
+                            writes: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "compare",
                             ty: __k::SchemaOf::<my::kernpack::Function>::TYPE,
+                            writes: false,
                         },
                     ],
                     ret: <::core::primitive::i64 as __k::IntoReturn>::TYPE,

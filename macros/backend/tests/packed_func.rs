@@ -60,10 +60,12 @@ fn whole_expansion() {
                         __k::ParamInfo {
                             name: "a",
                             ty: __k::SchemaOf::<i64>::TYPE,
+                            writes: __k::SchemaOf::<i64>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "b",
                             ty: __k::SchemaOf::<&str>::TYPE,
+                            writes: __k::SchemaOf::<&str>::WRITES,
                         },
                     ],
                     ret: <Result<i64> as __k::IntoReturn>::TYPE,
@@ -169,14 +171,17 @@ fn lifetimes_and_written_views() {
                         __k::ParamInfo {
                             name: "a",
                             ty: __k::SchemaOf::<TensorView<'_, u8>>::TYPE,
+                            writes: __k::SchemaOf::<TensorView<'_, u8>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "args",
                             ty: __k::SchemaOf::<TensorViewMut<'_, u8>>::TYPE,
+                            writes: __k::SchemaOf::<TensorViewMut<'_, u8>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "b",
                             ty: __k::SchemaOf::<&'_ [u8]>::TYPE,
+                            writes: __k::SchemaOf::<&'_ [u8]>::WRITES,
                         },
                     ],
                     ret: <&'static str as __k::IntoReturn>::TYPE,
@@ -389,18 +394,22 @@ fn parallel_functions() {
                         __k::ParamInfo {
                             name: "x",
                             ty: __k::SchemaOf::<__k::TensorView<'_, f32>>::TYPE,
+                            writes: __k::SchemaOf::<__k::TensorView<'_, f32>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "y",
                             ty: __k::SchemaOf::<__k::TensorViewMut<'_, f32>>::TYPE,
+                            writes: __k::SchemaOf::<__k::TensorViewMut<'_, f32>>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "a",
                             ty: __k::SchemaOf::<f32>::TYPE,
+                            writes: __k::SchemaOf::<f32>::WRITES,
                         },
                         __k::ParamInfo {
                             name: "table",
                             ty: __k::SchemaOf::<TensorView<f32>>::TYPE,
+                            writes: __k::SchemaOf::<TensorView<f32>>::WRITES,
                         },
                     ],
                     ret: <() as __k::IntoReturn>::TYPE,

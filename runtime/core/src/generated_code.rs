@@ -55,12 +55,17 @@ pub struct SchemaOf<T>(core::marker::PhantomData<T>);
 impl<T: Schema> SchemaOf<T> {
     /// The schema.
     pub const TYPE: TypeSchema = <T as Schema>::TYPE;
+
+    /// Whether a parameter of the type writes to its argument.
+    pub const WRITES: bool = <T as Schema>::WRITES;
 }
 
 /// The placeholder; the inherent constant of [`SchemaOf`] goes before it.
 pub trait NoSchema {
     /// Stands where a schema would.
     const TYPE: TypeSchema = TypeSchema::new("Any");
+    /// Stands where the type would say whether it writes.
+    const WRITES: bool = false;
 }
 
 impl<T> NoSchema for SchemaOf<T> {}

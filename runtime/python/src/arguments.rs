@@ -1,14 +1,15 @@
 //! The arguments of a call: bound to parameters, converted, kept until the call is over.
 
-use kernpack_core::Error;
 use kernpack_core::abi::TVMFFIAny;
 use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::TypeSchema;
+use kernpack_core::{Any, Error};
 
 use crate::capi::{Py, PyObject};
-use crate::exception;
 use crate::from_python::{self, Keep, Refused};
+use crate::function::is_undeclared;
 use crate::object::{PyResult, Raised};
+use crate::{exception, handle};
 
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
 #[derive(Clone, Copy)]
@@ -90,9 +91,9 @@ impl Arguments {
     #[inline]
     unsafe fn convert(&mut self, py: Py, info: &FunctionInfo, object: *mut PyObject, place: usize) -> PyResult<()> {
         const ANY: TypeSchema = TypeSchema::new("Any");
-        let ty = info.params.get(place).map_or(&ANY, |param| &param.ty);
+        let (ty, writes) = info.params.get(place).map_or((&ANY, false), |param| (&param.ty, param.writes));
         // SAFETY: promised by the caller.
-        match unsafe { from_python::argument(py, object, ty) } {
+        match unsafe { from_python::argument(py, object, ty, writes) } {
             Ok((view, keep)) => {
                 self.push(view, keep);
                 Ok(())
@@ -101,8 +102,27 @@ impl Arguments {
         }
     }
 
+    /// Converts an argument of a constructor, whose parameters are not known, and adds it.
+    ///
+    /// # Safety
+    /// The object lives for the call.
+    pub(crate) unsafe fn add(&mut self, py: Py, object: *mut PyObject, name: &str) -> PyResult<()> {
+        const ANY: TypeSchema = TypeSchema::new("Any");
+        // SAFETY: promised by the caller.
+        match unsafe { from_python::argument(py, object, &ANY, false) } {
+            Ok((view, keep)) => {
+                self.push(view, keep);
+                Ok(())
+            }
+            Err(Refused::Raised(raised)) => Err(raised),
+            Err(Refused::Because { kind, clause }) => {
+                Err(exception::raise(py, &Error::with_backtrace(kind, &format!("{name}: {clause}"), "")))
+            }
+        }
+    }
+
     /// Binds arguments to the parameters of a function and converts them. Too few by position are passed on as they are: the function says
-    /// what it expects.
+    /// what it expects, or has defaults.
     ///
     /// # Safety
     /// The arguments live for the call; `names` are the names of the parameters.
@@ -112,6 +132,7 @@ impl Arguments {
         py: Py,
         info: &FunctionInfo,
         names: &[*mut PyObject],
+        has_defaults: bool,
         given: Given,
     ) -> PyResult<()> {
         if given.names.is_null() {
@@ -122,7 +143,7 @@ impl Arguments {
             return Ok(());
         }
         // SAFETY: promised by the caller.
-        unsafe { self.bind_named(py, info, names, given) }
+        unsafe { self.bind_named(py, info, names, has_defaults, given) }
     }
 
     /// # Safety
@@ -133,9 +154,13 @@ impl Arguments {
         py: Py,
         info: &FunctionInfo,
         names: &[*mut PyObject],
+        has_defaults: bool,
         given: Given,
     ) -> PyResult<()> {
         let fault = |clause: &str| Err(exception::raise(py, &info.fault(clause)));
+        if is_undeclared(info) {
+            return fault("the kernel's arguments have no names; pass them by position");
+        }
         if given.positional > names.len() {
             let (most, got) = (names.len(), given.positional);
             let noun = if most == 1 { "argument" } else { "arguments" };
@@ -171,10 +196,38 @@ impl Arguments {
                 places[place] = given.value(given.positional + index as usize);
             }
             let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
+            if has_defaults && places[..end].contains(&core::ptr::null_mut()) {
+                return self.bind_around_defaults(py, info, &places[..end]);
+            }
             for (place, object) in places[..end].iter().enumerate() {
                 if object.is_null() {
                     return fault(&format!("argument '{}' is missing", info.params[place].name));
                 }
+                self.convert(py, info, *object, place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    /// Arguments of a function whose parameters may have defaults, where one in the middle is left away: those behind it go by name.
+    ///
+    /// # Safety
+    /// The objects that are not NULL live for the call.
+    #[cold]
+    unsafe fn bind_around_defaults(&mut self, py: Py, info: &FunctionInfo, places: &[*mut PyObject]) -> PyResult<()> {
+        let first = places.iter().position(|place| place.is_null()).unwrap_or(places.len());
+        // SAFETY: promised by the caller; the names are texts of the library, which are copied.
+        unsafe {
+            for (place, object) in places[..first].iter().enumerate() {
+                self.convert(py, info, *object, place)?;
+            }
+            let marker = handle::keywords_marker().map_err(|error| exception::raise(py, &error))?;
+            self.push(*marker.as_raw(), Keep::Value(marker));
+            for (place, object) in places.iter().enumerate().filter(|(_, object)| !object.is_null()).skip(first) {
+                let name = Any::from(info.params[place].name);
+                self.push(*name.as_raw(), Keep::Value(name));
                 self.convert(py, info, *object, place)?;
             }
         }

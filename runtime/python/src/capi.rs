@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
 
+use crate::tensor::PyBuffer;
+
 /// A Python object. Its layout belongs to the interpreter; only the place of its type is looked at.
 #[repr(C)]
 pub struct PyObject {
@@ -59,6 +61,7 @@ pub(crate) mod constant {
     #![allow(missing_docs, reason = "the names are those of the headers")]
     use core::ffi::{c_int, c_uint, c_ulong};
 
+    pub(crate) const METH_VARARGS: c_int = 1;
     pub(crate) const METH_KEYWORDS: c_int = 2;
     pub(crate) const METH_NOARGS: c_int = 4;
     pub(crate) const METH_FASTCALL: c_int = 0x80;
@@ -74,11 +77,58 @@ pub(crate) mod constant {
     pub(crate) const TP_CALL: c_int = 50;
     pub(crate) const TP_DEALLOC: c_int = 52;
     pub(crate) const TP_DOC: c_int = 56;
+    pub(crate) const BF_GETBUFFER: c_int = 1;
+    pub(crate) const BF_RELEASEBUFFER: c_int = 2;
+    pub(crate) const TP_HASH: c_int = 59;
+    pub(crate) const TP_INIT: c_int = 60;
+    pub(crate) const TP_REPR: c_int = 66;
+    pub(crate) const TP_RICHCOMPARE: c_int = 67;
+    pub(crate) const TP_MEMBERS: c_int = 72;
+    pub(crate) const TP_GETSET: c_int = 73;
+    pub(crate) const TPFLAGS_BASETYPE: c_uint = 1 << 10;
+    pub(crate) const MEMBER_OFFSET: c_int = 19;
+    pub(crate) const MEMBER_READ_ONLY: c_int = 1;
     pub(crate) const TP_METHODS: c_int = 64;
     pub(crate) const TP_NEW: c_int = 65;
     pub(crate) const TP_FREE: c_int = 74;
     pub(crate) const MOD_EXEC: c_int = 2;
     pub(crate) const MOD_MULTIPLE_INTERPRETERS: c_int = 3;
+}
+
+/// `PyGetSetDef`.
+#[repr(C)]
+pub(crate) struct PyGetSet {
+    pub(crate) name: *const c_char,
+    pub(crate) get: Option<Getter>,
+    pub(crate) set: Option<Setter>,
+    pub(crate) doc: *const c_char,
+    pub(crate) closure: *mut c_void,
+}
+
+/// Reads a property.
+pub(crate) type Getter = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> *mut PyObject;
+/// Writes a property; NULL deletes it.
+pub(crate) type Setter = unsafe extern "C" fn(*mut PyObject, *mut PyObject, *mut c_void) -> c_int;
+
+impl PyGetSet {
+    /// Ends a list of properties.
+    pub(crate) const END: Self =
+        Self { name: ptr::null(), get: None, set: None, doc: ptr::null(), closure: ptr::null_mut() };
+
+    /// A property that can be read.
+    pub(crate) const fn new(name: &'static core::ffi::CStr, get: Getter, doc: &'static core::ffi::CStr) -> Self {
+        Self { name: name.as_ptr(), get: Some(get), set: None, doc: doc.as_ptr(), closure: ptr::null_mut() }
+    }
+}
+
+/// `PyMemberDef`.
+#[repr(C)]
+pub(crate) struct PyMember {
+    pub(crate) name: *const c_char,
+    pub(crate) kind: c_int,
+    pub(crate) offset: isize,
+    pub(crate) flags: c_int,
+    pub(crate) doc: *const c_char,
 }
 
 macro_rules! table {
@@ -206,6 +256,17 @@ table! {
         PyObject_SetAttr(object: *mut PyObject, name: *mut PyObject, value: *mut PyObject) -> c_int;
         PyObject_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
         PyObject_CallObject(callable: *mut PyObject, args: *mut PyObject) -> *mut PyObject;
+        PyObject_GetItem(object: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+        PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
+        PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
+        PyObject_ClearWeakRefs(object: *mut PyObject);
+        PyBuffer_Release(buffer: *mut PyBuffer);
+        PyCapsule_New(pointer: *mut c_void, name: *const c_char, destructor: Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;
+        PyCapsule_IsValid(capsule: *mut PyObject, name: *const c_char) -> c_int;
+        PyCapsule_GetPointer(capsule: *mut PyObject, name: *const c_char) -> *mut c_void;
+        PyCapsule_SetName(capsule: *mut PyObject, name: *const c_char) -> c_int;
+        PyInstanceMethod_New(function: *mut PyObject) -> *mut PyObject;
+        PyStaticMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyCallable_Check(object: *mut PyObject) -> c_int;
         PyType_IsSubtype(class: *mut PyObject, base: *mut PyObject) -> c_int;
         PyType_GetFlags(class: *mut PyObject) -> c_ulong;
@@ -225,11 +286,11 @@ table! {
         PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
     }
     objects {
-        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type
+        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type
     }
     variables {
-        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError
+        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError
     }
 }
 

@@ -12,7 +12,7 @@ use crate::exception;
 use crate::function::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{callback, number};
+use crate::{callback, class, number, tensor};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -65,6 +65,11 @@ pub(crate) fn wanted(mut ty: &TypeSchema) -> &TypeSchema {
     ty
 }
 
+/// Whether a parameter of this type takes tensors.
+pub(crate) fn is_tensor(ty: &TypeSchema) -> bool {
+    matches!(ty.key, "ffi.Tensor" | "DLTensor*")
+}
+
 const ANY: TypeSchema = TypeSchema::new("Any");
 
 /// The type of an element of a container.
@@ -75,12 +80,18 @@ pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
     }
 }
 
-/// The value for an argument whose parameter has this type, borrowed from the object and from what is kept.
+/// The value for an argument whose parameter has this type, borrowed from the object and from what is kept. A function that writes to
+/// the memory of an array refuses one that is read-only.
 ///
 /// # Safety
 /// `object` is alive, and stays so for as long as the value is used.
 #[inline]
-pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+pub(crate) unsafe fn argument(
+    py: Py,
+    object: *mut PyObject,
+    ty: &TypeSchema,
+    writes: bool,
+) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
         let class = py.type_of(object);
@@ -103,7 +114,7 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, ty: &TypeSchema) ->
         if class == py.PyBool_Type() {
             return Ok((TVMFFIAny::bool(object == py._Py_TrueStruct()), Keep::Nothing));
         }
-        other(py, object, class, ty)
+        other(py, object, class, ty, writes)
     }
 }
 
@@ -176,6 +187,7 @@ unsafe fn other(
     object: *mut PyObject,
     class: *mut PyObject,
     ty: &TypeSchema,
+    writes: bool,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
     let ty = wanted(ty);
     // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
@@ -183,6 +195,9 @@ unsafe fn other(
         if class == State::get(py).function {
             let function = *pointer_place(py, object);
             return Ok((TVMFFIAny::pointer(type_index::FUNCTION, function), Keep::Nothing));
+        }
+        if class == State::get(py).tensor {
+            return Ok((TVMFFIAny::pointer(type_index::TENSOR, *pointer_place(py, object)), Keep::Nothing));
         }
         let flags = py.PyType_GetFlags(class);
         if flags & constant::LONG_SUBCLASS != 0 {
@@ -206,10 +221,13 @@ unsafe fn other(
         if flags & constant::DICT_SUBCLASS != 0 {
             return py.nested(|py| dict(py, object, ty));
         }
+        if py.PyType_IsSubtype(class, State::get(py).object) != 0 {
+            return Ok((class::view(py, object)?, Keep::Nothing));
+        }
         if py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
             return number::float(py, object);
         }
-        if py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
+        if !is_tensor(ty) && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
             // It may change while the function runs, so the bytes are copied.
             let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
             let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
@@ -219,6 +237,15 @@ unsafe fn other(
             "DataType" => return dtype(py, object),
             "Device" => return device(py, object),
             _ => {}
+        }
+        if tensor::is_array(py, object)? {
+            return Ok(kept_object(tensor::of_array(py, object, writes)?));
+        }
+        if is_tensor(ty)
+            && py.PyObject_CheckBuffer(object) != 0
+            && let Some(tensor) = tensor::of_buffer(py, object, writes)?
+        {
+            return Ok(kept_object(tensor));
         }
         if let Some(value) = number::like(py, object, ty)? {
             return Ok(value);
@@ -267,7 +294,7 @@ unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
 pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<Any, Refused> {
     // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
     unsafe {
-        let (view, keep) = argument(py, object, ty)?;
+        let (view, keep) = argument(py, object, ty, false)?;
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Nothing | Keep::Bytes(_) => Ok(AnyView::from_raw(view).try_to_owned()?),

@@ -6,6 +6,7 @@ use std::ffi::CString;
 
 use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
+use kernpack_core::generated_code::KernelInfo;
 use kernpack_core::value::TypeSchema;
 use kernpack_core::{Any, Error};
 
@@ -14,7 +15,7 @@ use crate::capi::{FastCall, Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constan
 use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{exception, to_python};
+use crate::{exception, from_python, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
@@ -23,6 +24,8 @@ pub(crate) struct Callable {
     pub(crate) names: Box<[*mut PyObject]>,
     /// Whether other threads of Python run during a call.
     pub(crate) releases: bool,
+    /// Whether parameters may have defaults, as those of methods may.
+    has_defaults: bool,
     /// Where Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
@@ -34,14 +37,20 @@ pub(crate) struct Callable {
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
     fn is_long(ty: &TypeSchema) -> bool {
-        matches!(ty.key, "ffi.Tensor" | "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
+        from_python::is_tensor(ty) || matches!(ty.key, "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
     }
     info.params.iter().any(|param| is_long(&param.ty))
 }
 
 impl Callable {
     /// Describes a function, which is then an attribute of a module under the last of the names in `path`.
-    fn new(py: Py, info: &'static FunctionInfo, module: &str, path: Vec<String>) -> PyResult<&'static Self> {
+    fn new(
+        py: Py,
+        info: &'static FunctionInfo,
+        module: &str,
+        path: Vec<String>,
+        has_defaults: bool,
+    ) -> PyResult<&'static Self> {
         let names: PyResult<Box<[_]>> =
             info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
         let name = path.last().map_or(info.name, String::as_str);
@@ -50,11 +59,48 @@ impl Callable {
             name: leaked(name),
             function: fast as *const c_void,
             flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
-            doc: leaked(&documentation(name, "", info.params, info.doc)),
+            doc: leaked(&documentation(name, if is_undeclared(info) { "*args" } else { "" }, info.params, info.doc)),
         };
         let releases = releases(info);
-        Ok(Box::leak(Box::new(Self { info, names: names?, releases, module: module.to_owned(), path, method })))
+        Ok(Box::leak(Box::new(Self {
+            info,
+            names: names?,
+            releases,
+            has_defaults,
+            module: module.to_owned(),
+            path,
+            method,
+        })))
     }
+}
+
+/// A kernel that a build script compiled, described as a function. What it does with its arrays is not known, so they are taken for written:
+/// memory that is read-only is refused.
+pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
+    let (params, result) = match &kernel.types {
+        Some(types) => {
+            let params = types.names.iter().zip(types.keys);
+            let params = params.map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), writes: true });
+            (params.collect(), types.result)
+        }
+        None => (Vec::new(), "Any"),
+    };
+    Box::leak(Box::new(FunctionInfo {
+        name: kernel.name,
+        global_name: None,
+        doc: kernel.doc,
+        params: Vec::leak(params),
+        ret: TypeSchema::new(result),
+        call: kernel.call,
+        crate_name: kernel.crate_name,
+        file: kernel.source,
+        line: 0,
+    }))
+}
+
+/// Whether it is a kernel that nothing declares the arguments of.
+pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
+    info.params.is_empty() && info.line == 0
 }
 
 /// A C string that lives forever; what stands behind a NUL is left out.
@@ -90,18 +136,29 @@ pub(crate) fn add(
     info: &'static FunctionInfo,
 ) -> PyResult<()> {
     let Some(name) = path.last().cloned() else { return Ok(()) };
-    let callable = Callable::new(py, info, root, path)?;
+    let function = new(py, Callable::new(py, info, root, path, false)?, module_name)?;
+    let name = py.interned(&name)?;
+    // SAFETY: all three are alive.
+    match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(Raised),
+    }
+}
+
+/// A method, which takes the object first.
+pub(crate) fn method(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
+    let module = &State::get(py).module;
+    let callable = Callable::new(py, info, module, vec![name.to_owned()], true)?;
+    new(py, callable, &py.interned(module)?)
+}
+
+/// The function object of a description.
+fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
     // SAFETY: the class is alive and its objects have room for one pointer behind the header; the definition lives forever.
     unsafe {
         let this = Owned::take(py, py.PyType_GenericAlloc(State::get(py).bound, 0))?;
         *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
-        let function = py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module_name.as_ptr());
-        let function = Owned::take(py, function)?;
-        let name = py.interned(&name)?;
-        match py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) {
-            0 => Ok(()),
-            _ => Err(Raised),
-        }
+        Owned::take(py, py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module.as_ptr()))
     }
 }
 
@@ -139,7 +196,7 @@ unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     let info = callable.info;
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
-    unsafe { arguments.bind(py, info, &callable.names, given)? };
+    unsafe { arguments.bind(py, info, &callable.names, callable.has_defaults, given)? };
     // SAFETY: the entry point is the function's own; the views live until `arguments` is dropped.
     let result = unsafe { invoke(py, info.call, arguments.views(), callable.releases) };
     match result {
@@ -195,6 +252,18 @@ unsafe impl<T> Sync for Shared<T> {}
 
 /// Makes a class whose objects have `size` bytes behind the header.
 pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
+    new_class_of(py, name, size, flags, slots, None)
+}
+
+/// As [`new_class`], derived from other classes than `object`.
+pub(crate) fn new_class_of(
+    py: Py,
+    name: &'static CStr,
+    size: usize,
+    flags: u32,
+    slots: &[Slot],
+    bases: Option<&Owned>,
+) -> PyResult<Owned> {
     let spec = PyTypeSpec {
         name: name.as_ptr(),
         basic_size: (py.header() + size) as i32,
@@ -203,7 +272,7 @@ pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, sl
         slots: slots.as_ptr(),
     };
     // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
-    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, ptr::null_mut())) }
+    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
 }
 
 /// Frees an object that owns nothing.

@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIFunctionCell, TVMFFIObject};
+use kernpack_core::abi::{TVMFFIAny, TVMFFIFunctionCell, TVMFFIObject};
 use kernpack_core::value::TypeSchema;
-use kernpack_core::{Any, Error, embedded};
+use kernpack_core::{Any, Error, Function, embedded};
 
 use crate::arguments::Arguments;
 use crate::capi::{Py, PyObject, Slot, constant};
@@ -46,6 +46,27 @@ pub(crate) unsafe fn new(py: Py, function: *mut TVMFFIObject) -> PyResult<Owned>
     }
 }
 
+/// What stands between arguments by position and those by name, each of which is a name and a value.
+pub(crate) fn keywords_marker() -> Result<Any, Error> {
+    Function::global("ffi.GetKwargsObject")?.call(())
+}
+
+/// Calls a function object with the interpreter's lock held.
+///
+/// # Safety
+/// `function` is a live function object, and the views are valid for the call.
+pub(crate) unsafe fn call_object(function: *mut TVMFFIObject, views: &[TVMFFIAny]) -> Result<Any, Error> {
+    // SAFETY: promised by the caller; on success the callee has written an owned value, or left None.
+    unsafe {
+        let Some(entry_point) = embedded::body::<TVMFFIFunctionCell>(function).safe_call else {
+            return Err(Error::internal_error("the function object has no entry point"));
+        };
+        let mut result = TVMFFIAny::NONE;
+        Error::check(entry_point(function.cast(), views.as_ptr(), views.len() as i32, &mut result))?;
+        Ok(Any::from_raw(result))
+    }
+}
+
 unsafe extern "C" fn release(this: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for an object without references; the function was stored by `new`, or is NULL.
     unsafe {
@@ -79,7 +100,7 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         }
         let mut arguments = Arguments::new();
         for index in 0..py.PyTuple_Size(args) {
-            match from_python::argument(py, py.PyTuple_GetItem(args, index), &ANY) {
+            match from_python::argument(py, py.PyTuple_GetItem(args, index), &ANY, false) {
                 Ok((view, keep)) => arguments.push(view, keep),
                 Err(Refused::Raised(raised)) => return Err(raised),
                 Err(Refused::Because { kind, clause }) => {

@@ -12,6 +12,8 @@
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
+//! | `tensor`, `array` | arrays of Python as tensors, and tensors as Python objects |
+//! | `class` | a class for each registered type |
 //! | `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
 //! | `module` | what `PyInit_<name>` does |
@@ -19,8 +21,10 @@
 //! Users turn it on by the feature `python` of `kernpack`, and `library!()` does the rest; nothing here is called by hand.
 
 mod arguments;
+mod array;
 mod callback;
 mod capi;
+mod class;
 mod exception;
 mod from_python;
 mod function;
@@ -30,6 +34,7 @@ mod module;
 mod number;
 mod object;
 mod state;
+mod tensor;
 mod to_python;
 mod tvm_ffi;
 

@@ -5,6 +5,7 @@ use core::ptr;
 use std::sync::OnceLock;
 
 use kernpack_core::generated_code::Collected;
+use kernpack_core::reflect::TypeInfo;
 use kernpack_core::{load_problems, provider};
 
 use crate::capi::{Py, PyObject, Slot, constant};
@@ -12,7 +13,7 @@ use crate::function::{self, leaked};
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::tvm_ffi;
+use crate::{class, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -115,9 +116,22 @@ impl Module {
         let full_name = unsafe { py.attribute(module.as_ptr(), c"__name__")? };
         // SAFETY: the name is alive until it was copied.
         let full_name = unsafe { py.str_of(full_name.as_ptr()) };
-        State::prepare(py, &full_name)?;
-        let collected = (self.collected)();
-        for info in collected.functions {
+        State::prepare(py, &full_name, (self.collected)())?;
+        let collected = &State::get(py).collected;
+        for def in collected.types {
+            let Ok(info) = TypeInfo::by_key(def.key.as_bytes()) else { continue };
+            let class = class::of_type(py, info.index())?;
+            let mut path: Vec<String> = class::path(py, def.key).into_iter().map(str::to_owned).collect();
+            let Some(name) = path.pop() else { continue };
+            let (place, _) = submodule(py, module, &full_name, &path)?;
+            let name = py.interned(&name)?;
+            // SAFETY: all three are alive.
+            if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
+                return Err(Raised);
+            }
+        }
+        let kernels = collected.kernels.iter().map(function::of_kernel);
+        for info in collected.functions.iter().chain(kernels) {
             let path: Vec<String> = self.path(info.name).map(str::to_owned).collect();
             let (place, place_name) = submodule(py, module, &full_name, &path[..path.len().saturating_sub(1)])?;
             function::add(py, &place, &place_name, &full_name, path, info)?;

@@ -7,7 +7,7 @@ use kernpack_core::embedded::big_int;
 use kernpack_core::value::TypeSchema;
 
 use crate::capi::{Py, PyObject};
-use crate::from_python::{Keep, Refused, kept};
+use crate::from_python::{Keep, Refused, is_tensor, kept};
 use crate::object::{Owned, PyResult, Raised};
 
 /// The value of an `int`, or of a class derived from it.
@@ -133,7 +133,7 @@ pub(crate) unsafe fn like(
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        if py.PyIndex_Check(object) != 0 && !matches!(ty.key, "ffi.Function" | "ffi.Tensor") {
+        if py.PyIndex_Check(object) != 0 && ty.key != "ffi.Function" && !is_tensor(ty) {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));

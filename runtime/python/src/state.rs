@@ -3,6 +3,8 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use kernpack_core::generated_code::Collected;
+
 use crate::capi::{Py, PyObject};
 use crate::object::{Owned, PyResult};
 
@@ -10,12 +12,18 @@ use crate::object::{Owned, PyResult};
 pub(crate) struct State {
     /// The name of the module that was imported first, where what is made later belongs.
     pub(crate) module: String,
+    /// What the artifact brings.
+    pub(crate) collected: Collected,
     /// Classes of exceptions by kind of error.
     pub(crate) exceptions: *mut PyObject,
     /// The class of what a function of the module has for `self`.
     pub(crate) bound: *mut PyObject,
     /// The class of functions that come as values.
     pub(crate) function: *mut PyObject,
+    /// The class of tensors.
+    pub(crate) tensor: *mut PyObject,
+    /// The class that those of all registered types are derived from.
+    pub(crate) object: *mut PyObject,
 }
 
 static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
@@ -29,7 +37,7 @@ impl State {
     }
 
     /// Makes it, once.
-    pub(crate) fn prepare(py: Py, module: &str) -> PyResult<()> {
+    pub(crate) fn prepare(py: Py, module: &str, collected: Collected) -> PyResult<()> {
         if !STATE.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
@@ -37,11 +45,16 @@ impl State {
         let exceptions = unsafe { Owned::take(py, py.PyDict_New())? };
         let bound = crate::function::class(py)?;
         let function = crate::handle::class(py)?;
+        let tensor = crate::array::class(py)?;
+        let object = crate::class::base(py)?;
         let state = Self {
             module: module.to_owned(),
+            collected,
             exceptions: exceptions.into_ptr(),
             bound: bound.into_ptr(),
             function: function.into_ptr(),
+            tensor: tensor.into_ptr(),
+            object: object.into_ptr(),
         };
         let state = Box::into_raw(Box::new(state));
         if STATE.compare_exchange(ptr::null_mut(), state, Ordering::AcqRel, Ordering::Acquire).is_err() {

@@ -7,7 +7,7 @@ use kernpack_core::{Any, DataType, Device, embedded};
 use crate::capi::Py;
 use crate::from_python::{element, python_callable, wanted};
 use crate::object::{Owned, PyResult, Raised};
-use crate::{handle, number};
+use crate::{array, class, handle, number};
 
 /// The Python object for a result.
 #[inline]
@@ -91,10 +91,8 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
                 }
                 Ok(Owned::share(py, handle.cast()))
             }
-            index => {
-                let key = kernpack_core::value::type_key(index);
-                Err(py.raise(py.PyExc_TypeError(), &format!("an object of type {key} has no form in Python yet")))
-            }
+            type_index::TENSOR => array::new(py, object),
+            _ => class::wrap(py, object),
         }
     }
 }
@@ -127,7 +125,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
     }
 }
 
-fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
+pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {
         let tuple = Owned::take(py, py.PyTuple_New(dimensions.len() as isize))?;

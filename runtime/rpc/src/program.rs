@@ -233,9 +233,10 @@ mod tests {
         for line in SERVE_OPTIONS.lines().skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let line =
-                if words[1].chars().all(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
-            let outcome = parsed(&line);
-            assert!(outcome.is_ok() || line.starts_with("--token-file"), "{line}");
+                if words[1].starts_with(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
+            // Files that are not there are another matter.
+            let problem = parsed(&line).err().unwrap_or_default();
+            assert!(problem.is_empty() || words[1] == "FILE" && !problem.contains("option `"), "{line}: {problem}");
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The server with our own client, and with clients that mean harm.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -382,7 +383,8 @@ fn hostile_handles_and_addresses() {
     assert_eq!(raw.call_system(Code::DevFreeData, &[device.clone(), Value::Opaque(address)]), Ok(vec![Value::None]));
     fails(raw.call_system(Code::DevFreeData, &[device.clone(), Value::Opaque(address)]), "no memory was allocated");
     // Streams.
-    let Ok(&[Value::Opaque(stream)]) = raw.call_system(Code::DevCreateStream, &[device.clone()]).as_deref() else {
+    let Ok(&[Value::Opaque(stream)]) = raw.call_system(Code::DevCreateStream, std::slice::from_ref(&device)).as_deref()
+    else {
         panic!()
     };
     for code in [Code::DevSetStream, Code::DevStreamSync, Code::DevFreeStream] {
@@ -390,7 +392,7 @@ fn hostile_handles_and_addresses() {
     }
     fails(raw.call_system(Code::DevStreamSync, &[device.clone(), Value::Opaque(stream)]), "or it was freed");
     fails(raw.call_system(Code::DevGetAttr, &[device.clone(), Value::Int(99)]), "no device attribute 99");
-    fails(raw.call_system(Code::DevGetAttr, &[device.clone()]), "expected 2 values, got 1");
+    fails(raw.call_system(Code::DevGetAttr, std::slice::from_ref(&device)), "expected 2 values, got 1");
     let gone = Value::Device(Device::new(33, 0));
     assert_eq!(raw.call_system(Code::DevGetAttr, &[gone.clone(), Value::Int(0)]), Ok(vec![Value::Int(0)]));
     fails(raw.call_system(Code::DevSetDevice, &[gone]), "there is no device");
@@ -416,4 +418,67 @@ fn a_stopped_server_tells_its_clients() {
     stopping.join().unwrap();
     assert!(TcpStream::connect(address).is_err());
     assert_eq!(fs::read_dir(&tested.folder).unwrap().count(), 0);
+}
+
+/// How many entries a folder of a process in /proc has.
+fn count(process: u32, folder: &str) -> usize {
+    fs::read_dir(format!("/proc/{process}/{folder}")).unwrap().count()
+}
+
+/// Many sessions and calls leave nothing behind in the server's process. `KERNPACK_RPC_SOAK` is how many times as many as usual.
+#[test]
+#[cfg(target_os = "linux")]
+fn soak() {
+    let times: usize = std::env::var("KERNPACK_RPC_SOAK").map_or(1, |times| times.parse().unwrap());
+    let mut process = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"))
+        .args(["--port", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let session = || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        greet(&mut stream, &Key::client(""), TIME).unwrap();
+        let mut raw = Raw(Connection::new(stream, Patience { idle: Some(TIME), stall: Some(TIME) }));
+        let begun = raw.request(Code::InitServer, |body| {
+            body.extend_from_slice(&(VERSION.len() as u64).to_le_bytes());
+            body.extend_from_slice(VERSION.as_bytes());
+            Encoder::begin(body, 0);
+        });
+        assert_eq!(begun, Ok(vec![Value::None]));
+        raw
+    };
+    session().lives();
+    let id = process.id();
+    let settle = || {
+        let end = Instant::now() + TIME;
+        // The thread that listens, and the main thread.
+        while count(id, "task") > 2 {
+            assert!(Instant::now() < end, "{} threads are left", count(id, "task"));
+            thread::sleep(Duration::from_millis(10));
+        }
+        count(id, "fd")
+    };
+    let before = settle();
+    for round in 0..20 * times {
+        let mut raw = session();
+        if round % 3 == 0 {
+            raw.lives();
+        }
+        if round % 5 == 0 {
+            raw.0.send(Code::Shutdown, |_| ()).unwrap();
+        }
+    }
+    assert_eq!(settle(), before, "descriptors are left");
+    let mut raw = session();
+    let echo = raw.function("testing.echo");
+    for value in 0..2000 * times as i64 {
+        assert_eq!(raw.call(echo, &[Value::Int(value)]), Ok(vec![Value::Int(1), Value::Int(value)]));
+    }
+    drop(raw);
+    assert_eq!(settle(), before, "descriptors are left");
+    process.kill().unwrap();
+    process.wait().unwrap();
 }

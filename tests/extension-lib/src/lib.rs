@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use kernpack::{Any, Error, Function, IntoAny, Result, bail, packed_func};
+use kernpack::{
+    Any, Error, Function, IntoAny, ObjRef, Object, Result, Tensor, TensorView, TensorViewMut, bail, packed_func,
+};
 
-kernpack::library!(with = [conversions]);
+kernpack::library!(with = [conversions, objects]);
 
 /// Subtracts one integer from another.
 ///
@@ -124,4 +126,64 @@ pub fn one_of_each() -> Vec<Any> {
 #[packed_func]
 pub fn nest(depth: i64) -> Any {
     (0..depth).fold(Vec::<Any>::new().into_any(), |inner, _| vec![inner].into_any())
+}
+
+/// A count with a label.
+#[derive(Object)]
+#[object(key = "extmod.Record")]
+#[repr(C)]
+pub struct Record {
+    /// How many.
+    pub count: i64,
+    /// How much each.
+    pub scale: f64,
+    /// What of.
+    pub label: String,
+    /// Shape of something, as a pair.
+    pub pair: (i64, i64),
+}
+
+/// Makes a record.
+#[packed_func]
+pub fn record(count: i64, label: &str) -> ObjRef<Record> {
+    ObjRef::new(Record { count, scale: 1.0, label: label.to_owned(), pair: (count, count) })
+}
+
+/// The count of a record.
+#[packed_func]
+pub fn count_of(record: ObjRef<Record>) -> i64 {
+    record.count
+}
+
+/// The number of elements.
+#[packed_func]
+pub fn element_count(x: Tensor) -> i64 {
+    x.shape().iter().product()
+}
+
+/// A tensor with the numbers below a limit.
+#[packed_func]
+pub fn range_of(limit: i64) -> Result<Tensor> {
+    Tensor::from_vec((0..limit).map(|number| number as f32).collect(), &[limit])
+}
+
+/// Multiplies each element in place.
+#[packed_func]
+pub fn scale_in_place(mut x: TensorViewMut<f32>, factor: f32) -> Result<()> {
+    x.as_slice_mut()?.iter_mut().for_each(|element| *element *= factor);
+    Ok(())
+}
+
+/// The sum of all elements, whatever their order in memory.
+#[packed_func]
+pub fn sum_of_elements(x: TensorView<f64>) -> f64 {
+    x.iter().sum()
+}
+
+static KEPT_TENSOR: Mutex<Option<Tensor>> = Mutex::new(None);
+
+/// Keeps a tensor, or lets go of the one that is kept.
+#[packed_func]
+pub fn keep_tensor(x: Option<Tensor>) {
+    *KEPT_TENSOR.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = x;
 }

@@ -10,6 +10,7 @@ pub(crate) mod modules;
 pub(crate) mod parallel;
 pub(crate) mod plots;
 mod programs;
+pub(crate) mod rpc;
 pub(crate) mod runtime;
 mod samples;
 pub(crate) mod size;

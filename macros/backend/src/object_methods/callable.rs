@@ -81,7 +81,7 @@ impl Callable<'_> {
         let here = ident.span();
         let callback = self.callback().map(|operator| {
             let name = operator.callback();
-            quote!(__k::ParamInfo { name: #name, ty: __k::SchemaOf::<#krate::Function>::TYPE })
+            quote!(__k::ParamInfo { name: #name, ty: __k::SchemaOf::<#krate::Function>::TYPE, writes: false })
         });
         let parameters = self.arguments().iter().map(|argument| {
             let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));

@@ -106,7 +106,7 @@ impl DeviceApi for Cpu {
             DeviceAttribute::MultiProcessorCount => {
                 int(std::thread::available_parallelism().ok().and_then(|count| i64::try_from(count.get()).ok()))
             }
-            DeviceAttribute::L2CacheSize => int(system_number(libc::_SC_LEVEL2_CACHE_SIZE)),
+            DeviceAttribute::L2CacheSize => int(second_level_cache()),
             DeviceAttribute::TotalGlobalMemory => int(pages(libc::_SC_PHYS_PAGES)),
             DeviceAttribute::AvailableGlobalMemory => int(available_memory().or_else(|| pages(libc::_SC_AVPHYS_PAGES))),
             _ => None,
@@ -207,6 +207,19 @@ impl DeviceApi for Cpu {
 fn system_number(name: i32) -> Option<i64> {
     // SAFETY: any name may be asked for.
     Some(unsafe { libc::sysconf(name) }).filter(|&number| number > 0)
+}
+
+/// Bytes of the second-level cache of one processor.
+#[cfg(not(target_env = "musl"))]
+fn second_level_cache() -> Option<i64> {
+    system_number(libc::_SC_LEVEL2_CACHE_SIZE)
+}
+
+/// The same where the C library does not say: the kernel writes it as `512K`.
+#[cfg(target_env = "musl")]
+fn second_level_cache() -> Option<i64> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").ok()?;
+    text.trim().strip_suffix('K')?.parse::<i64>().ok()?.checked_mul(1024)
 }
 
 /// Bytes in as many pages as the system says.

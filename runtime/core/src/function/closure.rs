@@ -49,7 +49,7 @@ macro_rules! typed_closure {
                             name: "closure",
                             global_name: None,
                             doc: "",
-                            params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE }),*],
+                            params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE, writes: false }),*],
                             ret: R::TYPE,
                             call: call::<F, R, $($param),*>,
                             crate_name: "",

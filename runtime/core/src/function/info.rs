@@ -32,6 +32,8 @@ pub struct ParamInfo {
     pub name: &'static str,
     /// Type.
     pub ty: TypeSchema,
+    /// Whether the function writes to the memory of its argument, a tensor.
+    pub writes: bool,
 }
 
 impl FunctionInfo {

@@ -76,7 +76,11 @@ impl KernelInfo {
 
 impl HostKernelTypes {
     fn params(&self) -> Vec<ParamInfo> {
-        self.names.iter().zip(self.keys).map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key) }).collect()
+        self.names
+            .iter()
+            .zip(self.keys)
+            .map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), writes: false })
+            .collect()
     }
 }
 

@@ -58,7 +58,7 @@ macro_rules! global {
             name: $name,
             global_name: Some($name),
             doc: $doc,
-            params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE }),*],
+            params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, writes: false }),*],
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             crate_name: env!("CARGO_PKG_NAME"),

@@ -138,7 +138,7 @@ fn not_contiguous(layout: &Layout<'_>) -> Error {
 }
 
 macro_rules! shared_methods {
-    ($view:ident) => {
+    ($view:ident, $writes:literal) => {
         impl<'a, T: Element> $view<'a, T> {
             /// Dimensions, in elements.
             pub fn shape(&self) -> &'a [i64] {
@@ -222,11 +222,12 @@ macro_rules! shared_methods {
 
         impl<T> Schema for $view<'_, T> {
             const TYPE: TypeSchema = TypeSchema::new("ffi.Tensor");
+            const WRITES: bool = $writes;
         }
     };
 }
-shared_methods!(TensorView);
-shared_methods!(TensorViewMut);
+shared_methods!(TensorView, false);
+shared_methods!(TensorViewMut, true);
 
 impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
     #[inline]

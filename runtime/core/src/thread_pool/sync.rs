@@ -49,10 +49,8 @@ fn now() -> u64 {
 /// Sleeps until [`wake`], unless the word has another value than `seen`; also wakes for no reason. False when `timeout` is over.
 pub(super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
     // A pool's timeouts are short: the casts are exact.
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos() as c_long,
-    });
+    let timeout = timeout
+        .map(|timeout| libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as c_long });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the word and the time live for the call.
     let status = unsafe {

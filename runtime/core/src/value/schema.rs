@@ -34,6 +34,10 @@ pub trait Schema {
     /// Whether the type is an unsigned integer of 32 bits or more, which the schema does not say.
     #[doc(hidden)]
     const IS_UNSIGNED: bool = false;
+
+    /// Whether a parameter of the type writes to the memory of its argument, which the schema does not say.
+    #[doc(hidden)]
+    const WRITES: bool = false;
 }
 
 /// How a value lies in memory, for code that treats fields of other languages' types as bytes.

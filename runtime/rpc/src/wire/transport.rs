@@ -65,8 +65,9 @@ macro_rules! socket {
             }
 
             fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+                // A reader that waits for all of it is woken once, not for each piece that a slow writer sends.
                 // SAFETY: as above.
-                unsafe { receive(self.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), 0) }
+                unsafe { receive(self.as_raw_fd(), target.as_mut_ptr().cast(), target.len(), libc::MSG_WAITALL) }
             }
 
             fn write_some(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {

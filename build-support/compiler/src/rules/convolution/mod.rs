@@ -241,7 +241,14 @@ impl Convolution {
 
 /// How an operand goes along an axis of the result: its factor in the index, and the axis of the sum that is added to it, with its factor.
 fn window_of(source: &Expr, axis: &IterVar, reduce_axes: &[IterVar]) -> Option<(i64, Option<(IterVar, i64)>)> {
-    let index = reads(source).into_iter().flat_map(|(_, indices)| indices).find(|index| depends_on(index, axis))?;
+    let mut index = reads(source).into_iter().flat_map(|(_, indices)| indices).find(|index| depends_on(index, axis))?;
+    // Sources with gaps between their pixels are read at quotients of positions.
+    while let ExprNode::Binary { op: BinaryOp::FloorDiv, a, b, .. } = &*index {
+        if b.as_int().is_none() {
+            break;
+        }
+        index = a.clone();
+    }
     let partners: Vec<&IterVar> = reduce_axes.iter().filter(|reduce| depends_on(&index, reduce)).collect();
     let vars: Vec<Var> = [axis].into_iter().chain(partners.iter().copied()).map(|axis| axis.var.clone()).collect();
     let form = detect_linear(&index, &vars, &Analyzer::new())?;

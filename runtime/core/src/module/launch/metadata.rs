@@ -39,7 +39,7 @@ pub(crate) fn write(
     launch_params: &[&str],
     extra_tags: &[i32],
 ) -> String {
-    let param = |key| ParamInfo { name: "", ty: TypeSchema::new(key) };
+    let param = |key| ParamInfo { name: "", ty: TypeSchema::new(key), writes: false };
     let extra_tag = |index: usize| extra_tags.get(index).copied().unwrap_or(0);
     let own = arg_types.iter().enumerate().map(|(index, ty)| match Param::new(*ty, extra_tag(index)) {
         Param::Pointer => param("ffi.Tensor"),

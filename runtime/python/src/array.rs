@@ -1,0 +1,358 @@
+//! Tensors of the library as Python objects: what `numpy.from_dlpack`, `numpy.asarray`, `torch.from_dlpack` and `memoryview` take.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use kernpack_core::abi::{DLTensor, TVMFFIObject};
+use kernpack_core::{DataType, Device, Error, embedded, provider};
+
+use crate::capi::{Py, PyGetSet, PyMethodDef, PyObject, Slot, constant};
+use crate::exception;
+use crate::function::{Shared, dealloc, new_class, pointer_place, refuse_new};
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::tensor::{CAPSULE, PyBuffer, VERSIONED, format};
+
+/// Makes the class of tensors.
+pub(crate) fn class(py: Py) -> PyResult<Owned> {
+    static METHODS: Shared<[PyMethodDef; 4]> = Shared([
+        PyMethodDef {
+            name: c"__dlpack__".as_ptr(),
+            function: dlpack as *const c_void,
+            flags: constant::METH_VARARGS | constant::METH_KEYWORDS,
+            doc: c"A capsule with the tensor, which shares its memory.".as_ptr(),
+        },
+        PyMethodDef {
+            name: c"__dlpack_device__".as_ptr(),
+            function: dlpack_device as *const c_void,
+            flags: constant::METH_NOARGS,
+            doc: c"Kind and number of the device.".as_ptr(),
+        },
+        PyMethodDef {
+            name: c"numpy".as_ptr(),
+            function: numpy as *const c_void,
+            flags: constant::METH_NOARGS,
+            doc: c"numpy($self, /)\n--\n\nThe tensor as a NumPy array, which shares its memory.".as_ptr(),
+        },
+        PyMethodDef::END,
+    ]);
+    static PROPERTIES: Shared<[PyGetSet; 5]> = Shared([
+        PyGetSet::new(c"shape", shape, c"Number of elements along each axis."),
+        PyGetSet::new(c"dtype", dtype, c"The elements' type, such as float32."),
+        PyGetSet::new(c"device", device, c"Where the elements are, such as cpu:0."),
+        PyGetSet::new(c"ndim", ndim, c"Number of axes."),
+        PyGetSet::END,
+    ]);
+    let slots = [
+        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+        Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
+        Slot { id: constant::TP_REPR, value: repr as *const c_void },
+        Slot { id: constant::TP_METHODS, value: (&raw const METHODS.0).cast() },
+        Slot { id: constant::TP_GETSET, value: (&raw const PROPERTIES.0).cast() },
+        Slot { id: constant::BF_GETBUFFER, value: get_buffer as *const c_void },
+        Slot { id: constant::BF_RELEASEBUFFER, value: release_buffer as *const c_void },
+        Slot {
+            id: constant::TP_DOC,
+            value: c"A tensor. NumPy, PyTorch, JAX and memoryview take it without a copy.".as_ptr().cast(),
+        },
+        Slot::END,
+    ];
+    new_class(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+}
+
+/// The Python object for a tensor, which holds a further reference to it.
+///
+/// # Safety
+/// `tensor` is a live tensor object.
+pub(crate) unsafe fn new(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; an object of the class has room for one pointer behind its header.
+    unsafe {
+        let object = Owned::take(py, py.PyType_GenericAlloc(State::get(py).tensor, 0))?;
+        embedded::inc_ref(tensor);
+        *pointer_place(py, object.as_ptr()) = tensor.cast();
+        Ok(object)
+    }
+}
+
+/// The tensor of an object, borrowed from it.
+///
+/// # Safety
+/// The interpreter calls with its lock held, with an object that `new` made.
+unsafe fn of<'a>(this: *mut PyObject) -> (Py, *mut TVMFFIObject, &'a DLTensor) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let py = Py::held();
+        let tensor = (*pointer_place(py, this)).cast();
+        (py, tensor, embedded::tensor::dl_tensor(tensor))
+    }
+}
+
+unsafe extern "C" fn release(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references; the tensor was stored by `new`, or is NULL.
+    unsafe {
+        let py = Py::held();
+        let tensor = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+        dealloc(this);
+        if !tensor.is_null() {
+            embedded::dec_ref(tensor);
+        }
+    }
+}
+
+fn extents(tensor: &DLTensor) -> &[i64] {
+    if tensor.ndim <= 0 || tensor.shape.is_null() {
+        return &[];
+    }
+    // SAFETY: a tensor object has `ndim` dimensions.
+    unsafe { core::slice::from_raw_parts(tensor.shape, tensor.ndim as usize) }
+}
+
+unsafe extern "C" fn shape(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for properties.
+    let (py, _, tensor) = unsafe { of(this) };
+    crate::to_python::shape(py, extents(tensor)).map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+unsafe extern "C" fn dtype(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for properties.
+    let (py, _, tensor) = unsafe { of(this) };
+    py.text(&DataType::from_raw(tensor.dtype).to_string()).map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+unsafe extern "C" fn device(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for properties.
+    let (py, _, tensor) = unsafe { of(this) };
+    py.text(&Device::from_raw(tensor.device).to_string()).map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+unsafe extern "C" fn ndim(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for properties.
+    unsafe {
+        let (py, _, tensor) = of(this);
+        py.PyLong_FromLongLong(tensor.ndim.into())
+    }
+}
+
+unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention.
+    let (py, _, tensor) = unsafe { of(this) };
+    let (dtype, device) = (DataType::from_raw(tensor.dtype), Device::from_raw(tensor.device));
+    let text = format!("Tensor(shape={:?}, dtype={dtype}, device={device})", extents(tensor));
+    py.text(&text).map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+unsafe extern "C" fn dlpack_device(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for methods.
+    unsafe {
+        let (py, _, tensor) = of(this);
+        let pair = (|| {
+            let kind = Owned::take(py, py.PyLong_FromLongLong(tensor.device.device_type.into()))?;
+            py.tuple([kind, Owned::take(py, py.PyLong_FromLongLong(tensor.device.device_id.into()))?])
+        })();
+        pair.map_or(ptr::null_mut(), Owned::into_ptr)
+    }
+}
+
+/// `__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)`.
+unsafe extern "C" fn dlpack(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for methods.
+    let capsule = unsafe {
+        let (py, tensor, header) = of(this);
+        capsule(py, tensor, header, args, kwargs)
+    };
+    capsule.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// # Safety
+/// The tensor is alive, `args` a tuple, and `kwargs` a dict or NULL.
+unsafe fn capsule(
+    py: Py,
+    tensor: *mut TVMFFIObject,
+    header: &DLTensor,
+    args: *mut PyObject,
+    kwargs: *mut PyObject,
+) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; what the dict gives is borrowed and used before other code of Python runs, or shared.
+    unsafe {
+        if py.PyTuple_Size(args) > 0 {
+            return Err(py.raise(py.PyExc_TypeError(), "__dlpack__ takes its arguments by name"));
+        }
+        let argument = |name: &str| -> PyResult<Option<Owned>> {
+            if kwargs.is_null() {
+                return Ok(None);
+            }
+            let name = py.text(name)?;
+            let value = py.PyDict_GetItemWithError(kwargs, name.as_ptr());
+            match value.is_null() {
+                true if !py.PyErr_Occurred().is_null() => Err(Raised),
+                true => Ok(None),
+                false => Ok((value != py.none()).then(|| Owned::share(py, value))),
+            }
+        };
+        if let Some(copy) = argument("copy")?
+            && py.PyObject_IsTrue(copy.as_ptr()) != 0
+        {
+            return Err(
+                py.raise(py.PyExc_BufferError(), "a tensor of a Kernpack library is exported without a copy only")
+            );
+        }
+        if let Some(device) = argument("dl_device")? {
+            let own = [header.device.device_type, header.device.device_id];
+            let wanted = pair(py, &device)?;
+            if wanted != own.map(i64::from) {
+                return Err(py.raise(
+                    py.PyExc_BufferError(),
+                    "a tensor of a Kernpack library is exported on its own device only",
+                ));
+            }
+        }
+        let version = match argument("max_version")? {
+            Some(version) => pair(py, &version)?[0],
+            None => 0,
+        };
+        if version >= 1 {
+            let mut managed = ptr::null_mut();
+            let status = (provider::api().tensor_to_dlpack_versioned)(tensor, &mut managed);
+            Error::check(status).map_err(|error| exception::raise(py, &error))?;
+            let object = py.PyCapsule_New(managed.cast(), VERSIONED.as_ptr(), Some(drop_versioned));
+            if object.is_null()
+                && let Some(delete) = (*managed).deleter
+            {
+                delete(managed);
+            }
+            return Owned::take(py, object);
+        }
+        let mut managed = ptr::null_mut();
+        let status = (provider::api().tensor_to_dlpack)(tensor, &mut managed);
+        Error::check(status).map_err(|error| exception::raise(py, &error))?;
+        let object = py.PyCapsule_New(managed.cast(), CAPSULE.as_ptr(), Some(drop_unversioned));
+        if object.is_null()
+            && let Some(delete) = (*managed).deleter
+        {
+            delete(managed);
+        }
+        Owned::take(py, object)
+    }
+}
+
+/// Two integers.
+fn pair(py: Py, object: &Owned) -> PyResult<[i64; 2]> {
+    let mut numbers = [0; 2];
+    for (index, number) in numbers.iter_mut().enumerate() {
+        // SAFETY: the objects are alive.
+        unsafe {
+            let index = Owned::take(py, py.PyLong_FromLongLong(index as i64))?;
+            let item = Owned::take(py, py.PyObject_GetItem(object.as_ptr(), index.as_ptr()))?;
+            *number = crate::number::integer_of(py, item.as_ptr())?;
+        }
+    }
+    Ok(numbers)
+}
+
+/// Frees the tensor of a capsule that was not taken: whoever takes it changes the capsule's name.
+unsafe extern "C" fn drop_versioned(capsule: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for a capsule made above.
+    unsafe {
+        let py = Py::held();
+        if py.PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) != 0 {
+            let managed = py
+                .PyCapsule_GetPointer(capsule, VERSIONED.as_ptr())
+                .cast::<kernpack_core::abi::DLManagedTensorVersioned>();
+            if let Some(delete) = (*managed).deleter {
+                delete(managed);
+            }
+        }
+    }
+}
+
+/// As [`drop_versioned`], for the form before DLPack 1.0.
+unsafe extern "C" fn drop_unversioned(capsule: *mut PyObject) {
+    // SAFETY: as in `drop_versioned`.
+    unsafe {
+        let py = Py::held();
+        if py.PyCapsule_IsValid(capsule, CAPSULE.as_ptr()) != 0 {
+            let managed =
+                py.PyCapsule_GetPointer(capsule, CAPSULE.as_ptr()).cast::<kernpack_core::abi::DLManagedTensor>();
+            if let Some(delete) = (*managed).deleter {
+                delete(managed);
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn numpy(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for methods.
+    let array = unsafe {
+        let py = Py::held();
+        py.import(c"numpy").and_then(|numpy| {
+            let asarray = py.attribute(numpy.as_ptr(), c"asarray")?;
+            py.call(asarray.as_ptr(), [Owned::share(py, this)])
+        })
+    };
+    array.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+const WANTS_STRIDES: c_int = 0x0010;
+const WANTS_FORMAT: c_int = 0x0004;
+
+unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int {
+    // SAFETY: the interpreter's convention: a struct to fill, whose owner takes a reference to this object.
+    unsafe {
+        let (py, _, tensor) = of(this);
+        (*buffer).owner = ptr::null_mut();
+        let refuse = |text: &str| {
+            py.raise(py.PyExc_BufferError(), text);
+            -1
+        };
+        if !Device::from_raw(tensor.device).is_host_accessible() {
+            return refuse("the tensor is in the memory of a device, which a buffer cannot reach");
+        }
+        let Some(format) = format(tensor.dtype) else {
+            return refuse(&format!("a buffer has no elements of type {}", DataType::from_raw(tensor.dtype)));
+        };
+        let is_contiguous = embedded::tensor::is_contiguous(tensor);
+        if flags & WANTS_STRIDES == 0 && !is_contiguous {
+            return refuse("the tensor is not contiguous, so a buffer of it needs strides");
+        }
+        let shape = extents(tensor);
+        let item_size = isize::from(tensor.dtype.bits) / 8;
+        // Shape, then strides in bytes; they live until the buffer is given back.
+        let mut numbers: Vec<isize> = shape.iter().map(|extent| *extent as isize).collect();
+        let mut row_major = item_size;
+        let mut strides = vec![0; shape.len()];
+        for axis in (0..shape.len()).rev() {
+            strides[axis] = row_major;
+            row_major *= shape[axis].max(1) as isize;
+            if !tensor.strides.is_null() && !is_contiguous {
+                strides[axis] = *tensor.strides.add(axis) as isize * item_size;
+            }
+        }
+        numbers.append(&mut strides);
+        let count: i64 = shape.iter().product();
+        let numbers = Box::into_raw(numbers.into_boxed_slice());
+        py.Py_IncRef(this);
+        buffer.write(PyBuffer {
+            start: tensor.data.wrapping_byte_add(tensor.byte_offset as usize),
+            owner: this,
+            size: count as isize * item_size,
+            item_size,
+            read_only: 0,
+            ndim: tensor.ndim,
+            format: if flags & WANTS_FORMAT == 0 { ptr::null() } else { format.as_ptr() },
+            shape: numbers.cast(),
+            strides: numbers.cast::<isize>().add(shape.len()),
+            suboffsets: ptr::null_mut(),
+            internal: numbers.cast(),
+        });
+        0
+    }
+}
+
+unsafe extern "C" fn release_buffer(_: *mut PyObject, buffer: *mut PyBuffer) {
+    // SAFETY: a buffer filled above, given back once; the numbers are twice as many as axes. The interpreter releases the owner.
+    unsafe {
+        let numbers = ptr::slice_from_raw_parts_mut((*buffer).internal.cast::<isize>(), 2 * (*buffer).ndim as usize);
+        drop(Box::from_raw(numbers));
+        (*buffer).internal = ptr::null_mut();
+    }
+}

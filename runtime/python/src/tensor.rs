@@ -1,0 +1,246 @@
+//! Arrays of Python as tensors, in place: through the buffer protocol, else through DLPack.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr;
+
+use kernpack_core::abi::{
+    DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, TVMFFIObject, device_type, dlpack_flags,
+    dtype_code,
+};
+use kernpack_core::provider;
+use kernpack_core::{Error, embedded};
+
+use crate::capi::{Py, PyObject};
+use crate::from_python::Refused;
+use crate::interpreter::with_lock;
+use crate::object::{Owned, PyResult, Raised};
+
+/// `Py_buffer`, whose layout is the same since 3.3.
+#[repr(C)]
+pub(crate) struct PyBuffer {
+    pub(crate) start: *mut c_void,
+    pub(crate) owner: *mut PyObject,
+    pub(crate) size: isize,
+    pub(crate) item_size: isize,
+    pub(crate) read_only: c_int,
+    pub(crate) ndim: c_int,
+    pub(crate) format: *const c_char,
+    pub(crate) shape: *mut isize,
+    pub(crate) strides: *mut isize,
+    pub(crate) suboffsets: *mut isize,
+    pub(crate) internal: *mut c_void,
+}
+
+/// Shape, strides and format, of memory that may be read only.
+const FULL_READ_ONLY: c_int = 0x0100 | 0x0010 | 0x0008 | 0x0004;
+
+/// A buffer that a tensor borrows from. It is given back with the interpreter's lock.
+struct Lent(Box<PyBuffer>);
+
+// SAFETY: the buffer is only touched with the interpreter's lock.
+unsafe impl Send for Lent {}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // When Python has ended, its objects are gone.
+        with_lock(|py| {
+            // SAFETY: a buffer that was filled by PyObject_GetBuffer, given back once.
+            unsafe { py.PyBuffer_Release(&raw mut *self.0) }
+        });
+    }
+}
+
+const READ_ONLY: &str = "the array is read-only, but the function writes to it; pass a copy";
+
+fn refused(kind: &'static str, clause: impl Into<String>) -> Refused {
+    Refused::Because { kind, clause: clause.into() }
+}
+
+/// Whether an object is an array of some kind: it offers itself through DLPack.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn is_array(py: Py, object: *mut PyObject) -> PyResult<bool> {
+    // SAFETY: promised by the caller; a class is alive as long as its objects.
+    unsafe { Ok(py.attribute_if_any(py.type_of(object), c"__dlpack__")?.is_some()) }
+}
+
+/// A tensor over the memory of an array, with one reference that is the caller's.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn of_array(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if py.PyObject_CheckBuffer(object) != 0
+            && let Some(tensor) = of_buffer(py, object, writes)?
+        {
+            return Ok(tensor);
+        }
+        of_dlpack(py, object, writes)
+    }
+}
+
+/// A tensor over the memory of an object with the buffer protocol; `None` when its elements are of no type that a tensor has.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn of_buffer(
+    py: Py,
+    object: *mut PyObject,
+    writes: bool,
+) -> Result<Option<*mut TVMFFIObject>, Refused> {
+    // SAFETY: promised by the caller; the function fills the struct when it succeeds, and `Lent` gives it back. What it says of shape and
+    // strides lives as long as that.
+    unsafe {
+        // Zeros are no buffer, and what the function fills.
+        let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
+        if py.PyObject_GetBuffer(object, &raw mut *buffer, FULL_READ_ONLY) != 0 {
+            // Objects that offer a buffer may still have none, as arrays of bfloat16 do; DLPack is tried then.
+            py.PyErr_Clear();
+            return Ok(None);
+        }
+        let lent = Lent(buffer);
+        let buffer = &lent.0;
+        let format = if buffer.format.is_null() { c"B" } else { CStr::from_ptr(buffer.format) };
+        let Some(dtype) = data_type(format.to_bytes(), buffer.item_size) else { return Ok(None) };
+        if writes && buffer.read_only != 0 {
+            return Err(refused("ValueError", READ_ONLY));
+        }
+        let ndim = buffer.ndim.max(0) as usize;
+        let extents = |start: *mut isize| -> Vec<i64> {
+            if start.is_null() { Vec::new() } else { (0..ndim).map(|axis| *start.add(axis) as i64).collect() }
+        };
+        let shape = if ndim == 1 && buffer.shape.is_null() {
+            vec![(buffer.size / buffer.item_size.max(1)) as i64]
+        } else {
+            extents(buffer.shape)
+        };
+        if shape.len() != ndim || !buffer.suboffsets.is_null() {
+            return Ok(None);
+        }
+        let item_size = buffer.item_size.max(1) as i64;
+        let strides: Vec<i64> = extents(buffer.strides);
+        if strides.iter().any(|stride| stride % item_size != 0) {
+            return Err(refused("ValueError", "the array's strides are no multiples of its elements; pass a copy"));
+        }
+        let strides: Vec<i64> = strides.into_iter().map(|stride| stride / item_size).collect();
+        let strides = (strides.len() == ndim).then_some(strides.as_slice());
+        let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
+        let start = buffer.start;
+        Ok(Some(embedded::tensor::new_tensor(start, device, dtype, &shape, strides, 0, lent)?))
+    }
+}
+
+/// The element type of a buffer's format, of this machine's byte order.
+fn data_type(format: &[u8], item_size: isize) -> Option<DLDataType> {
+    let own_order = if cfg!(target_endian = "little") { b'<' } else { b'>' };
+    let format = match format {
+        [order, rest @ ..] if *order == own_order || matches!(order, b'@' | b'=') => rest,
+        [b'|', rest @ ..] => rest,
+        format => format,
+    };
+    let code = match format {
+        [b'?'] => dtype_code::BOOL,
+        [b'b' | b'h' | b'i' | b'l' | b'q' | b'n'] => dtype_code::INT,
+        [b'B' | b'H' | b'I' | b'L' | b'Q' | b'N'] => dtype_code::UINT,
+        [b'e' | b'f' | b'd'] => dtype_code::FLOAT,
+        [b'Z', b'f' | b'd'] => dtype_code::COMPLEX,
+        _ => return None,
+    };
+    let bits = u8::try_from(item_size.checked_mul(8)?).ok()?;
+    Some(DLDataType { code, bits, lanes: 1 })
+}
+
+/// The format of a buffer with these elements.
+pub(crate) fn format(dtype: DLDataType) -> Option<&'static CStr> {
+    if dtype.lanes != 1 {
+        return None;
+    }
+    Some(match (dtype.code, dtype.bits) {
+        (dtype_code::BOOL, 8) => c"?",
+        (dtype_code::INT, 8) => c"b",
+        (dtype_code::INT, 16) => c"h",
+        (dtype_code::INT, 32) => c"i",
+        (dtype_code::INT, 64) => c"q",
+        (dtype_code::UINT, 8) => c"B",
+        (dtype_code::UINT, 16) => c"H",
+        (dtype_code::UINT, 32) => c"I",
+        (dtype_code::UINT, 64) => c"Q",
+        (dtype_code::FLOAT, 16) => c"e",
+        (dtype_code::FLOAT, 32) => c"f",
+        (dtype_code::FLOAT, 64) => c"d",
+        (dtype_code::COMPLEX, 64) => c"Zf",
+        (dtype_code::COMPLEX, 128) => c"Zd",
+        _ => return None,
+    })
+}
+
+/// The names of a capsule with a tensor, before and after it was taken.
+pub(crate) const CAPSULE: &CStr = c"dltensor";
+const USED: &CStr = c"used_dltensor";
+pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
+const USED_VERSIONED: &CStr = c"used_dltensor_versioned";
+
+/// A tensor that an object gives through DLPack.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
+    // SAFETY: promised by the caller. A capsule of one of the two names holds a tensor of that form, by the rules of DLPack; the name says
+    // afterwards that it was taken.
+    unsafe {
+        let export = py.attribute(object, c"__dlpack__")?;
+        let capsule = exported(py, &export)?.into_ptr();
+        let capsule = Owned::take(py, capsule)?;
+        let mut tensor = ptr::null_mut();
+        if py.PyCapsule_IsValid(capsule.as_ptr(), VERSIONED.as_ptr()) != 0 {
+            let managed =
+                py.PyCapsule_GetPointer(capsule.as_ptr(), VERSIONED.as_ptr()).cast::<DLManagedTensorVersioned>();
+            if managed.is_null() {
+                return Err(Raised.into());
+            }
+            if writes && (*managed).flags & dlpack_flags::READ_ONLY != 0 {
+                return Err(refused("ValueError", READ_ONLY));
+            }
+            Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
+            py.PyCapsule_SetName(capsule.as_ptr(), USED_VERSIONED.as_ptr());
+        } else if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) != 0 {
+            let managed = py.PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()).cast::<DLManagedTensor>();
+            if managed.is_null() {
+                return Err(Raised.into());
+            }
+            Error::check((provider::api().tensor_from_dlpack)(managed, 0, 0, &mut tensor))?;
+            py.PyCapsule_SetName(capsule.as_ptr(), USED.as_ptr());
+        } else {
+            let class = py.class_name(object);
+            return Err(refused("TypeError", format!("the __dlpack__ of {class} gave no tensor")));
+        }
+        Ok(tensor)
+    }
+}
+
+/// What `__dlpack__` gives: in the form of DLPack 1.0 from exporters that know it.
+fn exported(py: Py, export: &Owned) -> PyResult<Owned> {
+    // SAFETY: all objects are alive.
+    unsafe {
+        let version =
+            py.tuple([Owned::take(py, py.PyLong_FromLongLong(1))?, Owned::take(py, py.PyLong_FromLongLong(0))?])?;
+        let named = Owned::take(py, py.PyDict_New())?;
+        let name = py.text("max_version")?;
+        if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), version.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        let nothing = py.tuple([])?;
+        let capsule = py.PyObject_Call(export.as_ptr(), nothing.as_ptr(), named.as_ptr());
+        if !capsule.is_null() {
+            return Owned::take(py, capsule);
+        }
+        if py.PyErr_ExceptionMatches(py.PyExc_TypeError()) == 0 {
+            return Err(Raised);
+        }
+        // An exporter from before DLPack 1.0.
+        py.PyErr_Clear();
+        Owned::take(py, py.PyObject_Call(export.as_ptr(), nothing.as_ptr(), ptr::null_mut()))
+    }
+}

@@ -1,0 +1,96 @@
+//! What calls and copies cost with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS` prints lines `name<TAB>nanoseconds`, `rpc-bench
+//! plain` the same for copies through a plain socket. `tests/bench/rpc/client.py` prints them for the client of Apache TVM.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernpack::{Device, Tensor};
+use kernpack_rpc::connect;
+
+const SIZES: [usize; 3] = [1 << 20, 16 << 20, 64 << 20];
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result {
+    let peer = std::env::args().nth(1).ok_or("usage: rpc-bench ADDRESS | plain")?;
+    if peer == "plain" { plain() } else { session(&peer) }
+}
+
+/// The median of some times.
+fn median(times: impl IntoIterator<Item = Result<Duration>>) -> Result<f64> {
+    let mut times = times.into_iter().collect::<Result<Vec<_>>>()?;
+    times.sort();
+    Ok(times[times.len() / 2].as_nanos() as f64)
+}
+
+fn timed(work: impl FnOnce() -> Result) -> Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+fn rounds(size: usize) -> usize {
+    (256 << 20) / size.max(16 << 20)
+}
+
+fn session(address: &str) -> Result {
+    let session = connect(address).open()?;
+    let echo = session.global_function("testing.echo")?;
+    let call = |value: i64| {
+        timed(|| {
+            let back: i64 = echo.call_as((value,))?;
+            if back == value { Ok(()) } else { Err("the echo is another value".into()) }
+        })
+    };
+    (0..500).try_for_each(|value| call(value).map(drop))?;
+    println!("echo\t{}", median((0..5000).map(call))?);
+    for size in SIZES {
+        let bytes: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+        let here = Tensor::from_slice(&bytes, &[size as i64])?;
+        let mut there = here.to(session.device("cpu:0")?)?;
+        let to = median((0..rounds(size)).map(|_| timed(|| Ok(there.copy_from(&here)?))))?;
+        let mut back = Tensor::from_slice(&vec![0u8; size], &[size as i64])?;
+        let from = median((0..rounds(size)).map(|_| timed(|| Ok(back.copy_from(&there)?))))?;
+        if back.to(Device::CPU)?.view::<u8>()?.as_slice()? != bytes {
+            return Err("the bytes that came back are others".into());
+        }
+        println!("to {}\t{to}\nfrom {}\t{from}", size >> 20, size >> 20);
+    }
+    Ok(())
+}
+
+/// The same bytes from memory to memory through a socket, with one byte as receipt.
+fn plain() -> Result {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let receiver = thread::spawn(move || -> std::io::Result<()> {
+        let (mut stream, _) = listener.accept()?;
+        for size in SIZES {
+            let mut bytes = vec![0; size];
+            for _ in 0..=rounds(size) {
+                stream.read_exact(&mut bytes)?;
+                stream.write_all(&[1])?;
+            }
+        }
+        Ok(())
+    });
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    for size in SIZES {
+        let bytes = vec![7; size];
+        let mut copy = || {
+            timed(|| {
+                stream.write_all(&bytes)?;
+                Ok(stream.read_exact(&mut [0])?)
+            })
+        };
+        copy()?;
+        let time = median((0..rounds(size)).map(|_| copy()))?;
+        println!("to {}\t{time}\nfrom {}\t{time}", size >> 20, size >> 20);
+    }
+    receiver.join().map_err(|_| "the receiver failed")??;
+    Ok(())
+}
