@@ -175,6 +175,9 @@ impl Graph {
         {
             return Ok(Some(vec![known.reshaped(&shape_of(&made[0]))?]));
         }
+        if let Some(known) = self.dequantized_bytes(node)? {
+            return Ok(Some(vec![known]));
+        }
         let effort = effort(order);
         if effort > SMALL_EFFORT {
             if self.effort.saturating_add(effort) > MOST_EFFORT {

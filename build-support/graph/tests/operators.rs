@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{BOOLEAN, F32, U8};
+use kernpack_compiler::ir::{BOOLEAN, F32, I8, U8};
 use kernpack_graph::{Attr, Attrs, Constant, Graph, op};
 
 fn floats(shape: &[i64], values: &[f32]) -> Constant {
@@ -267,4 +267,28 @@ fn tables_of_attributes() {
     assert_close(&run_floats("TreeEnsemble", &circle(0), &[Some(rows.clone())]), &[0., 3.]);
     let error = run("TreeEnsemble", &circle(4), &[Some(rows)]).unwrap_err();
     assert!(error.contains("node 0 of the trees leads to 4 and 0"), "{error}");
+}
+
+#[test]
+fn weights_are_dequantized() {
+    let bytes =
+        Constant::new(I8, &[2, 3, 2], (0..12_u8).map(|byte| byte.wrapping_mul(23)).collect::<Vec<_>>()).unwrap();
+    let signed: Vec<i64> = bytes.to_ints().unwrap();
+    let zeros = |count: usize| Constant::new(I8, &[count as i64], vec![0x80_u8, 0x7f, 3][..count].to_vec()).unwrap();
+    for (axis, count, stride) in [(0, 2, 6), (1, 3, 2), (-1, 2, 1), (1, 1, 12)] {
+        let scales = floats(&[count as i64], &[0.5, 0.25, 3.0][..count]);
+        let attrs = [("axis", Attr::Int(axis))];
+        let found = run_floats("DequantizeLinear", &attrs, &[Some(bytes.clone()), Some(scales), Some(zeros(count))]);
+        let expected: Vec<f32> = signed
+            .iter()
+            .enumerate()
+            .map(|(place, value)| {
+                let which = place / stride % count;
+                (*value - [-128, 127, 3][which]) as f32 * [0.5, 0.25, 3.0][which]
+            })
+            .collect();
+        assert_eq!(found, expected, "axis {axis}");
+    }
+    let scales = Some(floats(&[2], &[0.5, 0.25]));
+    assert!(run("DequantizeLinear", &[], &[Some(bytes), scales, None]).unwrap_err().contains("scales for axis 1"));
 }

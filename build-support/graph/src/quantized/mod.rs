@@ -13,7 +13,7 @@ use kernpack_compiler::ir::{F32, I8, U8};
 use self::panels::Panels;
 use self::product::PRODUCT;
 use crate::attrs::Attrs;
-use crate::constant::Constant;
+use crate::constant::{Constant, num_elements};
 use crate::error::Result;
 use crate::graph::{Dequantized, Graph, Node, ValueId};
 
@@ -34,6 +34,53 @@ struct Found {
 }
 
 impl Graph {
+    /// The result of `DequantizeLinear` of known bytes, with one scale or one for each index of an axis: weights are many, and the evaluator takes its time for each
+    /// element. None: it is something else.
+    ///
+    /// # Errors
+    /// An attribute of another type; a shape that is none.
+    pub(crate) fn dequantized_bytes(&self, node: &Node) -> Result<Option<Constant>> {
+        let known = |index: usize| node.inputs.get(index).copied().flatten().map(|id| self.values[id].known.as_ref());
+        let (true, Some(Some(bytes)), Some(Some(scale))) = (node.op.name == "DequantizeLinear", known(0), known(1))
+        else {
+            return Ok(None);
+        };
+        let is_plain = [I8, U8].contains(&bytes.dtype()) && scale.dtype() == F32 && scale.shape().len() < 2;
+        if !is_plain || node.attrs.int("block_size", 0)? != 0 || node.attrs.int("output_dtype", 0)? != 0 {
+            return Ok(None);
+        }
+        let scales: Vec<f32> = scale.to_floats()?.into_iter().map(|value| value as f32).collect();
+        let zeros = match known(2) {
+            Some(Some(zeros)) if zeros.len() == scales.len() => zeros.to_ints()?,
+            Some(_) => return Ok(None),
+            None => vec![0; scales.len()],
+        };
+        // How many elements have one scale, one after the other.
+        let run = if scales.len() == 1 {
+            bytes.len()
+        } else {
+            let rank = i64::try_from(bytes.shape().len()).unwrap_or(0);
+            let axis = node.attrs.int("axis", 1)?;
+            let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(usize::MAX);
+            match bytes.shape().get(axis) {
+                Some(extent) if usize::try_from(*extent) == Ok(scales.len()) => {
+                    num_elements(&bytes.shape()[axis + 1..])?
+                }
+                _ => return Ok(None),
+            }
+        };
+        let is_signed = bytes.dtype() == I8;
+        let mut values = Vec::with_capacity(4 * bytes.len());
+        for (place, part) in bytes.bytes().chunks(run.max(1)).enumerate() {
+            let (scale, zero) = (scales[place % scales.len()], zeros[place % scales.len()]);
+            for byte in part {
+                let value = if is_signed { i64::from(byte.cast_signed()) } else { i64::from(*byte) };
+                values.extend_from_slice(&((value - zero) as f32 * scale).to_le_bytes());
+            }
+        }
+        Constant::new(F32, bytes.shape(), values).map(Some)
+    }
+
     /// Remembers which bytes known results of a node were dequantized from.
     ///
     /// # Errors
