@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
     let target = TargetDescription::of(&Target::parse("c").expect("a target"));
     for fuse in [true, false] {
         let context = PassContext::new(PassOptions::default());
-        match lower(&graph, "model", &target, &context, LowerOptions { fuse }) {
+        match lower(&graph, "model", &target, &context, LowerOptions { fuse, ..LowerOptions::default() }) {
             // Each value has its place, rounded up.
             Ok(lowered) => assert!(lowered.arena <= total + 64 * graph.values.len(), "{} bytes", lowered.arena),
             Err(error) => assert!(!error.to_string().is_empty()),
