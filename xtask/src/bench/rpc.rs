@@ -66,7 +66,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     step::run("build the server and the client", &mut build, Show::Warnings)?;
     let folder = workspace.cargo_target().join("release");
     let client = folder.join("examples/rpc-bench");
-    let ours = Server::start(workspace.command(&folder.join("kernpack-rpc-server")).args(["--port", "0"]))?;
+    let ours = Server::start(workspace.command(folder.join("kernpack-rpc-server")).args(["--port", "0"]))?;
     let theirs = Server::start(
         workspace.command(&stock).arg(workspace.root().join("runtime/rpc/tests/stock_server.py")).arg(""),
     )?;
