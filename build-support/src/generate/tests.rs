@@ -152,7 +152,7 @@ fn host_and_device_share_names() {
 
 #[test]
 fn the_module_of_a_model() {
-    let argument = |name: &str, shape: &[i64]| super::model::ModelArgument {
+    let argument = |name: &str, shape: &[i64]| model::ModelArgument {
         name: name.to_owned(),
         dtype: (2, 32, "float32".to_owned()),
         shape: shape.to_vec(),

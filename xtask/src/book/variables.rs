@@ -9,13 +9,15 @@ use std::path::Path;
 const PAGE: &str = "docs/environment-variables.md";
 
 /// Sources of what users run.
-const SOURCES: [&str; 10] = [
+const SOURCES: &[&str] = &[
     "runtime/formats/src",
     "runtime/embedded/src",
     "runtime/core/src",
     "runtime/builtins/src",
     "runtime/src",
     "runtime/capi",
+    "runtime/python/src",
+    "runtime/rpc/src",
     "macros",
     "build-support/src",
     "build-support/llvm-link",
