@@ -175,6 +175,8 @@ pub fn main(name: &str) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn parsed(line: &str) -> Result<Option<ServerOptions>, String> {
