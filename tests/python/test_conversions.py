@@ -140,11 +140,11 @@ def test_error(library, row):
 
 
 def test_every_function_has_a_row():
-    """A function without a row is a rule without a check; `apply_to_string_of` is only there for a row."""
+    """A function without a row is a rule without a check; `apply_to_string_of` is only there for a row, and `copy_i32` and `to_device` have tests of their own."""
     source = Path(__file__).parents[1] / "conversions-lib" / "src" / "lib.rs"
     names = {line.split("(")[0].removeprefix("pub fn ") for line in source.read_text().splitlines() if "pub fn " in line}
     names = {name.strip() for name in names if "$" not in name}
-    assert names - {row["function"] for row in ROWS} - {"copy_i32"} == set()
+    assert names - {row["function"] for row in ROWS} - {"copy_i32", "to_device"} == set()
 
 
 def test_write_in_place(library):
