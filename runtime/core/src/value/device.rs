@@ -75,11 +75,11 @@ impl Device {
         Some(Self::new(kind + (Self::SESSION_STEP * (session + 1)) as i32, self.index()))
     }
 
-    /// The number of the remote session whose device this is; `None` for a device of this process.
+    /// The number of the remote session whose device this is; `None` for a device of this process, and for a kind that no session can have.
     pub const fn session(self) -> Option<usize> {
         let step = Self::SESSION_STEP as i32;
         match self.device_type() / step {
-            above @ 1.. => Some(above as usize - 1),
+            above @ 1.. if above as usize <= Self::MAX_SESSIONS => Some(above as usize - 1),
             _ => None,
         }
     }
