@@ -1,7 +1,11 @@
 //! Where servers and trackers listen.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
 
 use kernpack::{Result, bail, error};
 
@@ -30,4 +34,30 @@ pub(crate) fn listen(host: &str, port: u16, insecure: bool, can: &str) -> Result
         };
         error!(RuntimeError, "cannot listen at {host}:{port}: {problem}{advice}")
     })
+}
+
+/// Takes connections until `woken` is closed at its other end; each is given as one that blocks.
+pub(crate) fn accept(listener: &TcpListener, woken: &UnixStream, welcome: impl Fn(TcpStream, SocketAddr)) {
+    // A connection that is gone before it is taken must not block.
+    if listener.set_nonblocking(true).is_err() {
+        return;
+    }
+    loop {
+        let mut poll =
+            [listener.as_raw_fd(), woken.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        // SAFETY: two descriptors that are open as long as the references are.
+        unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) };
+        if poll[1].revents != 0 {
+            return;
+        }
+        match listener.accept() {
+            Ok((stream, peer)) => {
+                let _ = stream.set_nonblocking(false);
+                welcome(stream, peer);
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // Too many descriptors are open: the next try waits for some to be closed.
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }

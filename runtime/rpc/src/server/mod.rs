@@ -7,18 +7,16 @@ mod sessions;
 mod token;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use kernpack::{Result, ensure, error};
 
 pub use self::options::ServerOptions;
 use self::sessions::Sessions;
-use crate::listen::listen;
+use crate::listen::{accept, listen};
 use crate::process;
 use crate::tracker::{Offer, Registration};
 
@@ -76,8 +74,9 @@ impl Server {
         };
         let sessions = Arc::new(Sessions::new(options, registration));
         let shared = Arc::clone(&sessions);
-        let listening =
-            thread::Builder::new().name("rpc-listen".to_owned()).spawn(move || accept(&listener, &woken, &shared));
+        let listening = thread::Builder::new()
+            .name("rpc-listen".to_owned())
+            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&shared, stream, peer)));
         Ok(Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?) })
     }
 
@@ -119,31 +118,7 @@ impl Drop for Server {
     }
 }
 
-/// Takes connections until `woken` is closed at its other end.
-fn accept(listener: &TcpListener, woken: &UnixStream, sessions: &Arc<Sessions>) {
-    // A connection that is gone before it is taken must not block.
-    if listener.set_nonblocking(true).is_err() {
-        return;
-    }
-    loop {
-        let mut poll =
-            [listener.as_raw_fd(), woken.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        // SAFETY: two descriptors that are open.
-        unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) };
-        if poll[1].revents != 0 {
-            return;
-        }
-        match listener.accept() {
-            Ok((stream, peer)) => welcome(sessions, stream, peer),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // Too many descriptors are open: the next try waits for some to be closed.
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
 fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {
-    let _ = stream.set_nonblocking(false);
     let _ = stream.set_nodelay(true);
     let Some(ticket) = sessions.enter(&stream) else { return };
     let shared = Arc::clone(sessions);

@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
@@ -16,7 +14,7 @@ use super::PORT;
 use super::message::{Code, Line};
 use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
-use crate::listen::listen;
+use crate::listen::{accept, listen};
 use crate::wire::WireError;
 
 /// Servers and requests of one connection at a time.
@@ -106,8 +104,9 @@ impl Tracker {
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let shared = Arc::new(Shared { options, state: Mutex::default(), wake: Mutex::new(Some(wake)) });
         let own = Arc::clone(&shared);
-        let listening =
-            thread::Builder::new().name("rpc-tracker".to_owned()).spawn(move || accept(&listener, &woken, &own));
+        let listening = thread::Builder::new()
+            .name("rpc-tracker".to_owned())
+            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&own, stream, peer)));
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 
@@ -138,31 +137,7 @@ impl Drop for Tracker {
     }
 }
 
-/// Takes connections until `woken` is closed at its other end.
-fn accept(listener: &TcpListener, woken: &UnixStream, shared: &Arc<Shared>) {
-    // A connection that is gone before it is taken must not block.
-    if listener.set_nonblocking(true).is_err() {
-        return;
-    }
-    loop {
-        let mut poll =
-            [listener.as_raw_fd(), woken.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        // SAFETY: two descriptors that are open as long as the references are.
-        unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) };
-        if poll[1].revents != 0 {
-            return;
-        }
-        match listener.accept() {
-            Ok((stream, peer)) => welcome(shared, stream, peer),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // Too many descriptors are open: the next try waits for some to be closed.
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
-}
-
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    let _ = stream.set_nonblocking(false);
     let Ok(line) = Line::new(stream) else { return };
     let Ok(writer) = line.try_clone() else { return };
     let number = {
