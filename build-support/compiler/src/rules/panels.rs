@@ -5,12 +5,11 @@
 
 use super::code::{Code, Inputs, Vectors, current, for_each, memory, serial};
 use super::gemm::{core_of, reads_in_place};
-use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads};
+use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, reads, with_sum};
 use super::reduction::source_of;
 use super::tile::tile;
 use super::{Outcome, TargetDescription, decline, shared_kind};
 use crate::error::Result;
-use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, Operation, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
 
@@ -144,7 +143,7 @@ fn describe(
     let value = if is_whole {
         sum.expr().clone()
     } else {
-        let body = Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
+        let body = with_sum(core_op, &sum, &out.body).map_err(|_| "its result cannot be written".to_owned())?;
         if reads(&body).iter().any(|(tensor, _)| tensor.op == *core_op) {
             return Err("the result reads it in several ways".into());
         }
@@ -152,24 +151,6 @@ fn describe(
     };
     let (a, b) = (substitute(&a, &renamed), substitute(&b, &renamed));
     Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, value, sum })
-}
-
-/// Puts a variable in the place of the sum.
-struct Sums<'a>(&'a Operation, &'a Var);
-
-impl Mutate for Sums<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        if let ExprNode::TensorRead { tensor, .. } = &**expr
-            && tensor.op == *self.0
-        {
-            return Ok(self.1.expr().clone());
-        }
-        mutate_expr_parts(self, expr)
-    }
-
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        Ok(stmt.clone())
-    }
 }
 
 /// How much stays in registers: rows, and vectors of each.

@@ -1,7 +1,9 @@
 //! What rules ask of operations.
 
+use crate::error::Result;
+use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{for_each_expr, uses_var};
-use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Stmt, Tensor, Var};
 use crate::schedule::{Schedule, StageId};
 
 /// The parts of a computed tensor with one result.
@@ -103,4 +105,27 @@ pub(crate) fn producers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
         .filter(|&other| !schedule[other].is_placeholder() && schedule[other].attach != crate::schedule::Attach::Inline)
         .filter(|&other| other != id && readers(schedule, other).contains(&id))
         .collect()
+}
+
+/// An expression with a variable in the place of what it reads of an operation.
+pub(crate) fn with_sum(op: &Operation, sum: &Var, body: &Expr) -> Result<Expr> {
+    Sums(op, sum).mutate_expr(body)
+}
+
+/// Puts a variable in the place of the sum.
+struct Sums<'a>(&'a Operation, &'a Var);
+
+impl Mutate for Sums<'_> {
+    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
+        if let ExprNode::TensorRead { tensor, .. } = &**expr
+            && tensor.op == *self.0
+        {
+            return Ok(self.1.expr().clone());
+        }
+        mutate_expr_parts(self, expr)
+    }
+
+    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
+        Ok(stmt.clone())
+    }
 }

@@ -8,12 +8,13 @@ mod pointwise;
 mod winograd;
 
 use super::code::{Inputs, current};
-use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
+use super::pattern::{
+    Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads, with_sum,
+};
 use super::reduction::source_of;
 use super::{Outcome, TargetDescription, decline};
 use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
-use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::uses_var;
 use crate::ir::{
     BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
@@ -430,8 +431,7 @@ fn describe(
         return fail("its source is not a function of the position in the image");
     }
     let sum = Var::new("sum", dtype);
-    let value =
-        if is_whole { sum.expr().clone() } else { Sums(core_op, &sum).mutate_expr(&out.body).map_err(|_| "no")? };
+    let value = if is_whole { sum.expr().clone() } else { with_sum(core_op, &sum, &out.body).map_err(|_| "no")? };
     let batch: Vec<&IterVar> = result_axes[..channel].iter().collect();
     Ok(Convolution {
         out: out_op.clone(),
@@ -482,22 +482,4 @@ fn is_weight(operand: &Expr, parts: &Computed) -> bool {
         && data == 1
         && tensor.shape.iter().all(|extent| extent.as_int().is_some())
         && parts.reduce_axes.iter().all(|axis| extent_of(axis) == Some(1) || depends_on(operand, axis))
-}
-
-/// Puts a variable in the place of the sum.
-struct Sums<'a>(&'a Operation, &'a Var);
-
-impl Mutate for Sums<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        if let ExprNode::TensorRead { tensor, .. } = &**expr
-            && tensor.op == *self.0
-        {
-            return Ok(self.1.expr().clone());
-        }
-        mutate_expr_parts(self, expr)
-    }
-
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        Ok(stmt.clone())
-    }
 }

@@ -10,11 +10,12 @@ mod kernel;
 
 use super::code::{Inputs, current};
 use super::gemm::reads_in_place;
-use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
+use super::pattern::{
+    Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads, with_sum,
+};
 use super::reduction::source_of;
 use super::{Outcome, TargetDescription, decline};
 use crate::error::Result;
-use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{
     BinaryOp, DataTypeExt, Expr, ExprNode, I32, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
 };
@@ -238,7 +239,7 @@ fn written(out: &Computed, core: &Operation, sum: &Var, is_whole: bool) -> core:
     if is_whole {
         return Ok(sum.expr().clone());
     }
-    let body = Sums(core, sum).mutate_expr(&out.body).map_err(|_| "its result cannot be written".to_owned())?;
+    let body = with_sum(core, sum, &out.body).map_err(|_| "its result cannot be written".to_owned())?;
     if reads(&body).iter().any(|(tensor, _)| tensor.op == *core) {
         return Err("the result reads it in several ways".into());
     }
@@ -266,24 +267,6 @@ fn panels_of(b: &Expr, column: &IterVar, depth: &IterVar, (columns, terms): (i64
         && is_part(lane, column, COLUMNS, BinaryOp::FloorMod)
         && is_part(part, depth, DEPTH, BinaryOp::FloorMod);
     fits.then(|| tensor.clone())
-}
-
-/// Puts a variable in the place of the sum.
-struct Sums<'a>(&'a Operation, &'a Var);
-
-impl Mutate for Sums<'_> {
-    fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
-        if let ExprNode::TensorRead { tensor, .. } = &**expr
-            && tensor.op == *self.0
-        {
-            return Ok(self.1.expr().clone());
-        }
-        mutate_expr_parts(self, expr)
-    }
-
-    fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        Ok(stmt.clone())
-    }
 }
 
 impl Product {
