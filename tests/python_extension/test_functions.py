@@ -257,6 +257,13 @@ def test_a_kept_callback_lives_as_long_as_it_is_kept(extmod):
         extmod.call_kept(1)
 
 
+def test_a_function_that_gives_the_lock_away(extmod):
+    """It waits for a thread that calls into Python, and no parameter of it says so."""
+    extmod.keep(lambda _: threading.get_ident())
+    assert extmod.call_kept_on_a_thread() != threading.get_ident()
+    extmod.keep(None)
+
+
 def test_a_callback_that_deletes_the_module(extmod, folder):
     def delete(_):
         sys.modules.pop("extmod", None)

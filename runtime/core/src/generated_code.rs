@@ -35,7 +35,7 @@ pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, 
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};
-pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
+pub use crate::value::{Access, Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {
@@ -56,16 +56,16 @@ impl<T: Schema> SchemaOf<T> {
     /// The schema.
     pub const TYPE: TypeSchema = <T as Schema>::TYPE;
 
-    /// Whether a parameter of the type writes to its argument.
-    pub const WRITES: bool = <T as Schema>::WRITES;
+    /// What a parameter of the type does with its argument.
+    pub const ACCESS: Access = <T as Schema>::ACCESS;
 }
 
 /// The placeholder; the inherent constant of [`SchemaOf`] goes before it.
 pub trait NoSchema {
     /// Stands where a schema would.
     const TYPE: TypeSchema = TypeSchema::new("Any");
-    /// Stands where the type would say whether it writes.
-    const WRITES: bool = false;
+    /// Stands where the type would say what it does with its argument.
+    const ACCESS: Access = Access::Keeps;
 }
 
 impl<T> NoSchema for SchemaOf<T> {}

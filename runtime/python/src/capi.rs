@@ -279,6 +279,7 @@ table! {
         PyCapsule_IsValid(capsule: *mut PyObject, name: *const c_char) -> c_int;
         PyCapsule_GetPointer(capsule: *mut PyObject, name: *const c_char) -> *mut c_void;
         PyCapsule_SetName(capsule: *mut PyObject, name: *const c_char) -> c_int;
+        PyDescr_NewMethod(class: *mut PyObject, method: *const PyMethodDef) -> *mut PyObject;
         PyInstanceMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyStaticMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyCallable_Check(object: *mut PyObject) -> c_int;
@@ -342,6 +343,12 @@ impl Py {
     pub(crate) unsafe fn type_of(self, object: *mut PyObject) -> *mut PyObject {
         // SAFETY: the type is the last word of an object's header in every version that `find` accepts.
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
+    }
+
+    /// Whether objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        HEADER.load(Ordering::Relaxed) == 16
     }
 
     /// Bytes before what a class adds to an object.

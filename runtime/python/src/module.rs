@@ -9,7 +9,8 @@ use kernpack_core::reflect::TypeInfo;
 use kernpack_core::{load_problems, provider};
 
 use crate::capi::{Py, PyObject, Slot, constant};
-use crate::function::{self, leaked};
+use crate::function;
+use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;

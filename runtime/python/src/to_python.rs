@@ -5,13 +5,17 @@ use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
 use crate::capi::Py;
-use crate::from_python::{element, python_callable, wanted};
+use crate::from_python::python_callable;
 use crate::object::{Owned, PyResult, Raised};
+use crate::wanted::{element, inner};
 use crate::{array, class, handle, number};
 
 /// The Python object for a result.
 #[inline]
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
+    if value.type_index() >= type_index::DYN_OBJECT_BEGIN {
+        return class::wrap_value(py, value);
+    }
     // SAFETY: an owned value is a valid view for as long as it lives.
     unsafe { view(py, value.as_raw(), ty) }
 }
@@ -56,7 +60,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
             type_index::DATA_TYPE => py.text(&DataType::from_raw(value.payload.v_dtype).to_string()),
             type_index::DEVICE => py.text(&Device::from_raw(value.payload.v_device).to_string()),
             type_index::BIG_INT => number::from_big(py, value),
-            index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, wanted(ty)),
+            index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, inner(ty)),
             _ => {
                 let name = AnyView::from_raw(*value).type_name();
                 Err(py.raise(py.PyExc_TypeError(), &format!("a value of type {name} has no form in Python")))

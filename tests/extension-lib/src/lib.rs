@@ -94,6 +94,12 @@ pub fn call_kept(argument: Any) -> Result<Any> {
     }
 }
 
+/// Calls the function that is kept on another thread, and waits for it: without Python's lock, which the thread needs.
+#[packed_func(detach)]
+pub fn call_kept_on_a_thread() -> Result<Any> {
+    std::thread::spawn(|| call_kept(Any::NONE)).join().unwrap_or_else(|_| bail!(RuntimeError, "the thread panicked"))
+}
+
 /// A function that multiplies by a factor.
 #[packed_func]
 pub fn multiplier(factor: i64) -> Function {

@@ -71,6 +71,8 @@ pub struct FieldDef {
     pub is_unsigned: bool,
     /// Reads the field.
     pub getter: TVMFFIFieldGetter,
+    /// Finds the field's text in place, where it is one of Rust's: from the field's address in a live object. `None`: the getter says why.
+    pub text: Option<unsafe fn(*mut c_void) -> Option<*const [u8]>>,
     /// Sets the field of an object that is under construction or has no other reference; always, when the field is writable.
     pub setter: Option<TVMFFIFieldSetter>,
     /// Default.
