@@ -1,6 +1,7 @@
 //! `cargo kernpack rpc tracker` and `query`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
@@ -90,6 +91,17 @@ pub struct Query {
     every: Duration,
 }
 
+impl fmt::Debug for Query {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("tracker", &self.tracker)
+            .field("watch", &self.watch)
+            .field("every", &self.every)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Query {
     /// As [`parse_tracker`].
     ///
@@ -129,6 +141,10 @@ impl Query {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             client = client.tls(tls.clone());
+        }
+        #[cfg(not(feature = "tls"))]
+        if let Some(tls) = self.tls {
+            match tls {}
         }
         let mut output = std::io::stdout();
         let failed = |problem: std::io::Error| error!(RuntimeError, "cannot print: {problem}");
