@@ -21,7 +21,7 @@ pub struct TrackerClient {
     connect_timeout: Duration,
 }
 
-/// A server that a tracker has given: nobody else gets it until the session that is opened with it has ended.
+/// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where it is: `host:port`.
