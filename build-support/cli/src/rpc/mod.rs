@@ -16,6 +16,9 @@ pub(crate) fn run(options: Options) -> Result<()> {
             kernpack_rpc::program::track(*options).map_err(|problem| problem.message().to_owned())
         }
         Options::Query(query) => query.run().map_err(|problem| problem.message().to_owned()),
+        Options::Proxy(options) => {
+            kernpack_rpc::program::pass_on(*options).map_err(|problem| problem.message().to_owned())
+        }
         Options::Keygen(keygen) => keygen.run().map(drop).map_err(|problem| problem.message().to_owned()),
         Options::Help(text) => print(&text),
     }
