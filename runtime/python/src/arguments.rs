@@ -14,7 +14,7 @@ use crate::function::{Callable, is_undeclared};
 use crate::lend::{self, LentTensor};
 use crate::object::{PyResult, Raised};
 use crate::wanted::Wanted;
-use crate::{exception, handle};
+use crate::{class, exception, handle};
 
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
 #[derive(Clone, Copy)]
@@ -160,13 +160,12 @@ impl Arguments {
     #[inline]
     pub(crate) unsafe fn convert(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
-        match unsafe { from_python::simple(py, object, wanted) } {
-            Some(view) => {
-                self.push(view);
-                Ok(())
+        unsafe {
+            if self.count < INLINE && from_python::simple(py, object, wanted, self.views[self.count].as_mut_ptr()) {
+                self.count += 1;
+                return Ok(());
             }
-            // SAFETY: as above.
-            None => unsafe { self.convert_other(py, object, wanted) },
+            self.convert_other(py, object, wanted)
         }
     }
 
@@ -182,6 +181,11 @@ impl Arguments {
             {
                 self.lent += 1;
                 self.push(view);
+                return Ok(());
+            }
+            if self.count < INLINE && class::is_known(py.type_of(object)) {
+                class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
+                self.count += 1;
                 return Ok(());
             }
             self.push_kept(from_python::argument(py, object, wanted)?);
@@ -222,7 +226,13 @@ impl Arguments {
     #[inline]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         if given.names.is_null() {
-            for index in 0..given.positional {
+            let mut first = 0;
+            if !given.receiver.is_null() {
+                // SAFETY: a method's descriptor has checked the class of its object.
+                unsafe { class::write_view(py, given.receiver, self.views[0].as_mut_ptr())? };
+                (self.count, first) = (1, 1);
+            }
+            for index in first..given.positional {
                 // SAFETY: promised by the caller; the index is one of them.
                 unsafe { self.bind_one(py, callable, given.value(index), index)? };
             }

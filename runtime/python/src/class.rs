@@ -122,10 +122,23 @@ pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject) -> PyResult<*mut T
 /// As for [`object_of`].
 #[inline]
 pub(crate) unsafe fn view(py: Py, object: *mut PyObject) -> PyResult<TVMFFIAny> {
+    let mut view = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller.
+    unsafe { write_view(py, object, &mut view)? };
+    Ok(view)
+}
+
+/// As [`view`], written where it is read.
+///
+/// # Safety
+/// As for [`object_of`]; `place` is writable.
+#[inline]
+pub(crate) unsafe fn write_view(py: Py, object: *mut PyObject, place: *mut TVMFFIAny) -> PyResult<()> {
     // SAFETY: promised by the caller; the object is borrowed from the Python object.
     unsafe {
         let object = object_of(py, object)?;
-        Ok(TVMFFIAny::pointer((*object).type_index, object.cast()))
+        place.write(TVMFFIAny::pointer((*object).type_index, object.cast()));
+        Ok(())
     }
 }
 

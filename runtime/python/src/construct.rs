@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIObject, field_flag, type_index};
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 use kernpack_core::{Any, embedded};
@@ -84,7 +84,8 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
             }
             Constructor::Own(callable) => {
                 arguments.bind(py, callable, given)?;
-                invoke(py, callable, &arguments)
+                let mut result = TVMFFIAny::NONE;
+                invoke(py, callable, &arguments, &mut result).map(|()| Any::from_raw(result))
             }
             Constructor::Function(function) => {
                 add_all(py, &mut arguments, given, name)?;

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use kernpack_core::abi::TVMFFIObject;
-use kernpack_core::generated_code::FieldDef;
+use kernpack_core::generated_code::{FieldDef, TextInPlace};
 use kernpack_core::reflect::Field;
 use kernpack_core::value::{Storage, TypeSchema};
 
@@ -31,7 +31,7 @@ enum Read {
     /// An `f64`.
     Float(usize),
     /// A text.
-    Text(usize, unsafe fn(*mut c_void) -> Option<*const [u8]>),
+    Text(usize, TextInPlace),
 }
 
 impl Read {

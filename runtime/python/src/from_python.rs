@@ -58,13 +58,16 @@ impl From<Error> for Refused {
     }
 }
 
-/// The value for an object of one of the five most common classes, which needs nothing kept. `None`: it is of another class, or needs
+/// Writes the value for an object of one of the five most common classes, which needs nothing kept. `false`: it is of another class, or needs
 /// more than a look.
 ///
+/// The value is written where it is read: one that is copied as a whole before its parts have reached the cache costs more than the rest of a
+/// call.
+///
 /// # Safety
-/// `object` is alive, and stays so for as long as the value is used.
-#[inline]
-pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted) -> Option<TVMFFIAny> {
+/// `object` is alive, and stays so for as long as the value is used; `place` is writable.
+#[inline(always)]
+pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
         let class = py.type_of(object);
@@ -73,30 +76,28 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted) -> O
             if value == -1 && !py.PyErr_Occurred().is_null() {
                 // `argument` finds out again what is wrong with it.
                 py.PyErr_Clear();
-                return None;
+                return false;
             }
-            return Some(TVMFFIAny::int(value));
+            place.write(TVMFFIAny::int(value));
+        } else if class == py.PyFloat_Type() {
+            place.write(TVMFFIAny::float(py.PyFloat_AsDouble(object)));
+        } else if class == py.PyUnicode_Type() {
+            return simple_text(py, object, wanted, place);
+        } else if object == py.none() {
+            place.write(TVMFFIAny::NONE);
+        } else if class == py.PyBool_Type() {
+            place.write(TVMFFIAny::bool(object == py._Py_TrueStruct()));
+        } else {
+            return false;
         }
-        if class == py.PyFloat_Type() {
-            return Some(TVMFFIAny::float(py.PyFloat_AsDouble(object)));
-        }
-        if class == py.PyUnicode_Type() {
-            return simple_text(py, object, wanted);
-        }
-        if object == py.none() {
-            return Some(TVMFFIAny::NONE);
-        }
-        if class == py.PyBool_Type() {
-            return Some(TVMFFIAny::bool(object == py._Py_TrueStruct()));
-        }
-        None
+        true
     }
 }
 
 /// # Safety
-/// `object` is a live `str`, and stays so for as long as the value is used.
+/// `object` is a live `str`, and stays so for as long as the value is used; `place` is writable.
 #[inline]
-unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Option<TVMFFIAny> {
+unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
     let mut size = 0;
     // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind them, and live as long as it. A function
     // that is lent them takes a text and is of this artifact.
@@ -104,13 +105,17 @@ unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Option<
         let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
         if start.is_null() {
             py.PyErr_Clear();
-            return None;
+            return false;
         }
         let bytes = core::slice::from_raw_parts(start.cast(), size as usize);
         if wanted.lends_text {
-            return embedded::lend_text(core::str::from_utf8_unchecked(bytes));
+            return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
         }
-        (bytes.len() <= SMALL && wanted.kind != Kind::Device).then(|| embedded::new_string(bytes))
+        let is_small = bytes.len() <= SMALL && wanted.kind != Kind::Device;
+        if is_small {
+            place.write(embedded::new_string(bytes));
+        }
+        is_small
     }
 }
 
@@ -121,7 +126,8 @@ unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Option<
 pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
-        if let Some(view) = simple(py, object, wanted) {
+        let mut view = TVMFFIAny::NONE;
+        if simple(py, object, wanted, &mut view) {
             return Ok((view, Keep::Nothing));
         }
         let class = py.type_of(object);
@@ -251,6 +257,9 @@ unsafe fn other(
             return Ok(kept(embedded::new_bytes(bytes)));
         }
         match kind {
+            Kind::Function if py.PyCallable_Check(object) != 0 => {
+                return Ok(kept_object(callback::function(py, object)?));
+            }
             Kind::DataType => return dtype(py, object),
             Kind::Device => return device(py, object),
             _ => {}
@@ -326,7 +335,7 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
 unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller. Each element is shared while it is converted, since the list may lose it.
     unsafe {
-        let mut values = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
+        let mut values: Vec<Any> = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
         let is_tuple = wanted.ty.key == "Tuple";
         let mut element = wanted.element(0);
         let mut index = 0;
@@ -337,8 +346,10 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
             if py.PyList_GetItemRef().is_none() {
                 // No code of Python runs in looking at it, so the list keeps it meanwhile.
                 let item = py.PyList_GetItem(object, index);
-                if let Some(view) = simple(py, item, &element) {
-                    values.push(Any::from_raw(view));
+                values.reserve(1);
+                // An owned value is transparent over its raw form; the simple ones own nothing.
+                if simple(py, item, &element, values.spare_capacity_mut().as_mut_ptr().cast()) {
+                    values.set_len(values.len() + 1);
                     index += 1;
                     continue;
                 }

@@ -192,25 +192,32 @@ pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe { arguments.bind(py, callable, given)? };
-    // SAFETY: the entry point is the function's own; the views live until `arguments` is dropped.
-    let result = unsafe { invoke(py, callable, &arguments) };
-    match result {
-        Ok(value) => to_python::value(py, value, &callable.info.ret),
-        Err(error) => Err(exception::raise(py, &error)),
+    let mut result = TVMFFIAny::NONE;
+    // SAFETY: the arguments are those of this function; on success the result is an owned value, of which numbers and None own nothing.
+    unsafe {
+        invoke(py, callable, &arguments, &mut result).map_err(|error| exception::raise(py, &error))?;
+        if result.type_index < type_index::RAW_STR {
+            return to_python::view(py, &result, &callable.info.ret);
+        }
+        to_python::value(py, Any::from_raw(result), &callable.info.ret)
     }
 }
 
-/// Calls a function with arguments that are converted.
+/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None.
 ///
 /// # Safety
 /// The arguments are those of this function.
 #[inline]
-pub(crate) unsafe fn invoke(py: Py, callable: &Callable, arguments: &Arguments) -> Result<Any, Error> {
+pub(crate) unsafe fn invoke(
+    py: Py,
+    callable: &Callable,
+    arguments: &Arguments,
+    result: &mut TVMFFIAny,
+) -> Result<(), Error> {
     let (entry_point, views) = (callable.info.call, arguments.views());
-    let mut result = TVMFFIAny::NONE;
     // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
     // writable and None.
-    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, &mut result) };
+    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
     let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {
         return Err(Error::take_raised());
@@ -218,8 +225,7 @@ pub(crate) unsafe fn invoke(py: Py, callable: &Callable, arguments: &Arguments) 
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
         return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));
     }
-    // SAFETY: on success the callee has written an owned value, or left None.
-    Ok(unsafe { Any::from_raw(result) })
+    Ok(())
 }
 
 /// Makes the class of what functions have for `self`: a pointer to the function's description, and how it is pickled.

@@ -107,18 +107,21 @@ pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
 }
 
 /// The view of a text that lives longer than the view, for a function of this artifact: its length and that it is UTF-8 need not be found
-/// out again. Everything else takes it for the C string that it also is. `None`: it is too long for the mark.
+/// out again. Everything else takes it for the C string that it also is. `false`: it is too long for the mark.
 ///
 /// # Safety
-/// A NUL follows the text. The view is only given to code of this artifact that takes a text, because for other code the text ends at its
+/// A NUL follows the text, and `place` is writable. The view is only given to code of this artifact that takes a text, because for other code the text ends at its
 /// first NUL.
 #[inline]
-pub unsafe fn lend_text(text: &str) -> Option<TVMFFIAny> {
-    let len = u16::try_from(text.len()).ok()?;
-    let mut view = TVMFFIAny::pointer(type_index::RAW_STR, core::ptr::null_mut());
-    view.payload.v_c_str = text.as_ptr().cast();
-    view.small_len = (mark_of(text.as_ptr()) << 16) | u32::from(len);
-    Some(view)
+pub unsafe fn lend_text(text: &str, place: *mut TVMFFIAny) -> bool {
+    let Ok(len) = u16::try_from(text.len()) else { return false };
+    // SAFETY: promised by the caller; the parts are written where they are read.
+    unsafe {
+        (*place).type_index = type_index::RAW_STR;
+        (*place).small_len = (mark_of(text.as_ptr()) << 16) | u32::from(len);
+        (*place).payload.v_c_str = text.as_ptr().cast();
+    }
+    true
 }
 
 /// The text of a view that [`lend_text`] made; `None` for any other value.
@@ -180,7 +183,8 @@ mod tests {
             let text = text.strip_suffix('\0').unwrap();
             // SAFETY: a NUL follows the text, which outlives the view.
             unsafe {
-                let view = lend_text(text).unwrap();
+                let mut view = TVMFFIAny::NONE;
+                assert!(lend_text(text, &mut view));
                 assert_eq!(lent_text(&view), Some(text));
                 assert_eq!(text_of(&view), Some(text.as_bytes()));
                 let mut plain = view;
@@ -194,6 +198,6 @@ mod tests {
         }
         let too_long = "x".repeat(65_536);
         // SAFETY: no view is made.
-        assert!(unsafe { lend_text(&too_long) }.is_none());
+        assert!(!unsafe { lend_text(&too_long, &mut TVMFFIAny::NONE) });
     }
 }
