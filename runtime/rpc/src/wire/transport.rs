@@ -26,7 +26,9 @@ pub trait Transport: Read + Write + Send {
     /// # Errors
     /// As for a read.
     fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        let length = target.len();
+        // A read that gives less than there is room for must not cost the rest each time.
+        let length = target.len().min(1 << 16);
+        let target = &mut target[..length];
         target.fill(MaybeUninit::new(0));
         // SAFETY: all bytes were just written.
         let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), length) };
