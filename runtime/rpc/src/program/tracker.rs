@@ -129,7 +129,7 @@ impl Query {
         Ok((!asks_for_help).then_some(query))
     }
 
-    /// Prints what the tracker knows; with `--watch` until the process ends or nobody reads it, also over restarts of the tracker.
+    /// Prints what the tracker knows; with `--watch` until the process ends or its output is closed, also over restarts of the tracker.
     ///
     /// # Errors
     /// A tracker that is not there, without `--watch`; an output that fails.

@@ -39,6 +39,7 @@ impl Server {
     /// ```
     /// use kernpack_rpc::{Server, ServerOptions};
     ///
+    /// kernpack_rpc::run_session_if_asked();
     /// let mut options = ServerOptions::default();
     /// options.host = "0.0.0.0".to_owned();
     /// let error = Server::start(options).err().unwrap();

@@ -36,7 +36,7 @@ pub struct ServerOptions {
     /// The certificate for TLS; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::TlsAcceptor>,
-    /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
+    /// Listens for other machines without TLS and token: all that reaches the port can run any code here.
     pub insecure: bool,
     /// What each session may use.
     pub limits: Limits,

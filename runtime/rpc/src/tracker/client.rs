@@ -38,7 +38,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-/// A server that a tracker has given: nobody else gets it until the session that is opened with it has ended.
+/// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where it is: `host:port`.

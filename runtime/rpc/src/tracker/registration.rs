@@ -132,7 +132,7 @@ impl Drop for Registration {
     }
 }
 
-/// A key that nobody guesses: 16 random bytes.
+/// A key that cannot be guessed: 16 random bytes.
 fn random_key(key: &str) -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
