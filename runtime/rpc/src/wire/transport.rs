@@ -182,7 +182,8 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether a read or write gave up because of its time.
+/// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    error.raw_os_error() != Some(libc::ETIMEDOUT)
+        && matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
