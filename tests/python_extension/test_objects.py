@@ -115,6 +115,32 @@ def test_weak_references(extmod):
     assert gone() is None
 
 
+def test_cyclic_garbage(extmod):
+    """An object that holds a callable which refers to the object; not while Rust holds it, too."""
+
+    class Derived(extmod.Holder):
+        pass
+
+    for make in [extmod.Holder, Derived]:
+        for field in ["function", "other"]:
+            place = []
+            call = lambda: place[0]
+            place.append(make(print, call) if field == "other" else make(call, None))
+            assert getattr(place[0], field) is call
+            gone = weakref.ref(place[0])
+            held = extmod.echo_any([call])
+            del place, call
+            gc.collect()
+            assert gone() is not None
+            extmod.keep(held[0])
+            del held
+            gc.collect()
+            assert gone() is not None
+            extmod.keep(None)
+            gc.collect()
+            assert gone() is None
+
+
 def test_an_object_outlives_its_python_object(extmod):
     held = extmod.record(1, "x")
     same = extmod.echo_any([held])[0]

@@ -72,7 +72,10 @@ pub(crate) mod constant {
     pub(crate) const DICT_SUBCLASS: c_ulong = 1 << 29;
     pub(crate) const BASE_EXCEPTION_SUBCLASS: c_ulong = 1 << 30;
     pub(crate) const TYPE_SUBCLASS: c_ulong = 1 << 31;
+    pub(crate) const TPFLAGS_HAVE_GC: c_uint = 1 << 14;
     pub(crate) const TP_CALL: c_int = 50;
+    pub(crate) const TP_CLEAR: c_int = 51;
+    pub(crate) const TP_TRAVERSE: c_int = 71;
     pub(crate) const TP_DEALLOC: c_int = 52;
     pub(crate) const TP_DOC: c_int = 56;
     pub(crate) const BF_GETBUFFER: c_int = 1;
@@ -148,6 +151,7 @@ pub(crate) struct PyBuffer {
 macro_rules! table {
     (
         functions { $($function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }
+        waiting { $($waiting:ident($($waiting_argument:ident: $waiting_type:ty),*) $(-> $waiting_result:ty)?;)* }
         optional { $($maybe:ident($($maybe_argument:ident: $maybe_type:ty),*) $(-> $maybe_result:ty)?;)* }
         objects { $($object:ident)* }
         variables { $($variable:ident)* }
@@ -157,6 +161,7 @@ macro_rules! table {
         #[allow(non_snake_case)]
         struct Table {
             $($function: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
+            $($waiting: unsafe extern "C-unwind" fn($($waiting_type),*) $(-> $waiting_result)?,)*
             $($maybe: Option<unsafe extern "C" fn($($maybe_type),*) $(-> $maybe_result)?>,)*
             $($object: *mut PyObject,)*
             $($variable: *const *mut PyObject,)*
@@ -164,10 +169,10 @@ macro_rules! table {
 
         /// The names, each with a NUL behind it: functions, those that not every version has, objects, variables with objects.
         static NAMES: &str = concat!(
-            $(stringify!($function), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
+            $(stringify!($function), "\0",)* $(stringify!($waiting), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
             $(stringify!($variable), "\0",)*
         );
-        const FUNCTIONS: usize = [$(stringify!($function)),*].len();
+        const FUNCTIONS: usize = [$(stringify!($function),)* $(stringify!($waiting)),*].len();
         const OPTIONAL: usize = [$(stringify!($maybe)),*].len();
 
         #[allow(non_snake_case, clippy::too_many_arguments, dead_code)]
@@ -181,6 +186,18 @@ macro_rules! table {
                 pub(crate) unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
                     // SAFETY: the token says that the interpreter's lock is held; the rest is the caller's promise.
                     unsafe { (table().$function)($($argument),*) }
+                }
+            )*
+            $(
+                #[inline]
+                #[doc = concat!("`", stringify!($waiting), "`, which waits for the interpreter's lock. When Python has ended meanwhile, versions before 3.14 end")]
+                /// the thread, which unwinds it.
+                ///
+                /// # Safety
+                /// The arguments are what the function of this name wants.
+                pub(crate) unsafe fn $waiting(self, $($waiting_argument: $waiting_type),*) $(-> $waiting_result)? {
+                    // SAFETY: promised by the caller.
+                    unsafe { (table().$waiting)($($waiting_argument),*) }
                 }
             )*
             $(
@@ -215,10 +232,8 @@ table! {
         Py_DecRef(object: *mut PyObject);
         Py_IsInitialized() -> c_int;
         Py_AtExit(function: extern "C" fn()) -> c_int;
-        PyGILState_Ensure() -> c_int;
         PyGILState_Release(state: c_int);
         PyEval_SaveThread() -> *mut c_void;
-        PyEval_RestoreThread(state: *mut c_void);
         PyInterpreterState_Get() -> *mut c_void;
         PyErr_Occurred() -> *mut PyObject;
         PyErr_Clear();
@@ -274,6 +289,7 @@ table! {
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
         PyObject_ClearWeakRefs(object: *mut PyObject);
+        PyObject_GC_UnTrack(object: *mut c_void);
         PyBuffer_Release(buffer: *mut PyBuffer);
         PyCapsule_New(pointer: *mut c_void, name: *const c_char, destructor: Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;
         PyCapsule_IsValid(capsule: *mut PyObject, name: *const c_char) -> c_int;
@@ -295,6 +311,10 @@ table! {
         PyImport_ImportModule(name: *const c_char) -> *mut PyObject;
         PySys_GetObject(name: *const c_char) -> *mut PyObject;
         PyImport_GetModuleDict() -> *mut PyObject;
+    }
+    waiting {
+        PyGILState_Ensure() -> c_int;
+        PyEval_RestoreThread(state: *mut c_void);
     }
     optional {
         PyErr_GetRaisedException() -> *mut PyObject;

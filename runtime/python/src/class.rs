@@ -15,6 +15,7 @@ use kernpack_core::value::TypeSchema;
 use crate::capi::{Py, PyGetSet, PyMember, PyMethodDef, PyObject, Slot, constant};
 use crate::construct::{self, Constructor, parameters};
 use crate::field::Property;
+use crate::gc::{self, Edge};
 use crate::heap_type::{self, Shared, dealloc, holder, leaked, pickled_by, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
@@ -28,6 +29,8 @@ pub(crate) struct Class {
     pub(crate) name: String,
     /// What makes its objects.
     pub(crate) constructor: Constructor,
+    /// Fields that may hold Python callables.
+    pub(crate) edges: Vec<Edge>,
     object: *mut PyObject,
 }
 
@@ -267,15 +270,24 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
         Some(names) => format!("{name}({})\n--\n\n{doc}", names.join(", ")),
         None => doc.into_owned(),
     };
-    let slots = [
+    let definitions = |info: TypeInfo| {
+        let key = info.key();
+        State::get(py).collected.types.iter().filter(move |def| def.key == key).flat_map(|def| def.fields)
+    };
+    let edges: Vec<Edge> = info.lineage().flat_map(definitions).filter_map(Edge::of).collect();
+    let mut slots = vec![
         Slot { id: constant::TP_GETSET, value: Vec::leak(properties).as_ptr().cast() },
         Slot { id: constant::TP_DOC, value: leaked(&doc).cast() },
-        Slot::END,
     ];
+    let mut flags = constant::TPFLAGS_DEFAULT | constant::TPFLAGS_BASETYPE;
+    if !edges.is_empty() {
+        slots.extend(gc::slots());
+        flags |= constant::TPFLAGS_HAVE_GC;
+    }
+    slots.push(Slot::END);
     let module = &State::get(py).module;
     // SAFETY: a C string that lives forever.
     let full_name = unsafe { CStr::from_ptr(leaked(&format!("{module}.{name}"))) };
-    let flags = constant::TPFLAGS_DEFAULT | constant::TPFLAGS_BASETYPE;
     // SAFETY: the class of the parent lives forever.
     let bases = py.tuple([unsafe { Owned::share(py, parent) }])?;
     let class = heap_type::derived(py, full_name, 2 * size_of::<*mut c_void>(), flags, &slots, Some(&bases))?;
@@ -290,7 +302,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     }
     add_methods(py, info, &key, &class)?;
     let constructor = Constructor::of(py, info)?;
-    Ok(Class { index: info.index(), name, constructor, object: class.into_ptr() })
+    Ok(Class { index: info.index(), name, constructor, edges, object: class.into_ptr() })
 }
 
 /// The attributes that lead from the module to the class of a type: its key without the module's own name in front.
@@ -339,7 +351,7 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
     Ok(())
 }
 
-unsafe extern "C" fn release(this: *mut PyObject) {
+pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for an object without references. Weak references go first.
     unsafe {
         let py = Py::held();

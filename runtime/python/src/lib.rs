@@ -13,7 +13,7 @@
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
 //! | `tensor`, `lend`, `array` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
-//! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle` |
+//! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle`, `gc` |
 //! | `heap_type` | how classes are made |
 //! | `wanted`, `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
@@ -31,6 +31,7 @@ mod exception;
 mod field;
 mod from_python;
 mod function;
+mod gc;
 mod handle;
 mod heap_type;
 mod interpreter;

@@ -14,7 +14,7 @@ use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{class, tvm_ffi};
+use crate::{class, exception, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -128,6 +128,14 @@ impl Module {
             let name = py.interned(&name)?;
             // SAFETY: all three are alive.
             if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
+                return Err(Raised);
+            }
+        }
+        for info in collected.exceptions {
+            let class = exception::class_of(py, info.kind.as_str())?;
+            let name = py.interned(info.kind.as_str())?;
+            // SAFETY: all three are alive.
+            if unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), class.as_ptr()) } != 0 {
                 return Err(Raised);
             }
         }

@@ -79,7 +79,7 @@ pub(crate) fn inner(mut ty: &TypeSchema) -> &TypeSchema {
 }
 
 /// The type of an element of a container.
-pub(crate) fn element<'a>(ty: &'a TypeSchema, index: usize) -> &'a TypeSchema {
+pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
     match ty.key {
         "Tuple" => ty.args.get(index).unwrap_or(&ANY_TYPE),
         _ => ty.args.first().unwrap_or(&ANY_TYPE),
