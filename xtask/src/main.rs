@@ -31,6 +31,7 @@ mod python;
 mod races;
 mod reports;
 mod rpc;
+mod rpc_server;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -69,6 +70,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
   rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
+  rpc-server    kernpack-rpc-server as one file for boards, at most 2 MB: rpc-server [--target TARGET] (x86-64 and AArch64)
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
+        ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),

@@ -26,8 +26,11 @@ use crate::position::{Phase, Position};
 use crate::session;
 use crate::wire::{Connection, Patience};
 
-/// The first argument of a session program; behind it are limits and folder.
+/// The first argument of a session program; behind it are limits, folder, and the words of an emulator if there is one.
 pub(crate) const SESSION: &str = "--kernpack-rpc-session";
+
+/// The first argument of a session program that is only to say that it starts here. Launchers have it, too: see `runtime/rpc/launcher`.
+const PROBE: &str = "--kernpack-rpc-probe";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -48,15 +51,17 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub fn run_session_if_asked() {
     ASKED.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_none_or(|first| first != SESSION) {
-        return;
+    match args.next() {
+        Some(first) if first == SESSION => {}
+        Some(first) if first == PROBE => exit(0),
+        _ => return,
     }
     let limits = args.next().and_then(|text| Limits::from_text(text.to_str()?));
     let (Some(limits), Some(folder)) = (limits, args.next()) else {
         eprintln!("kernpack-rpc: {SESSION} is for the server's own use");
         exit(2);
     };
-    match run(limits, folder) {
+    match run(limits, folder, args.collect()) {
         Ok(code) => exit(code),
         Err(error) => {
             eprintln!("kernpack-rpc: the session could not begin: {error}");
@@ -65,12 +70,22 @@ pub fn run_session_if_asked() {
     }
 }
 
+/// This process's program, to be started once more: by its path, or by what the system keeps of it where the path leads to no file any more (it was
+/// started from memory, or replaced by a newer one).
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    match std::env::current_exe() {
+        Ok(path) if path.exists() => Ok(path),
+        _ if cfg!(target_os = "linux") => Ok("/proc/self/exe".into()),
+        other => other,
+    }
+}
+
 /// Whether [`run_session_if_asked`] was called in this process.
 pub(crate) fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-fn run(limits: Limits, folder: OsString) -> io::Result<i32> {
+fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<i32> {
     let folder = PathBuf::from(folder);
     let socket = TcpStream::from(take(0)?);
     let life = UnixStream::from(take(1)?);
@@ -92,7 +107,7 @@ fn run(limits: Limits, folder: OsString) -> io::Result<i32> {
             drop(life);
             signals::unwatch_children();
             confine::confine(&limits, &folder)?;
-            let served = session::serve(socket, &limits, folder, &position);
+            let served = session::serve(socket, &limits, folder, emulator, &position);
             position.set(Phase::Done);
             if let Err(error) = served {
                 eprintln!("kernpack-rpc: {error}");

@@ -35,6 +35,9 @@ pub struct ServerOptions {
     /// The program of a session with its first arguments; `None` is the program that the server is part of, which must call
     /// [`run_session_if_asked`](crate::run_session_if_asked).
     pub program: Option<(PathBuf, Vec<OsString>)>,
+    /// What starts programs that clients run (with [`Limits::run`]), as the first words of their command lines: an emulator, where the system does not
+    /// start programs of this one's kind. A server under an emulator needs a `program` that is started by it, too.
+    pub emulator: Vec<OsString>,
     /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Says on stderr when sessions begin and end.
@@ -68,6 +71,7 @@ impl Default for ServerOptions {
             sessions: 64,
             handshake_time: Duration::from_secs(10),
             program: None,
+            emulator: Vec::new(),
             folder: None,
             verbose: false,
         }

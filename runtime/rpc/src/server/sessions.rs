@@ -12,7 +12,7 @@ use super::folder::Folder;
 use super::line::Line;
 use super::{ServerOptions, token};
 use crate::limits::Limits;
-use crate::process::SESSION;
+use crate::process::{SESSION, own_program};
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
@@ -174,12 +174,12 @@ impl Sessions {
         let (program, arguments) = match &self.options.program {
             Some((program, arguments)) => (program, &arguments[..]),
             None => {
-                current = std::env::current_exe().map_err(failed)?;
+                current = own_program().map_err(failed)?;
                 (&current, &[][..])
             }
         };
         let mut command = Command::new(program);
-        command.args(arguments).arg(SESSION).arg(limits.to_text()).arg(folder.path());
+        command.args(arguments).arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
