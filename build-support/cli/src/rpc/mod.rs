@@ -14,6 +14,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
         Options::Serve(options) => program::serve(*options).map_err(|problem| problem.message().to_owned()),
         Options::Tracker(options) => program::track(*options).map_err(|problem| problem.message().to_owned()),
         Options::Query(query) => query.run().map_err(|problem| problem.message().to_owned()),
+        Options::Proxy(options) => program::pass_on(*options).map_err(|problem| problem.message().to_owned()),
         Options::Keygen(keygen) => keygen.run().map(drop).map_err(|problem| problem.message().to_owned()),
         Options::Runner(runner) => {
             let code = runner.run().unwrap_or_else(|problem| {

@@ -1,8 +1,9 @@
-use kernpack_rpc::ServerOptions;
 use kernpack_rpc::program::{
-    self, KEYGEN_OPTIONS, Keygen, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS, TRACKER_OPTIONS,
+    self, KEYGEN_OPTIONS, Keygen, PROXY_OPTIONS, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS,
+    TRACKER_OPTIONS,
 };
 use kernpack_rpc::tracker::TrackerOptions;
+use kernpack_rpc::{ProxyOptions, ServerOptions};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;
@@ -16,6 +17,7 @@ Commands:
   serve       let clients upload libraries to this machine and call them
   tracker     give servers of a key to clients, one after the other
   query       show what a tracker has
+  proxy       bring clients to servers behind a firewall, which connect to it
   keygen      make a certificate and a token for a server that other machines may reach
   runner      run a program on a server, for `cargo run` and `cargo test` with `--target`
 
@@ -30,6 +32,7 @@ pub(crate) enum Options {
     Serve(Box<ServerOptions>),
     Tracker(Box<TrackerOptions>),
     Query(Query),
+    Proxy(Box<ProxyOptions>),
     Keygen(Keygen),
     Runner(Box<Runner>),
 }
@@ -57,6 +60,11 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
             "Shows the servers of a tracker, their keys, and how many are free and busy and how many clients wait.",
             QUERY_OPTIONS,
             Query::parse(words).map(|parsed| parsed.map(Options::Query)),
+        ),
+        "proxy" => (
+            "Brings clients to servers that they cannot reach: both connect to the proxy, which passes on what they send.",
+            PROXY_OPTIONS,
+            program::parse_proxy(words).map(|parsed| parsed.map(|options| Options::Proxy(Box::new(options)))),
         ),
         "keygen" => (
             "Makes a private key, a certificate and a token, for a server that other machines may reach.",
@@ -98,6 +106,7 @@ mod tests {
         assert_eq!((options.port, options.key.as_str(), options.host.as_str()), (0, "pi", "127.0.0.1"));
         assert!(matches!(parsed("tracker --port 0"), Ok(Some(Options::Tracker(_)))));
         assert!(matches!(parsed("query --watch"), Ok(Some(Options::Query(_)))));
+        assert!(matches!(parsed("proxy --port 0 --wait 5"), Ok(Some(Options::Proxy(_)))));
         assert!(matches!(parsed("keygen --folder here --name pi"), Ok(Some(Options::Keygen(_)))));
         assert!(matches!(parsed("runner board:9090 -- program --help"), Ok(Some(Options::Runner(_)))));
         let Ok(Some(Options::Help(text))) = parsed("serve --port 0 -h") else { panic!("help") };

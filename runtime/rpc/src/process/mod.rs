@@ -70,16 +70,6 @@ pub fn run_session_if_asked() {
     }
 }
 
-/// This process's program, to be started once more: by its path, or by what the system keeps of it where the path leads to no file any more (it was
-/// started from memory, or replaced by a newer one).
-pub(crate) fn own_program() -> io::Result<PathBuf> {
-    match std::env::current_exe() {
-        Ok(path) if path.exists() => Ok(path),
-        _ if cfg!(target_os = "linux") => Ok("/proc/self/exe".into()),
-        other => other,
-    }
-}
-
 /// Whether [`run_session_if_asked`] was called in this process.
 pub(crate) fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)

@@ -10,12 +10,14 @@ use crate::{Server, ServerOptions};
 
 #[cfg(feature = "tls")]
 mod keygen;
+mod proxy;
 mod runner;
 mod tracker;
 mod words;
 
 #[cfg(feature = "tls")]
 pub use keygen::{KEYGEN_OPTIONS, Keygen};
+pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
 pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
 
@@ -28,6 +30,11 @@ Options:
   --token-file FILE      a file with the token that clients must know
   --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
   --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
+  --tracker-token-file FILE  a file with the token of the tracker
+  --tracker-fingerprint HEX  speak to the tracker over TLS; its certificate has this fingerprint
+  --proxy HOST:PORT      wait for clients at this proxy, too, under the key
+  --proxy-token-file FILE  a file with the token of the proxy
+  --proxy-fingerprint HEX  connect to the proxy over TLS; its certificate has this fingerprint
   --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
   --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
@@ -76,26 +83,66 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    match tls {
-        [None, None] => {}
-        [Some(certificate), Some(key)] => set_tls(&mut options, &certificate, &key)?,
-        [Some(_), None] => return Err("--tls-cert needs --tls-key".to_owned()),
-        [None, Some(_)] => return Err("--tls-key needs --tls-cert".to_owned()),
+    let acceptor = acceptor(tls)?;
+    #[cfg(feature = "tls")]
+    {
+        options.tls = acceptor;
     }
+    #[cfg(not(feature = "tls"))]
+    let () = acceptor;
     Ok(Some(options))
 }
 
+/// What `--tls-cert` and `--tls-key` say; without TLS in this program, that they can only be left out.
 #[cfg(feature = "tls")]
-fn set_tls(options: &mut ServerOptions, certificate: &str, key: &str) -> Result<(), String> {
+fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor>, String> {
     use crate::tls::{Identity, TlsAcceptor};
+    let Some((certificate, key)) = both(files)? else { return Ok(None) };
     let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
-    options.tls = Some(acceptor.map_err(|problem| problem.message().to_owned())?);
-    Ok(())
+    acceptor.map(Some).map_err(|problem| problem.message().to_owned())
 }
 
 #[cfg(not(feature = "tls"))]
-fn set_tls(_: &mut ServerOptions, _: &str, _: &str) -> Result<(), String> {
-    Err("this program was built without TLS: build it with the feature `tls`".to_owned())
+fn acceptor(files: [Option<String>; 2]) -> Result<(), String> {
+    match both(files)? {
+        None => Ok(()),
+        Some(_) => Err(WITHOUT_TLS.to_owned()),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+const WITHOUT_TLS: &str = "this program was built without TLS: build it with the feature `tls`";
+
+fn both(files: [Option<String>; 2]) -> Result<Option<(String, String)>, String> {
+    match files {
+        [None, None] => Ok(None),
+        [Some(certificate), Some(key)] => Ok(Some((certificate, key))),
+        [Some(_), None] => Err("--tls-cert needs --tls-key".to_owned()),
+        [None, Some(_)] => Err("--tls-key needs --tls-cert".to_owned()),
+    }
+}
+
+/// The token in a file.
+fn token_of(file: &str) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
+    Ok(text.trim().to_owned())
+}
+
+/// What is known of a server's certificate.
+#[cfg(feature = "tls")]
+type Tls = crate::tls::Trust;
+
+#[cfg(not(feature = "tls"))]
+type Tls = std::convert::Infallible;
+
+#[cfg(feature = "tls")]
+fn trust(fingerprint: &str) -> Result<Tls, String> {
+    fingerprint.parse().map(Tls::Fingerprint).map_err(|problem: kernpack::Error| problem.message().to_owned())
+}
+
+#[cfg(not(feature = "tls"))]
+fn trust(_: &str) -> Result<Tls, String> {
+    Err(WITHOUT_TLS.to_owned())
 }
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
@@ -104,10 +151,20 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
         "--host" => options.host = value,
         "--port" => options.port = number(name, &value)?,
         "--key" => options.key = value,
-        "--token-file" => {
-            let text =
-                fs::read_to_string(&value).map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
-            options.token = Some(text.trim().to_owned());
+        "--token-file" => options.token = Some(token_of(&value)?),
+        "--proxy" => options.proxy = Some(value),
+        "--proxy-token-file" => options.proxy_token = Some(token_of(&value)?),
+        "--tracker-token-file" => options.tracker_token = Some(token_of(&value)?),
+        "--proxy-fingerprint" | "--tracker-fingerprint" => {
+            let trust = trust(&value)?;
+            #[cfg(feature = "tls")]
+            if name == "--proxy-fingerprint" {
+                options.proxy_tls = Some(trust);
+            } else {
+                options.tracker_tls = Some(trust);
+            }
+            #[cfg(not(feature = "tls"))]
+            match trust {}
         }
         "--tracker" => options.tracker = Some(value),
         "--tracker-host" => options.tracker_host = Some(value),
@@ -243,7 +300,8 @@ mod tests {
                 if words[1].starts_with(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
             // Files that are not there are another matter.
             let problem = parsed(&line).err().unwrap_or_default();
-            assert!(problem.is_empty() || words[1] == "FILE" && !problem.contains("option `"), "{line}: {problem}");
+            let is_of_value = matches!(words[1], "FILE" | "HEX");
+            assert!(problem.is_empty() || is_of_value && !problem.contains("option `"), "{line}: {problem}");
         }
     }
 }

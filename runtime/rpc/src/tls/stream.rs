@@ -39,6 +39,11 @@ impl TlsStream {
         Ok(this)
     }
 
+    /// The socket below.
+    pub(crate) const fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
     /// Sends what is encrypted.
     pub(super) fn send(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
