@@ -5,6 +5,7 @@
 
 mod c_library;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,25 +39,25 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         }
         _ => return Err("rpc-server: expected --target TARGET".into()),
     };
-    let environment = Environment::prepare()?;
+    let workspace = Workspace::find()?;
     for (processor, compiler, package) in chosen {
         if find_on_path(compiler).is_none() {
             return Err(format!("rpc-server: there is no {compiler}: apt-get install {package}").into());
         }
-        let built = build(&environment, processor, compiler)?;
+        let built = build(&workspace, processor, compiler)?;
+        start(&workspace, processor, &built)?;
         println!("{}: {} bytes", built.display(), fs::metadata(&built)?.len());
     }
     Ok(())
 }
 
 /// Builds the file for a processor, and says where it is.
-fn build(environment: &Environment, processor: &str, compiler: &str) -> Result<PathBuf> {
-    let workspace = &environment.workspace;
+fn build(workspace: &Workspace, processor: &str, compiler: &str) -> Result<PathBuf> {
     let folder = workspace.folder(&format!("rpc-server/{processor}"))?;
     let linked = c_library::prepare(workspace, compiler, &folder.join("link"))?;
     let target = format!("{processor}-unknown-linux-gnu");
     // `rustc`, not `build`: what the program is linked with is for its last step alone.
-    let mut server = cargo(environment, "rustc", &target, compiler)?;
+    let mut server = cargo(workspace, "rustc", &target, compiler)?;
     server.args(["--package", "kernpack-rpc", "--features", "program,tls", "--bin", "kernpack-rpc-server", "--"]);
     server.arg(format!("-Lnative={}", linked.folder.display())).arg("-Clink-arg=-nostartfiles");
     server.arg(format!("-Clink-arg={}", linked.start.display()));
@@ -72,7 +73,7 @@ fn build(environment: &Environment, processor: &str, compiler: &str) -> Result<P
     );
 
     let target = format!("{processor}-unknown-linux-musl");
-    let mut launcher = cargo(environment, "build", &target, compiler)?;
+    let mut launcher = cargo(workspace, "build", &target, compiler)?;
     launcher.args(["--package", "kernpack-rpc-launcher"]).env("KERNPACK_RPC_SERVER", &program);
     step::run(&format!("build the launcher for {target}"), &mut launcher, Show::Warnings)?;
     let file = folder.join("kernpack-rpc-server");
@@ -84,19 +85,45 @@ fn build(environment: &Environment, processor: &str, compiler: &str) -> Result<P
     Ok(file)
 }
 
+/// Starts the file, which starts what it carries, and that only says its options: here, or under qemu where that is there.
+fn start(workspace: &Workspace, processor: &str, file: &Path) -> Result {
+    let emulator: &[&str] = match processor {
+        std::env::consts::ARCH => &[],
+        "aarch64" if find_on_path("qemu-aarch64").is_some() => &["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+        _ => {
+            println!("  not started: this machine has another processor, and no qemu-{processor}");
+            return Ok(());
+        }
+    };
+    let mut words = emulator.iter().map(OsStr::new).chain([file.as_os_str()]);
+    let mut command = workspace.command(words.next().unwrap_or_default());
+    command.args(words);
+    if !emulator.is_empty() {
+        command.arg("--emulator").arg(emulator.join(" "));
+    }
+    let said = step::run("start it", command.arg("--help"), Show::Warnings)?;
+    if said.contains("--allow-run") {
+        Ok(())
+    } else {
+        Err(format!("{} does not say its options", file.display()).into())
+    }
+}
+
 fn size(file: &Path) -> Result<u64> {
     Ok(fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?.len())
 }
 
 /// cargo for a target, with the compiler that links for it.
-fn cargo(environment: &Environment, command: &str, target: &str, compiler: &str) -> Result<Command> {
-    let mut cargo = environment.workspace.cargo(command);
+fn cargo(workspace: &Workspace, command: &str, target: &str, compiler: &str) -> Result<Command> {
+    let mut cargo = workspace.cargo(command);
     cargo.args(["--profile", "board", "--target", target]);
     let name = target.replace('-', "_");
     cargo.env(format!("CC_{name}"), compiler);
     let name = name.to_uppercase();
     cargo.env(format!("CARGO_TARGET_{name}_LINKER"), compiler);
-    if let Some(flags) = rust_target::prepare(environment, target)? {
+    if !rust_target::is_there(workspace, target)
+        && let Some(flags) = rust_target::prepare(&Environment::prepare()?, target)?
+    {
         cargo.env(format!("CARGO_TARGET_{name}_RUSTFLAGS"), flags);
     }
     Ok(cargo)

@@ -12,7 +12,7 @@ mod warden;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -143,5 +143,18 @@ fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
 
 /// How many threads this process has; 1 where that is not known.
 fn threads() -> usize {
-    fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+    // An emulator has threads of its own, which fork as it needs them to.
+    if is_emulated() { 1 } else { fs::read_dir("/proc/self/task").map_or(1, Iterator::count) }
+}
+
+/// Whether the system runs an emulator, and that this program. qemu shows programs their own file as `/proc/self/exe`, and knows no other name of
+/// it: there the system shows qemu's, which is for another machine.
+fn is_emulated() -> bool {
+    let machine = |path: &str| {
+        let mut head = [0; 20];
+        File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        Some([head[18], head[19]])
+    };
+    let machines = [machine("/proc/self/exe"), machine("/proc/thread-self/exe")];
+    machines[0].is_some() && machines[1].is_some() && machines[0] != machines[1]
 }
