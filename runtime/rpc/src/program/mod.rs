@@ -83,17 +83,16 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    let acceptor = acceptor(tls)?;
     #[cfg(feature = "tls")]
     {
-        options.tls = acceptor;
+        options.tls = acceptor(tls)?;
     }
     #[cfg(not(feature = "tls"))]
-    let () = acceptor;
+    without_tls(tls)?;
     Ok(Some(options))
 }
 
-/// What `--tls-cert` and `--tls-key` say; without TLS in this program, that they can only be left out.
+/// What `--tls-cert` and `--tls-key` say.
 #[cfg(feature = "tls")]
 fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor>, String> {
     use crate::tls::{Identity, TlsAcceptor};
@@ -103,7 +102,7 @@ fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor
 }
 
 #[cfg(not(feature = "tls"))]
-fn acceptor(files: [Option<String>; 2]) -> Result<(), String> {
+fn without_tls(files: [Option<String>; 2]) -> Result<(), String> {
     match both(files)? {
         None => Ok(()),
         Some(_) => Err(WITHOUT_TLS.to_owned()),

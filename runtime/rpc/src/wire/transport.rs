@@ -26,7 +26,9 @@ pub trait Transport: Read + Write + Send {
     /// # Errors
     /// As for a read.
     fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        let length = target.len();
+        // A read that gives less than there is room for must not cost the rest each time.
+        let length = target.len().min(1 << 16);
+        let target = &mut target[..length];
         target.fill(MaybeUninit::new(0));
         // SAFETY: all bytes were just written.
         let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), length) };
@@ -180,7 +182,8 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether a read or write gave up because of its time.
+/// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    error.raw_os_error() != Some(libc::ETIMEDOUT)
+        && matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
