@@ -116,24 +116,28 @@ def test_weak_references(extmod):
 
 
 def test_cyclic_garbage(extmod):
-    """An object that holds a callable which refers to the object; not while Rust holds it, too."""
+    """An object that holds a callable which refers to the object; not while Rust holds the callable, too."""
 
     class Derived(extmod.Holder):
         pass
 
+    def cycle(make, in_first):
+        place = []
+
+        def call():
+            return place
+
+        place.append(make(call, None) if in_first else make(print, call))
+        assert (place[0].function if in_first else place[0].other) is call
+        return weakref.ref(place[0]), call
+
     for make in [extmod.Holder, Derived]:
-        for field in ["function", "other"]:
-            place = []
-            call = lambda: place[0]
-            place.append(make(print, call) if field == "other" else make(call, None))
-            assert getattr(place[0], field) is call
-            gone = weakref.ref(place[0])
-            held = extmod.echo_any([call])
-            del place, call
+        for in_first in [True, False]:
+            gone, call = cycle(make, in_first)
             gc.collect()
             assert gone() is not None
-            extmod.keep(held[0])
-            del held
+            extmod.keep(call)
+            del call
             gc.collect()
             assert gone() is not None
             extmod.keep(None)

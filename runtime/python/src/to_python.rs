@@ -117,12 +117,13 @@ unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owne
 
 /// # Safety
 /// The elements are valid for the call.
+#[inline]
 unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
-            let item = view(py, item, element(ty, index))?;
+            let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
             py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
         }
         Ok(tuple)
