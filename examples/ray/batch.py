@@ -32,7 +32,7 @@ class Worker:
         from PIL import Image
 
         start = time.perf_counter()
-        picture = np.asarray(Image.open(source).convert("RGB"))
+        picture = np.array(Image.open(source).convert("RGB"))
         edges = np.empty(picture.shape[:2], np.uint8)
         self.edges(picture, edges)
         # Whole, or not there: a worker may die at any time.

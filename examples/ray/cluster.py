@@ -3,6 +3,7 @@ right. `cargo xtask ray` installs what this needs, and runs it."""
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -48,12 +49,12 @@ def main():
             job = subprocess.Popen([sys.executable, HERE / "batch.py", pictures, edges, "--address", address], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
             workers, killed, done, by = [], None, 0, set()
             for line in job.stdout:
-                words = line.split()
-                if words[0] == "workers":
-                    workers = [int(word) for word in words[1:]]
-                elif "by" in words:
+                # Ray has lines of its own between those of the job.
+                if line.startswith("workers "):
+                    workers = [int(word) for word in line.split()[1:]]
+                elif made := re.match(r"\d+\.png by (\d+) in ", line):
                     done += 1
-                    by.add(int(words[2]))
+                    by.add(int(made[1]))
                     if done == PICTURES // 3:
                         killed = workers[0]
                         os.kill(killed, signal.SIGKILL)
@@ -64,7 +65,7 @@ def main():
         assert killed and done == PICTURES and len(workers) == 4, (killed, done, workers)
         restarted = by - set(workers)
         for path in sorted(pictures.iterdir()):
-            picture = np.asarray(Image.open(path))
+            picture = np.array(Image.open(path))
             expected = np.empty(picture.shape[:2], np.uint8)
             batchkit.edges(picture, expected)
             np.testing.assert_array_equal(np.asarray(Image.open(edges / path.name)), expected)

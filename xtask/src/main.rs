@@ -32,6 +32,7 @@ mod races;
 mod ray;
 mod reports;
 mod rpc;
+mod rpc_server;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -71,6 +72,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
   rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names, rpc --soak
                 those that show that nothing is left behind, with the whole amount (minutes, 9 GiB of memory)
+  rpc-server    kernpack-rpc-server as one file for boards, at most 2 MB: rpc-server [--target TARGET] (x86-64 and AArch64)
   ray           the batch job of examples/ray on a cluster of two Ray nodes on this machine, with a worker killed in the middle
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
@@ -110,6 +112,7 @@ fn main() -> ExitCode {
         ["races"] => races::run(),
         ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
+        ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),

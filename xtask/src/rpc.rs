@@ -24,7 +24,7 @@ fn soak() -> Result {
     tests.env("KERNPACK_RPC_SOAK", "1");
     step::run("soak the server", &mut tests, Show::Lines)?;
     let mut tests = workspace.cargo("test");
-    tests.args(["--release", "--package", "kernpack-rpc", "--test", "ours", "--", "nothing_is_left"]);
+    tests.args(["--package", "kernpack-rpc", "--test", "ours", "--", "nothing_is_left"]);
     tests.env("KERNPACK_RPC_SOAK", "1");
     step::run("soak the client", &mut tests, Show::Lines)?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use self::words::{number, time};
@@ -10,12 +11,14 @@ use crate::{Server, ServerOptions};
 #[cfg(feature = "tls")]
 mod keygen;
 mod proxy;
+mod runner;
 mod tracker;
 mod words;
 
 #[cfg(feature = "tls")]
 pub use keygen::{KEYGEN_OPTIONS, Keygen};
 pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
+pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
 
 /// The options, as `--help` shows them.
@@ -47,6 +50,8 @@ Options:
   --files N              files that a session's process may have open (1024)
   --processes N          processes that a session may start (64)
   --folder FOLDER        where the folders of sessions are made (the system's folder for temporary files)
+  --emulator COMMAND     start sessions by this command, for a server that runs under an emulator of single programs, such as qemu-aarch64
+  --allow-run            clients may also run programs here (cargo kernpack rpc runner); needs --token-file
   --verbose              say on stderr when sessions begin and end
 ";
 
@@ -58,17 +63,19 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
     let mut options = ServerOptions::default();
     let mut has_sessions = false;
     let mut tls: [Option<String>; 2] = [None, None];
-    let asks_for_help = words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose"], |name, value| {
-        has_sessions |= name == "--sessions";
-        match name {
-            "--insecure" => options.insecure = true,
-            "--verbose" => options.verbose = true,
-            "--tls-cert" => tls[0] = Some(value),
-            "--tls-key" => tls[1] = Some(value),
-            _ => set(&mut options, name, value)?,
-        }
-        Ok(())
-    })?;
+    let asks_for_help =
+        words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose", "--allow-run"], |name, value| {
+            has_sessions |= name == "--sessions";
+            match name {
+                "--insecure" => options.insecure = true,
+                "--verbose" => options.verbose = true,
+                "--allow-run" => options.limits.run = true,
+                "--tls-cert" => tls[0] = Some(value),
+                "--tls-key" => tls[1] = Some(value),
+                _ => set(&mut options, name, value)?,
+            }
+            Ok(())
+        })?;
     if asks_for_help {
         return Ok(None);
     }
@@ -76,17 +83,16 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    let acceptor = acceptor(tls)?;
     #[cfg(feature = "tls")]
     {
-        options.tls = acceptor;
+        options.tls = acceptor(tls)?;
     }
     #[cfg(not(feature = "tls"))]
-    let () = acceptor;
+    without_tls(tls)?;
     Ok(Some(options))
 }
 
-/// What `--tls-cert` and `--tls-key` say; without TLS in this program, that they can only be left out.
+/// What `--tls-cert` and `--tls-key` say.
 #[cfg(feature = "tls")]
 fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor>, String> {
     use crate::tls::{Identity, TlsAcceptor};
@@ -96,7 +102,7 @@ fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor
 }
 
 #[cfg(not(feature = "tls"))]
-fn acceptor(files: [Option<String>; 2]) -> Result<(), String> {
+fn without_tls(files: [Option<String>; 2]) -> Result<(), String> {
     match both(files)? {
         None => Ok(()),
         Some(_) => Err(WITHOUT_TLS.to_owned()),
@@ -176,9 +182,22 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
         "--files" => limits.files = number(name, &value)?,
         "--processes" => limits.processes = number(name, &value)?,
         "--folder" => options.folder = Some(value.into()),
+        "--emulator" => {
+            options.emulator = value.split_whitespace().map(OsString::from).collect();
+            options.program = Some(emulated(&options.emulator)?);
+        }
         _ => return Err(format!("unknown option `{name}`")),
     }
     Ok(())
+}
+
+/// The program of sessions: an emulator with its arguments, and this program as the emulator was told.
+fn emulated(command: &[OsString]) -> Result<(PathBuf, Vec<OsString>), String> {
+    let (emulator, rest) = command.split_first().ok_or("option `--emulator` takes a command")?;
+    let own = std::env::args_os().next().filter(|own| own.as_encoded_bytes().contains(&b'/'));
+    let own = own.ok_or("with --emulator, name this program by its path: the emulator does not look in PATH")?;
+    let own = std::path::absolute(own).map_err(|problem| format!("no path of this program: {problem}"))?;
+    Ok((emulator.into(), rest.iter().cloned().chain([own.into_os_string()]).collect()))
 }
 
 /// Bytes: `1000`, `64K`, `512MiB`, `4GB`; all units are powers of 1024.
@@ -211,6 +230,12 @@ pub fn serve(options: ServerOptions) -> kernpack::Result<()> {
 /// The whole of a program that is a server, with its name for messages.
 pub fn main(name: &str) -> ExitCode {
     crate::run_session_if_asked();
+    // A program that was started from memory has a number for a name.
+    #[cfg(target_os = "linux")]
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // SAFETY: a string that ends with NUL; the system takes 15 letters of it.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
     let outcome = match parse(std::env::args_os().skip(1)) {
         Ok(Some(options)) => serve(options).map_err(|problem| problem.message().to_owned()),
         Ok(None) => {

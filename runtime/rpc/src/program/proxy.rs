@@ -4,8 +4,12 @@ use std::ffi::OsString;
 
 use kernpack::Result;
 
+#[cfg(feature = "tls")]
+use super::acceptor;
+use super::token_of;
+#[cfg(not(feature = "tls"))]
+use super::without_tls;
 use super::words::{each, number, time};
-use super::{acceptor, token_of};
 use crate::{Proxy, ProxyOptions};
 
 /// The options.
@@ -50,13 +54,12 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
     if asks_for_help {
         return Ok(None);
     }
-    let acceptor = acceptor(tls)?;
     #[cfg(feature = "tls")]
     {
-        options.tls = acceptor;
+        options.tls = acceptor(tls)?;
     }
     #[cfg(not(feature = "tls"))]
-    let () = acceptor;
+    without_tls(tls)?;
     Ok(Some(options))
 }
 

@@ -8,8 +8,12 @@ use std::time::Duration;
 
 use kernpack::{Result, error};
 
+#[cfg(feature = "tls")]
+use super::acceptor;
+#[cfg(not(feature = "tls"))]
+use super::without_tls;
 use super::words::{each, number, time};
-use super::{Tls, acceptor, token_of, trust};
+use super::{Tls, token_of, trust};
 use crate::tracker::{PORT, Tracker, TrackerClient, TrackerOptions};
 
 /// The options of a tracker.
@@ -60,13 +64,12 @@ pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option
     if asks_for_help {
         return Ok(None);
     }
-    let acceptor = acceptor(tls)?;
     #[cfg(feature = "tls")]
     {
-        options.tls = acceptor;
+        options.tls = acceptor(tls)?;
     }
     #[cfg(not(feature = "tls"))]
-    let () = acceptor;
+    without_tls(tls)?;
     Ok(Some(options))
 }
 

@@ -57,6 +57,11 @@ impl Server {
             "a token has at least 8 letters and no white space"
         );
         ensure!(
+            options.token.is_some() || !options.limits.run,
+            ValueError,
+            "a server that runs programs for clients needs a token that they know: --allow-run goes with --token-file"
+        );
+        ensure!(
             options.program.is_some() || process::was_asked(),
             RuntimeError,
             "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \

@@ -48,6 +48,9 @@ pub struct ServerOptions {
     /// [`run_session_if_asked`](crate::run_session_if_asked). The server's own program serves as it was started, also when its file is
     /// replaced or removed meanwhile; one that is named must stay where it is.
     pub program: Option<(PathBuf, Vec<OsString>)>,
+    /// What starts programs that clients run (with [`Limits::run`]), as the first words of their command lines: an emulator, where the system does not
+    /// start programs of this one's kind. A server under an emulator needs a `program` that is started by it, too.
+    pub emulator: Vec<OsString>,
     /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Says on stderr when sessions begin and end.
@@ -88,6 +91,7 @@ impl Default for ServerOptions {
             sessions: 64,
             handshake_time: Duration::from_secs(10),
             program: None,
+            emulator: Vec::new(),
             folder: None,
             verbose: false,
         }

@@ -199,7 +199,7 @@ impl Sessions {
             ..self.options.limits.clone()
         };
         let mut command = self.program.command();
-        command.arg(SESSION).arg(limits.to_text()).arg(folder.path());
+        command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.

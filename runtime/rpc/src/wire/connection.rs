@@ -13,6 +13,9 @@ const BUFFER: usize = 16 << 10;
 const SPIN: Duration = Duration::from_micros(40);
 /// A wait that was shorter than this makes the next one begin with asking.
 const QUICK: Duration = Duration::from_micros(80);
+/// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
+/// keeps the peer from answering.
+const IN_VAIN: [u32; 2] = [8, 4096];
 
 /// How often a wait that can be interrupted is looked at.
 const SLICE: Duration = Duration::from_millis(100);
@@ -69,6 +72,9 @@ pub struct Connection<T> {
     waits: Option<Option<Duration>>,
     spins: bool,
     quick: bool,
+    /// How many waits do not begin with asking, and how many will not after it was in vain the next time.
+    sleeps: u32,
+    in_vain: u32,
     output: Vec<u8>,
 }
 
@@ -87,6 +93,8 @@ impl<T: Transport> Connection<T> {
             waits: None,
             spins: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             quick: false,
+            sleeps: 0,
+            in_vain: IN_VAIN[0],
             output: Vec::new(),
         }
     }
@@ -353,7 +361,8 @@ impl<T: Transport> Connection<T> {
                         Err(error) => self.check(error, &wait)?,
                     }
                 };
-                self.quick = self.spins && wait.begun.elapsed() < QUICK;
+                self.quick = self.spins && self.sleeps == 0 && wait.begun.elapsed() < QUICK;
+                self.sleeps = self.sleeps.saturating_sub(1);
                 count
             }
         };
@@ -369,12 +378,17 @@ impl<T: Transport> Connection<T> {
         let start = Instant::now();
         loop {
             match self.transport.read_now(&mut self.buffer) {
-                Ok(count) => return Ok(Some(count)),
+                Ok(count) => {
+                    self.in_vain = IN_VAIN[0];
+                    return Ok(Some(count));
+                }
                 Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(WireError::Io(error)),
             }
             if start.elapsed() > SPIN {
                 self.quick = false;
+                self.sleeps = self.in_vain;
+                self.in_vain = (2 * self.in_vain).min(IN_VAIN[1]);
                 return Ok(None);
             }
             std::hint::spin_loop();

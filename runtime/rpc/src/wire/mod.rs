@@ -20,6 +20,7 @@ mod encode;
 mod error;
 mod handshake;
 mod key;
+mod output;
 mod transport;
 mod value;
 
@@ -30,6 +31,7 @@ pub use encode::Encoder;
 pub use error::WireError;
 pub use handshake::{Hello, MAGIC, answer, greet, hear, offer, taken};
 pub use key::{Key, MAX_KEY};
+pub(crate) use output::Output;
 pub use transport::Transport;
 pub(crate) use transport::{is_hung_up, notice_when_gone};
 pub use value::{TensorHeader, Value};

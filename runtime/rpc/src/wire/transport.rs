@@ -26,7 +26,9 @@ pub trait Transport: Read + Write + Send {
     /// # Errors
     /// As for a read.
     fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
-        let length = target.len();
+        // A read that gives less than there is room for must not cost the rest each time.
+        let length = target.len().min(1 << 16);
+        let target = &mut target[..length];
         target.fill(MaybeUninit::new(0));
         // SAFETY: all bytes were just written.
         let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), length) };
@@ -145,7 +147,7 @@ macro_rules! pointer {
 pointer!(Box<T>);
 pointer!(&mut T);
 
-/// Lets the system find out within half a minute that the other machine is gone, even if nothing is sent to it. A hint: where an option is
+/// Lets the system find out within a minute that the other machine is gone, even if nothing is sent to it. A hint: where an option is
 /// not known, the session's own times hold.
 pub(crate) fn notice_when_gone(stream: &TcpStream) {
     let set = |level: libc::c_int, option: libc::c_int, value: libc::c_int| {
@@ -161,8 +163,12 @@ pub(crate) fn notice_when_gone(stream: &TcpStream) {
         }
     };
     set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+    // Where something was sent that is not acknowledged the system does not ask, but sends again, for a quarter of an hour: the last option sets the time for
+    // both.
     #[cfg(target_os = "linux")]
-    for (option, value) in [(libc::TCP_KEEPIDLE, 10), (libc::TCP_KEEPINTVL, 5), (libc::TCP_KEEPCNT, 4)] {
+    for (option, value) in
+        [(libc::TCP_KEEPIDLE, 10), (libc::TCP_KEEPINTVL, 5), (libc::TCP_KEEPCNT, 4), (libc::TCP_USER_TIMEOUT, 60_000)]
+    {
         set(libc::IPPROTO_TCP, option, value);
     }
 }
@@ -180,7 +186,8 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Whether a read or write gave up because of its time.
+/// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    error.raw_os_error() != Some(libc::ETIMEDOUT)
+        && matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

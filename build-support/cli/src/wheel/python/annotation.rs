@@ -135,7 +135,8 @@ impl<'a> Annotations<'a> {
             .iter()
             .enumerate()
             .all(|(index, _)| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name)));
-        if !parts.is_empty() && !(self.host == Host::Extension && are_named) {
+        let takes_keywords = self.host == Host::Extension && are_named;
+        if !parts.is_empty() && !takes_keywords {
             // Arguments go by position: the ABI has no names for them.
             parts.push("/".to_owned());
         }
