@@ -13,7 +13,7 @@ use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
-use crate::{callback, class, number, tensor};
+use crate::{callback, class, number, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -263,6 +263,9 @@ unsafe fn other(
             let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
             let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
             return Ok(kept(embedded::new_bytes(bytes)));
+        }
+        if let Some(found) = tvm_ffi::object_of(py, object, class)? {
+            return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
         }
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
