@@ -198,6 +198,7 @@ mod tests {
         }
         let too_long = "x".repeat(65_536);
         // SAFETY: no view is made.
-        assert!(!unsafe { lend_text(&too_long, &mut TVMFFIAny::NONE) });
+        let mut view = TVMFFIAny::NONE;
+        assert!(!unsafe { lend_text(&too_long, &mut view) });
     }
 }
