@@ -77,6 +77,10 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
                 let elements = embedded::seq::elements(object);
+                let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);
+                if is_flat && ty.key == "Tuple" {
+                    return tuple(py, elements, ty);
+                }
                 py.nested(|py| match ty.key {
                     "Tuple" => tuple(py, elements, ty),
                     _ => list(py, elements, ty),
