@@ -1,6 +1,6 @@
 //! The arguments of a call: bound to parameters, converted, kept until the call is over.
 
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 
 use kernpack_core::abi::TVMFFIAny;
@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     tensors: [MaybeUninit<LentTensor>; LENT],
     lent: usize,
     /// All of them, when there are more than fit.
-    more: Option<Box<More>>,
+    more: ManuallyDrop<Option<Box<More>>>,
 }
 
 #[derive(Default)]
@@ -104,14 +104,14 @@ impl Arguments {
             kept: 0,
             tensors: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
-            more: None,
+            more: ManuallyDrop::new(None),
         }
     }
 
     /// The arguments as the ABI passes them; they live as long as this value stays where it is.
     #[inline]
     pub(crate) fn views(&self) -> &[TVMFFIAny] {
-        match &self.more {
+        match &*self.more {
             Some(more) if !more.views.is_empty() => &more.views,
             // SAFETY: the first `count` were written; there are no more, else they would be in `more`.
             _ => unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.count) },
@@ -157,7 +157,7 @@ impl Arguments {
     ///
     /// # Safety
     /// The object lives for the call.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn convert(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
         unsafe {
@@ -197,7 +197,7 @@ impl Arguments {
     ///
     /// # Safety
     /// The object lives for the call.
-    #[inline]
+    #[inline(always)]
     unsafe fn bind_one(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
         // SAFETY: promised by the caller.
@@ -223,7 +223,7 @@ impl Arguments {
     ///
     /// # Safety
     /// The arguments live for the call.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         if given.names.is_null() {
             let mut first = 0;
@@ -301,12 +301,24 @@ impl Arguments {
 }
 
 impl Drop for Arguments {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
+        if self.kept > 0 || self.more.is_some() {
+            self.free();
+        }
+    }
+}
+
+impl Arguments {
+    /// Drops what is kept; nothing is used afterwards.
+    #[inline(never)]
+    fn free(&mut self) {
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.
             unsafe { keep.assume_init_drop() };
         }
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.more) };
     }
 }
 

@@ -283,6 +283,9 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     if !edges.is_empty() {
         slots.extend(gc::slots());
         flags |= constant::TPFLAGS_HAVE_GC;
+    } else {
+        // Else the interpreter's own destructor would look for what only classes of Python have.
+        slots.push(Slot { id: constant::TP_DEALLOC, value: release as *const c_void });
     }
     slots.push(Slot::END);
     let module = &State::get(py).module;

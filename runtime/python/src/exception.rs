@@ -46,6 +46,19 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
 /// RuntimeError.
 pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     let state = State::get(py);
+    let usual = match kind {
+        "ValueError" => py.PyExc_ValueError(),
+        "TypeError" => py.PyExc_TypeError(),
+        "RuntimeError" => py.PyExc_RuntimeError(),
+        "IndexError" => py.PyExc_IndexError(),
+        "KeyError" => py.PyExc_KeyError(),
+        _ => ptr::null_mut(),
+    };
+    // A library may declare one of the same name.
+    if !usual.is_null() && !state.collected.exceptions.iter().any(|info| info.kind.as_str() == kind) {
+        // SAFETY: one of the interpreter's classes.
+        return Ok(unsafe { Owned::share(py, usual) });
+    }
     let name = py.text(kind)?;
     // SAFETY: the state's dict and the name are alive; what is found in the dict is shared at once.
     unsafe {

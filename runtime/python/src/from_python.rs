@@ -13,7 +13,7 @@ use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
-use crate::{callback, class, number, tensor};
+use crate::{callback, class, number, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -72,6 +72,10 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
     unsafe {
         let class = py.type_of(object);
         if class == py.PyLong_Type() {
+            if let Some(value) = py.small_int(object) {
+                place.write(TVMFFIAny::int(value));
+                return true;
+            }
             let value = py.PyLong_AsLongLong(object);
             if value == -1 && !py.PyErr_Occurred().is_null() {
                 // `argument` finds out again what is wrong with it.
@@ -80,7 +84,11 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
             }
             place.write(TVMFFIAny::int(value));
         } else if class == py.PyFloat_Type() {
-            place.write(TVMFFIAny::float(py.PyFloat_AsDouble(object)));
+            let value = match py.float_in_place(object) {
+                Some(value) => value,
+                None => py.PyFloat_AsDouble(object),
+            };
+            place.write(TVMFFIAny::float(value));
         } else if class == py.PyUnicode_Type() {
             return simple_text(py, object, wanted, place);
         } else if object == py.none() {
@@ -256,6 +264,9 @@ unsafe fn other(
             let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
             return Ok(kept(embedded::new_bytes(bytes)));
         }
+        if let Some(found) = tvm_ffi::object_of(py, object, class)? {
+            return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
+        }
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
                 return Ok(kept_object(callback::function(py, object)?));
@@ -343,14 +354,20 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
             if is_tuple {
                 element = wanted.element(index as usize);
             }
-            if py.PyList_GetItemRef().is_none() {
-                // No code of Python runs in looking at it, so the list keeps it meanwhile.
-                let item = py.PyList_GetItem(object, index);
-                values.reserve(1);
-                // An owned value is transparent over its raw form; the simple ones own nothing.
-                if simple(py, item, &element, values.spare_capacity_mut().as_mut_ptr().cast()) {
+            if let Some((size, items)) = py.list_in_place(object) {
+                // No code of Python runs in looking at simple elements, so the list stays what it is. An owned value is transparent over its raw
+                // form, and simple ones own nothing.
+                let before = index;
+                while index < size && !is_tuple || index == before {
+                    values.reserve(1);
+                    let place = values.spare_capacity_mut().as_mut_ptr().cast();
+                    if !simple(py, *items.add(index as usize), &element, place) {
+                        break;
+                    }
                     values.set_len(values.len() + 1);
                     index += 1;
+                }
+                if index > before {
                     continue;
                 }
             }

@@ -27,54 +27,85 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of a stub.
 const STUB: usize = 16;
 
-/// The stubs: each puts its number behind the four arguments of a fast call with keywords and goes on in [`call`].
-#[cfg(all(unix, target_arch = "x86_64"))]
-#[unsafe(naked)]
-unsafe extern "C" fn stubs() {
-    core::arch::naked_asm!(
-        ".set .Lkernpack_python_stub, 0",
-        ".rept {count}",
-        ".p2align 4",
-        "movl $.Lkernpack_python_stub, %r8d",
-        "jmp {call}",
-        ".set .Lkernpack_python_stub, .Lkernpack_python_stub + 1",
-        ".endr",
-        count = const COUNT,
-        call = sym call,
-        options(att_syntax),
-    )
+/// Defines a function that is a table of stubs: each puts its number behind four arguments and goes on in another function.
+macro_rules! stubs {
+    ($(#[$attribute:meta])* $name:ident, $label:literal, $call:ident) => {
+        $(#[$attribute])*
+        #[cfg(all(unix, target_arch = "x86_64"))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!(".set .L", $label, ", 0"),
+                ".rept {count}",
+                ".p2align 4",
+                concat!("movl $.L", $label, ", %r8d"),
+                "jmp {call}",
+                concat!(".set .L", $label, ", .L", $label, " + 1"),
+                ".endr",
+                count = const COUNT,
+                call = sym $call,
+                options(att_syntax),
+            )
+        }
+
+        $(#[$attribute])*
+        #[cfg(all(unix, target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!(".set .L", $label, ", 0"),
+                ".rept {count}",
+                ".p2align 4",
+                concat!("mov w4, #.L", $label),
+                "b {call}",
+                concat!(".set .L", $label, ", .L", $label, " + 1"),
+                ".endr",
+                count = const COUNT,
+                call = sym $call,
+            )
+        }
+    };
 }
 
-/// The stubs: each puts its number behind the four arguments of a fast call with keywords and goes on in [`call`].
-#[cfg(all(unix, target_arch = "aarch64"))]
-#[unsafe(naked)]
-unsafe extern "C" fn stubs() {
-    core::arch::naked_asm!(
-        ".set .Lkernpack_python_stub, 0",
-        ".rept {count}",
-        ".p2align 4",
-        "mov w4, #.Lkernpack_python_stub",
-        "b {call}",
-        ".set .Lkernpack_python_stub, .Lkernpack_python_stub + 1",
-        ".endr",
-        count = const COUNT,
-        call = sym call,
-    )
+stubs! {
+    /// The stubs of methods with arguments.
+    stubs, "kernpack_python_stub", call
+}
+stubs! {
+    /// The stubs of methods that take the object only.
+    lone_stubs, "kernpack_python_lone_stub", call_alone
 }
 
 /// The address of the stub of this number, where this machine has stubs.
-fn stub(number: usize) -> Option<*const c_void> {
+fn stub(number: usize, is_alone: bool) -> Option<*const c_void> {
     #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
     return (number < COUNT).then(|| {
+        let start = if is_alone { lone_stubs as *const c_void } else { stubs as *const c_void };
         // The assembler aligns the first stub, too.
-        let start = stubs as *const c_void;
         start.wrapping_byte_add(start.addr().next_multiple_of(STUB) - start.addr() + STUB * number)
     });
     #[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]
     return None;
 }
 
-/// Where all stubs go.
+/// Where the stubs of methods without arguments go.
+unsafe extern "C" fn call_alone(
+    this: *mut PyObject,
+    _: *mut PyObject,
+    _: usize,
+    _: usize,
+    number: u32,
+) -> *mut PyObject {
+    // SAFETY: as for `call`; there are no arguments.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*METHODS[number as usize].load(Ordering::Acquire);
+        function::run(py, callable, Given::behind(this, Given::new(ptr::null(), 0, ptr::null_mut())))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// Where the stubs of methods with arguments go.
 unsafe extern "C" fn call(
     this: *mut PyObject,
     args: *const *mut PyObject,
@@ -95,7 +126,8 @@ unsafe extern "C" fn call(
 /// A method of a class, which takes the object first. It is what the class has under its name.
 pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let number = USED.fetch_add(1, Ordering::Relaxed);
-    let Some(stub) = stub(number) else {
+    let is_alone = info.params.len() == 1;
+    let Some(stub) = stub(number, is_alone) else {
         USED.store(COUNT, Ordering::Relaxed);
         let function = function::of_class(py, info, name)?;
         // SAFETY: the function is alive.
@@ -107,7 +139,7 @@ pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str
     let method = PyMethodDef {
         name: leaked(name),
         function: stub,
-        flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
+        flags: if is_alone { constant::METH_NOARGS } else { constant::METH_FASTCALL | constant::METH_KEYWORDS },
         doc: leaked(&documentation(name, "$self", params, info.doc)) as *const c_char,
     };
     // SAFETY: a class, and a definition that lives forever.

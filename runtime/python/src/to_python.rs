@@ -77,6 +77,10 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
                 let elements = embedded::seq::elements(object);
+                let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);
+                if is_flat && ty.key == "Tuple" {
+                    return tuple(py, elements, ty);
+                }
                 py.nested(|py| match ty.key {
                     "Tuple" => tuple(py, elements, ty),
                     _ => list(py, elements, ty),
@@ -117,12 +121,13 @@ unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owne
 
 /// # Safety
 /// The elements are valid for the call.
+#[inline]
 unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
-            let item = view(py, item, element(ty, index))?;
+            let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
             py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
         }
         Ok(tuple)

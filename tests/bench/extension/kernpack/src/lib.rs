@@ -71,7 +71,7 @@ fn element_count(x: TensorView<f32>) -> i64 {
 /// A new array of zeros.
 #[packed_func]
 fn zeros(length: i64) -> Result<Tensor> {
-    Tensor::zeros::<f32>(&[length])
+    Tensor::from_vec(vec![0.0f32; length as usize], &[length])
 }
 
 /// A count with a scale and a label.
