@@ -197,8 +197,8 @@ mod tests {
             }
         }
         let too_long = "x".repeat(65_536);
-        // SAFETY: no view is made.
         let mut view = TVMFFIAny::NONE;
+        // SAFETY: no view is made.
         assert!(!unsafe { lend_text(&too_long, &mut view) });
     }
 }
