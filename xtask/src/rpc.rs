@@ -5,6 +5,7 @@ use crate::apache_tvm;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
+use std::path::PathBuf;
 
 fn soak() -> Result {
     let workspace = Workspace::find()?;
@@ -56,5 +57,21 @@ pub(crate) fn run(words: &[&str]) -> Result {
     pytest.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library).env("PYTHONDONTWRITEBYTECODE", "1");
     pytest.env("PYTHON_RPC_LIBRARY", shared_library(&folder, "python_rpc"));
     step::run("pytest examples/python-rpc/python", &mut pytest, Show::Lines)?;
+    let mut board = workspace.cargo("test");
+    board.args(["--package", "remote", "--", "--nocapture"]).env("KERNPACK_APACHE_TVM", &peers);
+    board.env("REMOTE_PHOTO", photograph(&workspace, &python)?);
+    step::run("examples/remote on a board that qemu makes of this machine", &mut board, Show::Lines)?;
     Ok(())
+}
+
+/// The photograph of the demo.
+fn photograph(workspace: &Workspace, python: &Python) -> Result<PathBuf> {
+    let folder = workspace.folder("demo")?;
+    let photo = folder.join("photo.ppm");
+    if !photo.is_file() {
+        let mut prepare = workspace.command(python.interpreter());
+        prepare.arg("examples/imagekit/python/prepare.py").env("KERNPACK_DEMO_DIR", &folder);
+        step::run("the photograph", prepare.env("PYTHONDONTWRITEBYTECODE", "1"), Show::Warnings)?;
+    }
+    Ok(photo)
 }

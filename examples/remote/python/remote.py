@@ -58,7 +58,7 @@ def board(address: str | None, server: Path) -> Iterator[tuple[str, int]]:
 
 def read(path: Path) -> np.ndarray:
     """A PPM file (P6, 8 bits) as uint8[height, width, 3]."""
-    kind, width, height, most, pixels = path.read_bytes().split(maxsplit=4)
+    kind, width, height, most, _ = path.read_bytes().split(maxsplit=4)
     assert (kind, most) == (b"P6", b"255"), f"{path} is no PPM file with 8 bits"
     size = 3 * int(width) * int(height)
     # White space behind the header may be the first pixel: they are counted from the end.
