@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -29,8 +29,10 @@ mod opencl;
 mod proved;
 mod python;
 mod races;
+mod ray;
 mod reports;
 mod rpc;
+mod rpc_server;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -69,7 +71,10 @@ const USAGE: &str = "usage: cargo xtask <command>
                 onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
-  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
+  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names, rpc --soak
+                those that show that nothing is left behind, with the whole amount (minutes, 9 GiB of memory)
+  rpc-server    kernpack-rpc-server as one file for boards, at most 2 MB: rpc-server [--target TARGET] (x86-64 and AArch64)
+  ray           the batch job of examples/ray on a cluster of two Ray nodes on this machine, with a worker killed in the middle
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
@@ -106,7 +111,9 @@ fn main() -> ExitCode {
         ["onnx", ref rest @ ..] => onnx::run(rest),
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
+        ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
+        ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
