@@ -130,7 +130,7 @@ fn glibc() -> Option<String> {
     None
 }
 
-fn failed(verb: &str, name: &str, problem: &io::Error) -> kernpack::Error {
+fn failed(verb: &str, name: &str, problem: &io::Error) -> Error {
     error!(RuntimeError, "cannot {verb} '{name}': {problem}")
 }
 
