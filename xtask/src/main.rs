@@ -43,6 +43,7 @@ mod totals;
 mod valgrind;
 mod workspace;
 
+use bench::compiler::Torch;
 use proved::Choice;
 use std::process::ExitCode;
 
@@ -80,7 +81,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
-  bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9)
+  bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
+                bench compiler --torch-compile [--rounds N] measures PyPI's PyTorch, which has torch.compile: 5 GB below target/
   bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench rpc     calls and copies with RPC servers, ours and Apache TVM's, each with each (--rounds N, default 3)
@@ -119,11 +121,16 @@ fn main() -> ExitCode {
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", "models"] => bench::models::run(9),
         ["bench", "modules"] => bench::modules::run(11),
-        ["bench", "compiler"] => bench::compiler::run(9),
+        ["bench", "compiler"] => bench::compiler::run(9, Torch::System),
+        ["bench", "compiler", "--torch-compile"] => bench::compiler::run(9, Torch::Pypi),
         ["bench", "parallel"] => bench::parallel::run(31),
         ["bench", "rpc"] => bench::rpc::run(3),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
+        ["bench", "compiler", "--torch-compile", "--rounds", rounds] => match rounds.parse() {
+            Ok(rounds @ 1..) => bench::compiler::run(rounds, Torch::Pypi),
+            _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
+        },
         [
             "bench",
             what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel" | "rpc"),
@@ -131,7 +138,7 @@ fn main() -> ExitCode {
             rounds,
         ] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
-            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds),
+            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds, Torch::System),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
             Ok(rounds @ 1..) if what == "models" => bench::models::run(rounds),
             Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),
