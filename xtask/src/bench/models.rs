@@ -66,7 +66,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     println!("\n{text}");
     let page = workspace.root().join(PAGE);
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    fs::write(&page, with_section(&known, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
+    fs::write(&page, with_section(&known, HEADING, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
     println!("written to {PAGE}");
     Ok(())
 }
@@ -157,14 +157,14 @@ fn geometric_mean(output: &str) -> String {
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
 }
 
-/// The page with this text in its section, which is added at the end if it is not there.
-fn with_section(page: &str, text: &str) -> String {
-    match page.split_once(HEADING) {
+/// The page with this text in the section of this heading, which is added at the end if it is not there.
+pub(super) fn with_section(page: &str, heading: &str, text: &str) -> String {
+    match page.split_once(heading) {
         Some((before, rest)) => {
             let after = rest.find("\n## ").map_or("", |place| &rest[place..]);
-            format!("{before}{HEADING}\n{text}{after}")
+            format!("{before}{heading}\n{text}{after}")
         }
-        None => format!("{}\n\n{HEADING}\n{text}", page.trim_end()),
+        None => format!("{}\n\n{heading}\n{text}", page.trim_end()),
     }
 }
 
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_section_is_written_anew() {
-        let page = with_section("# Page\n\n## Calls\n\ntable\n", "first\n");
+        let page = with_section("# Page\n\n## Calls\n\ntable\n", HEADING, "first\n");
         assert_eq!(page, "# Page\n\n## Calls\n\ntable\n\n## Models\n\nfirst\n");
-        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), "second\n");
+        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), HEADING, "second\n");
         assert!(page.starts_with("# Page\n\n## Models\n\nsecond\n\n## More"), "{page}");
     }
 }
