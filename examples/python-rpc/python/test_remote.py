@@ -7,6 +7,7 @@ import gc
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -126,7 +127,15 @@ def test_sessions_apart(address):
         echo(1)
 
 
-def test_interrupt(address):
+@pytest.fixture
+def interruptible():
+    """Python's own handler: a process that a shell has started in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupt(address, interruptible):
     """Ctrl+C ends the wait for a reply at once, and the session with it."""
     with remote.connect(address, "board", timeout=60.0) as session:
         sleep = session.get_function("rpc_test.sleep")
@@ -138,6 +147,27 @@ def test_interrupt(address):
         assert 0.4 < time.monotonic() - start < 5
         with pytest.raises(ConnectionError, match="a request was interrupted before its reply came"):
             sleep(0.0)
+
+
+def test_interrupted_wait_for_a_tracker(interruptible):
+    """The same while no server is free: here a tracker that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def track():
+            with listener.accept()[0] as peer:
+                peer.sendall(peer.recv(4))
+                # The request, and the end of the client.
+                while peer.recv(1024):
+                    pass
+
+        thread = threading.Thread(target=track)
+        thread.start()
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            remote.Tracker(f"127.0.0.1:{listener.getsockname()[1]}").request("pi", timeout=30.0)
+        assert time.monotonic() - start < 5
+        thread.join()
 
 
 def test_other_libraries_of_the_process(session):
