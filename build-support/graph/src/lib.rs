@@ -27,6 +27,7 @@ mod quantized;
 mod rows;
 pub mod symbol;
 mod turned;
+mod unread;
 mod weights;
 
 kernpack::library!(with = [kernpack_compiler]);
@@ -39,6 +40,7 @@ pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Value, ValueId};
 pub use import::{Imported, import};
-pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, lower};
+pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
 pub use model::{Argument, Model};
+pub use op::CustomOperator;
 pub use options::ModelOptions;

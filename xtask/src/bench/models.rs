@@ -1,4 +1,4 @@
-//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two.
+//! `cargo xtask bench models`: whole models beside onnxruntime and tract, in interleaved rounds, with one thread and with two.
 
 use super::programs;
 use crate::Result;
@@ -42,22 +42,34 @@ pub(crate) fn run(rounds: usize) -> Result {
     let magika = magika::prepare(&workspace)?;
     let folder = models(&workspace, &sources, &magika)?;
     let library = build(&workspace, &python, &sources, &folder)?;
+    let tract = programs::build_cargo(&workspace, &python, &sources.join("tract-peer"), "bench-peer", "release", &[])?;
+    let tract = shared_library(&tract, "kernpack_bench_tract_peer");
     let machine = super::calls::machine(&workspace, &python);
     let load = fs::read_to_string("/proc/loadavg").ok();
     let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
     let mut text = format!(
-        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+        "`cargo xtask bench models`: whole models in a library beside onnxruntime and tract (a crate, on one thread), {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
+         timed by the CPU time of the thread. Weights are seeded; results are compared first; a peer without a number does not take the model. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
         let mut program = workspace.command(&magika);
         program.arg(sources.join("python/models.py")).args([&library, &folder]);
         program.args([threads.to_string(), rounds.to_string()]);
+        if threads == 1 {
+            program.arg(&tract);
+        }
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
         let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
+    let mut program = workspace.command(&magika);
+    program.arg(sources.join("python/models.py")).args([&library, &folder]);
+    program.args(["1", &rounds.to_string(), "flush"]);
+    let what = "1 thread, numbers below 1e-38 are zeros";
+    let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
+    let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |_| None)?);
+    let _ = writeln!(text, "\n{}", geometric_mean(&output));
     let mut program = workspace.command(&magika);
     program.arg(sources.join("python/memory.py")).args([&library, &folder]);
     let output = step::run("memory of the models beside onnxruntime", &mut program, Show::Lines)?;
@@ -66,7 +78,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     println!("\n{text}");
     let page = workspace.root().join(PAGE);
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    fs::write(&page, with_section(&known, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
+    fs::write(&page, with_section(&known, HEADING, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
     println!("written to {PAGE}");
     Ok(())
 }
@@ -121,28 +133,49 @@ fn goal(name: &str, column: usize) -> Option<f64> {
     GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column])
 }
 
-/// The rows of a run: the model, ours, theirs, and the ratio.
-fn rows(output: &str) -> impl Iterator<Item = (&str, f64, f64, f64)> {
+/// A row of a run.
+struct Row<'a> {
+    name: &'a str,
+    ours: f64,
+    theirs: f64,
+    /// The median of ours / theirs.
+    ratio: f64,
+    /// The same of tract, where it was measured.
+    tract: Option<(f64, f64)>,
+}
+
+/// The rows of a run.
+fn rows(output: &str) -> impl Iterator<Item = Row<'_>> {
     output.lines().filter_map(|line| {
-        let mut columns = line.split('\t');
-        let name = columns.next()?;
-        let mut of = |who: &str| -> Option<(f64, f64)> {
-            let (number, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
+        let (name, columns) = line.split_once('\t')?;
+        let of = |who: &str| -> Option<(f64, f64)> {
+            let mut found = columns.split('\t').filter_map(|column| column.strip_prefix(who)?.strip_prefix('='));
+            let (number, ratio) = found.next()?.split_once(':')?;
             Some((number.parse().ok()?, ratio.parse().ok()?))
         };
         let ((ours, _), (theirs, ratio)) = (of("ours")?, of("onnxruntime")?);
-        Some((name, ours, theirs, ratio))
+        Some(Row { name, ours, theirs, ratio, tract: of("tract") })
     })
 }
 
-/// The table of one run in Markdown: ours, onnxruntime's, the ratio, and the goal.
+/// The table of one run in Markdown: ours, onnxruntime's, the ratio, the goal, and tract's if it was measured.
 fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result<String> {
-    let mut text = format!("| {what} | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n");
+    let has_tract = rows(output).any(|row| row.tract.is_some());
+    let (heading, line) = if has_tract { (" tract | ours / tract |", "---:|---:|") } else { ("", "") };
+    let mut text = format!(
+        "| {what} | ours | onnxruntime | ours / onnxruntime | goal |{heading}\n|---|---:|---:|---:|---|{line}\n"
+    );
     let mut count = 0;
-    for (name, ours, theirs, ratio) in rows(output) {
-        let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(ratio <= goal));
-        let goal = goal(name).map_or("-".to_owned(), verdict);
-        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
+    for row in rows(output) {
+        let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(row.ratio <= goal));
+        let goal = goal(row.name).map_or("-".to_owned(), verdict);
+        let tract = match (has_tract, row.tract) {
+            (false, _) => String::new(),
+            (true, Some((time, ratio))) => format!(" {time:.1} | {ratio:.2} |"),
+            (true, None) => " - | - |".to_owned(),
+        };
+        let Row { name, ours, theirs, ratio, .. } = row;
+        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |{tract}");
         count += 1;
     }
     if count == 0 { Err("the benchmark of the models measured nothing".into()) } else { Ok(text) }
@@ -150,21 +183,23 @@ fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result
 
 /// A sentence with the geometric mean of the ratios of the models in f32.
 fn geometric_mean(output: &str) -> String {
-    let ratios: Vec<f64> =
-        rows(output).filter(|row| !NOT_F32.iter().any(|start| row.0.starts_with(start))).map(|row| row.3).collect();
+    let ratios: Vec<f64> = rows(output)
+        .filter(|row| !NOT_F32.iter().any(|start| row.name.starts_with(start)))
+        .map(|row| row.ratio)
+        .collect();
     let mean = f64::powf(ratios.iter().product(), 1.0 / ratios.len() as f64);
     let verdict = super::figures::verdict(mean <= MEAN);
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
 }
 
 /// The page with this text in its section, which is added at the end if it is not there.
-fn with_section(page: &str, text: &str) -> String {
-    match page.split_once(HEADING) {
+pub(super) fn with_section(page: &str, heading: &str, text: &str) -> String {
+    match page.split_once(heading) {
         Some((before, rest)) => {
             let after = rest.find("\n## ").map_or("", |place| &rest[place..]);
-            format!("{before}{HEADING}\n{text}{after}")
+            format!("{before}{heading}\n{text}{after}")
         }
-        None => format!("{}\n\n{HEADING}\n{text}", page.trim_end()),
+        None => format!("{}\n\n{heading}\n{text}", page.trim_end()),
     }
 }
 
@@ -180,15 +215,18 @@ mod tests {
         assert!(text.contains("| MLP 784 | 30.0 | 15.0 | 2.00 | 0.9, missed |\n"), "{text}");
         assert!(table(output, "2 threads", |name| goal(name, 1)).unwrap().contains("| 0.80 | - |\n"));
         assert!(table("", "1 thread", |_| None).is_err());
+        let output = output.replacen(":0.800", ":0.800\ttract=16.0:0.500", 1);
+        let text = table(&output, "1 thread", |_| None).unwrap();
+        assert!(text.contains("| - | 16.0 | 0.50 |\n") && text.contains("| - | - | - |\n"), "{text}");
         let text = geometric_mean(output);
         assert!(text.ends_with("f32: 1.26 (goal 0.7, missed)."), "{text}");
     }
 
     #[test]
     fn a_section_is_written_anew() {
-        let page = with_section("# Page\n\n## Calls\n\ntable\n", "first\n");
+        let page = with_section("# Page\n\n## Calls\n\ntable\n", HEADING, "first\n");
         assert_eq!(page, "# Page\n\n## Calls\n\ntable\n\n## Models\n\nfirst\n");
-        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), "second\n");
+        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), HEADING, "second\n");
         assert!(page.starts_with("# Page\n\n## Models\n\nsecond\n\n## More"), "{page}");
     }
 }
