@@ -117,7 +117,7 @@ struct Made {
 
 fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
     move |error| {
-        let problems = error.problems().iter().map(|problem| format!("{source}: {problem}"));
+        let problems = error.problems().into_iter().map(|problem| format!("{source}: {problem}"));
         Error::of_problems(problems.collect())
     }
 }
