@@ -1,19 +1,17 @@
-"""Times models in a library made with Kernpack beside onnxruntime and tract: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
+"""Times models in a library made with Kernpack beside onnxruntime: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
 and more are timed by the CPU time of the thread: other programs do not count.
 
-usage: models.py LIBRARY FOLDER THREADS ROUNDS [TRACT]; FOLDER has the models, whose names are those of the functions; TRACT is the library of tests/bench/tract-peer, or `flush`: then numbers
-below 1e-38 are zeros for all, as onnxruntime can be told. Prints a line for each model: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of
-ours / theirs. Results are compared first.
+usage: models.py LIBRARY FOLDER THREADS ROUNDS [flush]; FOLDER has the models, whose names are those of the functions. With `flush`, numbers below 1e-38 are zeros for both, as onnxruntime can be told. Prints a
+line for each model: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
 """
 
-import ctypes
 import os
 import sys
 import time
 from pathlib import Path
 
 LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-MORE = sys.argv[5] if len(sys.argv) > 5 else ""
+FLUSH = sys.argv[5:] == ["flush"]
 for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
@@ -39,7 +37,7 @@ NAMES = {
 def session(path, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.graph_optimization_level = THREADS, 1, level
-    if MORE == "flush":
+    if FLUSH:
         # The first session sets this for the thread that makes it: for our code, too.
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
     return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
@@ -73,19 +71,7 @@ def median(numbers):
     return ordered[len(ordered) // 2]
 
 
-def tract(path, x, shape):
-    """A call of tract, and where it writes its result; None if it does not take the model."""
-    peer.tract_load.restype = ctypes.c_void_p
-    peer.tract_load.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_bool]
-    peer.tract_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-    extents, out = np.array(x.shape, np.uintp), np.full(shape, np.nan, np.float32)
-    model = peer.tract_load(bytes(path), extents.ctypes.data, len(extents), x.dtype == np.int32)
-    arguments = (model, x.ctypes.data, out.ctypes.data, out.size)
-    return (lambda: peer.tract_run(*arguments), out) if model and peer.tract_run(*arguments) == 0 else None
-
-
 library = tvm_ffi.load_module(LIBRARY)
-peer = ctypes.CDLL(MORE) if MORE not in ("", "flush") else None
 for key, (name, file, tolerance) in NAMES.items():
     path = FOLDER / f"{file}.onnx"
     made = session(path)
@@ -101,11 +87,6 @@ for key, (name, file, tolerance) in NAMES.items():
     if not difference <= allowed:
         sys.exit(f"{name}: the results differ by {difference}, allowed is {allowed}")
     everyone = {"ours": lambda: function(*lent), "onnxruntime": lambda: made.run(None, {argument: x})}
-    if peer:
-        found = tract(path, x, wanted.shape)
-        # What it computes otherwise is not compared.
-        if found and np.abs(found[1] - plain).max() <= max(allowed, 1e-3 * np.abs(plain).max()):
-            everyone["tract"] = found[0]
     times = {who: [] for who in everyone}
     for _ in range(ROUNDS):
         for who, call in everyone.items():

@@ -1,4 +1,4 @@
-//! `cargo xtask bench models`: whole models beside onnxruntime and tract, in interleaved rounds, with one thread and with two.
+//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two.
 
 use super::programs;
 use crate::Result;
@@ -42,22 +42,17 @@ pub(crate) fn run(rounds: usize) -> Result {
     let magika = magika::prepare(&workspace)?;
     let folder = models(&workspace, &sources, &magika)?;
     let library = build(&workspace, &python, &sources, &folder)?;
-    let tract = programs::build_cargo(&workspace, &python, &sources.join("tract-peer"), "bench-peer", "release", &[])?;
-    let tract = shared_library(&tract, "kernpack_bench_tract_peer");
     let machine = super::calls::machine(&workspace, &python);
     let load = fs::read_to_string("/proc/loadavg").ok();
     let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
     let mut text = format!(
-        "`cargo xtask bench models`: whole models in a library beside onnxruntime and tract (a crate, on one thread), {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread. Weights are seeded; results are compared first; a peer without a number does not take the model. Batch norms are folded into convolutions, as exporters do it.\n"
+        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
+         timed by the CPU time of the thread. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
         let mut program = workspace.command(&magika);
         program.arg(sources.join("python/models.py")).args([&library, &folder]);
         program.args([threads.to_string(), rounds.to_string()]);
-        if threads == 1 {
-            program.arg(&tract);
-        }
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
@@ -133,49 +128,28 @@ fn goal(name: &str, column: usize) -> Option<f64> {
     GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column])
 }
 
-/// A row of a run.
-struct Row<'a> {
-    name: &'a str,
-    ours: f64,
-    theirs: f64,
-    /// The median of ours / theirs.
-    ratio: f64,
-    /// The same of tract, where it was measured.
-    tract: Option<(f64, f64)>,
-}
-
-/// The rows of a run.
-fn rows(output: &str) -> impl Iterator<Item = Row<'_>> {
+/// The rows of a run: the model, ours, theirs, and the ratio.
+fn rows(output: &str) -> impl Iterator<Item = (&str, f64, f64, f64)> {
     output.lines().filter_map(|line| {
-        let (name, columns) = line.split_once('\t')?;
-        let of = |who: &str| -> Option<(f64, f64)> {
-            let mut found = columns.split('\t').filter_map(|column| column.strip_prefix(who)?.strip_prefix('='));
-            let (number, ratio) = found.next()?.split_once(':')?;
+        let mut columns = line.split('\t');
+        let name = columns.next()?;
+        let mut of = |who: &str| -> Option<(f64, f64)> {
+            let (number, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
             Some((number.parse().ok()?, ratio.parse().ok()?))
         };
         let ((ours, _), (theirs, ratio)) = (of("ours")?, of("onnxruntime")?);
-        Some(Row { name, ours, theirs, ratio, tract: of("tract") })
+        Some((name, ours, theirs, ratio))
     })
 }
 
-/// The table of one run in Markdown: ours, onnxruntime's, the ratio, the goal, and tract's if it was measured.
+/// The table of one run in Markdown: ours, onnxruntime's, the ratio, and the goal.
 fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result<String> {
-    let has_tract = rows(output).any(|row| row.tract.is_some());
-    let (heading, line) = if has_tract { (" tract | ours / tract |", "---:|---:|") } else { ("", "") };
-    let mut text = format!(
-        "| {what} | ours | onnxruntime | ours / onnxruntime | goal |{heading}\n|---|---:|---:|---:|---|{line}\n"
-    );
+    let mut text = format!("| {what} | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n");
     let mut count = 0;
-    for row in rows(output) {
-        let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(row.ratio <= goal));
-        let goal = goal(row.name).map_or("-".to_owned(), verdict);
-        let tract = match (has_tract, row.tract) {
-            (false, _) => String::new(),
-            (true, Some((time, ratio))) => format!(" {time:.1} | {ratio:.2} |"),
-            (true, None) => " - | - |".to_owned(),
-        };
-        let Row { name, ours, theirs, ratio, .. } = row;
-        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |{tract}");
+    for (name, ours, theirs, ratio) in rows(output) {
+        let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(ratio <= goal));
+        let goal = goal(name).map_or("-".to_owned(), verdict);
+        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
         count += 1;
     }
     if count == 0 { Err("the benchmark of the models measured nothing".into()) } else { Ok(text) }
@@ -215,9 +189,6 @@ mod tests {
         assert!(text.contains("| MLP 784 | 30.0 | 15.0 | 2.00 | 0.9, missed |\n"), "{text}");
         assert!(table(output, "2 threads", |name| goal(name, 1)).unwrap().contains("| 0.80 | - |\n"));
         assert!(table("", "1 thread", |_| None).is_err());
-        let output = output.replacen(":0.800", ":0.800\ttract=16.0:0.500", 1);
-        let text = table(&output, "1 thread", |_| None).unwrap();
-        assert!(text.contains("| - | 16.0 | 0.50 |\n") && text.contains("| - | - | - |\n"), "{text}");
         let text = geometric_mean(output);
         assert!(text.ends_with("f32: 1.26 (goal 0.7, missed)."), "{text}");
     }

@@ -1,8 +1,8 @@
 //! Operators that ONNX does not have.
 
-use kernpack::Tensor;
+use kernpack::{Any, Array, Bytes, Function, Map, Str, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::te;
+use kernpack_compiler::{ir, te};
 use kernpack_graph::op::{CustomOperator, Pattern, element_tensor};
 use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 
@@ -70,7 +70,7 @@ fn mistakes_of_operators_name_the_node() {
     };
     let of_integers = CustomOperator::new("com.example", "Power", |call| {
         let x = call.input(0)?;
-        Ok(vec![element_tensor(&x.shape, |position| x.at(position) + te::constant(1.0, kernpack_compiler::ir::I32))])
+        Ok(vec![element_tensor(&x.shape, |position| x.at(position) + te::constant(1.0, ir::I32))])
     });
     let relu = CustomOperator::new("", "Relu", |_| Ok(Vec::new()));
     let nothing = CustomOperator::new("com.example", "Power", |_| Ok(Vec::new()));
@@ -87,5 +87,39 @@ fn mistakes_of_operators_name_the_node() {
     ] {
         let error = import(&with_powers(), None, &options(operators)).err().expect(expected).to_string();
         assert!(error.starts_with(expected) && error.matches("node 'cube'").count() <= 1, "{error}");
+    }
+}
+
+/// As Python calls it.
+#[test]
+fn an_operator_of_another_language() {
+    let from_onnx = Function::global("kernpack.graph.from_onnx").unwrap();
+    let read = |operators: Map<Str, Any>| {
+        let options: Map<Str, Any> = [(Str::from("operators"), Any::from(operators))].into_iter().collect();
+        from_onnx.call_as::<kernpack::ObjRef<kernpack_graph::Model>>((Bytes::from(with_powers()), options))
+    };
+    let power = Function::from_fn(|attrs: Map<Str, Any>, inputs: Array<Any>| -> kernpack::Result<ir::Tensor> {
+        let n: i64 = attrs.get(&Str::from("n")).unwrap().to()?;
+        let x: ir::Tensor = inputs.get(0).unwrap().to()?;
+        let shape: Vec<i64> = x.shape.iter().map(|extent| extent.as_int().unwrap()).collect();
+        Ok(element_tensor(&shape, |position| (1..n).fold(x.at(position), |product, _| product * x.at(position))))
+    });
+    let elementwise: Array<Any> = [Any::from(power.clone()), Any::from(Str::from("elementwise"))].into_iter().collect();
+    for (operator, kernels) in [(Any::from(power.clone()), 3), (Any::from(elementwise), 1)] {
+        let model = read([(Str::from("com.example.Power"), operator)].into_iter().collect()).unwrap();
+        assert_eq!(model.graph().groups(true).len(), kernels);
+    }
+    let fast: Array<Any> = [Any::from(power), Any::from(Str::from("fast"))].into_iter().collect();
+    let broken = Function::from_fn(|_: Map<Str, Any>, _: Array<Any>| -> kernpack::Result<ir::Tensor> {
+        Err(kernpack::error!(ValueError, "no"))
+    });
+    for (operator, expected) in [
+        (None, "2 nodes use it ('cube', 'square'): say what it computes, `operators={\"com.example.Power\": compute}`"),
+        (Some(Any::from(fast)), "unknown pattern `fast`: the patterns are elementwise, injective,"),
+        (Some(Any::from(broken)), "node 'cube' (com.example.Power): no"),
+    ] {
+        let operators = operator.map(|operator| (Str::from("com.example.Power"), operator)).into_iter().collect();
+        let error = read(operators).err().expect(expected);
+        assert!(error.message().contains(expected), "{}", error.message());
     }
 }
