@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
+use crate::workspace::Workspace;
 use crate::{Result, api, book, demo, floors, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
@@ -29,6 +30,9 @@ const BESIDE: [(&[&str], Option<&Suite>); 6] = [
 pub(crate) fn run(choice: Choice) -> Result {
     let start = Instant::now();
     let environment = Environment::prepare()?;
+    if let Some(line) = disk_line(&environment.workspace) {
+        println!("{line}");
+    }
     valgrind::install(&environment.workspace);
     let (dues, commands): (Vec<_>, Vec<_>) = commands_beside(&environment, choice)?.into_iter().unzip();
     let beside = Beside::start(commands);
@@ -58,6 +62,17 @@ pub(crate) fn run(choice: Choice) -> Result {
         return Ok(());
     }
     Err(format!("ci: failed after {:.0} s: {}", start.elapsed().as_secs_f64(), failed.join(", ")).into())
+}
+
+/// What a whole run writes into an empty `target/`, in gigabytes.
+const WRITTEN_GB: u64 = 20;
+
+/// How much room the disk has, and whether that is little: a linker that runs out of it says "Bus error". Nothing where `df` is not GNU's.
+fn disk_line(workspace: &Workspace) -> Option<String> {
+    let output = workspace.command("df").args(["--output=avail", "-B1G", "."]).output().ok()?;
+    let free: u64 = String::from_utf8(output.stdout).ok()?.lines().nth(1)?.trim().parse().ok()?;
+    let little = if free < WRITTEN_GB { "; where target/ is empty that is too little" } else { "" };
+    Some(format!("disk: {free} GB are free, and a whole check writes about {WRITTEN_GB} GB into target/{little}"))
 }
 
 /// A command with its name, and what its pass is written down as.

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -29,8 +29,10 @@ mod opencl;
 mod proved;
 mod python;
 mod races;
+mod ray;
 mod reports;
 mod rpc;
+mod rpc_server;
 mod runner;
 mod rust_source;
 mod rust_target;
@@ -41,6 +43,7 @@ mod totals;
 mod valgrind;
 mod workspace;
 
+use bench::compiler::Torch;
 use proved::Choice;
 use std::process::ExitCode;
 
@@ -68,14 +71,18 @@ const USAGE: &str = "usage: cargo xtask <command>
                 onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
-  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names
+  rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names, rpc --soak
+                those that show that nothing is left behind, with the whole amount (minutes, 9 GiB of memory)
+  rpc-server    kernpack-rpc-server as one file for boards, at most 2 MB: rpc-server [--target TARGET] (x86-64 and AArch64)
+  ray           the batch job of examples/ray on a cluster of two Ray nodes on this machine, with a worker killed in the middle
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
-  bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9)
+  bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
+                bench compiler --torch-compile [--rounds N] measures PyPI's PyTorch, which has torch.compile: 5 GB below target/
   bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
   bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
@@ -105,7 +112,9 @@ fn main() -> ExitCode {
         ["onnx", ref rest @ ..] => onnx::run(rest),
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
+        ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
+        ["rpc-server", ref rest @ ..] => rpc_server::run(rest),
         ["fuzz", ref rest @ ..] => fuzz::Run::parse(rest).and_then(|run| fuzz::run(&run)),
         ["asan", ref rest @ ..] => asan::run(rest),
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
@@ -114,11 +123,16 @@ fn main() -> ExitCode {
         ["bench", "build"] => bench::build::run(),
         ["bench", "models"] => bench::models::run(9),
         ["bench", "modules"] => bench::modules::run(11),
-        ["bench", "compiler"] => bench::compiler::run(9),
+        ["bench", "compiler"] => bench::compiler::run(9, Torch::System),
+        ["bench", "compiler", "--torch-compile"] => bench::compiler::run(9, Torch::Pypi),
         ["bench", "parallel"] => bench::parallel::run(31),
         ["bench", "rpc"] => bench::rpc::run(3),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
+        ["bench", "compiler", "--torch-compile", "--rounds", rounds] => match rounds.parse() {
+            Ok(rounds @ 1..) => bench::compiler::run(rounds, Torch::Pypi),
+            _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
+        },
         [
             "bench",
             what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel" | "rpc"),
@@ -126,7 +140,7 @@ fn main() -> ExitCode {
             rounds,
         ] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
-            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds),
+            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds, Torch::System),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
             Ok(rounds @ 1..) if what == "models" => bench::models::run(rounds),
             Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),

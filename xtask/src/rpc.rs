@@ -5,9 +5,38 @@ use crate::apache_tvm;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
+use std::path::PathBuf;
 
-/// Runs all tests; with words, those of the crate that have one in their names.
+fn soak() -> Result {
+    let workspace = Workspace::find()?;
+    let mut tests = workspace.cargo("test");
+    tests.args([
+        "--release",
+        "--package",
+        "kernpack-rpc",
+        "--test",
+        "server",
+        "--",
+        "soak",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ]);
+    tests.env("KERNPACK_RPC_SOAK", "1");
+    step::run("soak the server", &mut tests, Show::Lines)?;
+    let mut tests = workspace.cargo("test");
+    tests.args(["--package", "kernpack-rpc", "--test", "ours", "--", "nothing_is_left"]);
+    tests.env("KERNPACK_RPC_SOAK", "1");
+    step::run("soak the client", &mut tests, Show::Lines)?;
+    Ok(())
+}
+
+/// Runs all tests; with words, those of the crate that have one in their names. `--soak` runs those that show that nothing is left behind, with the
+/// whole amount of calls, sessions, strangers and bytes: minutes, and 9 GiB of memory.
 pub(crate) fn run(words: &[&str]) -> Result {
+    if words == ["--soak"] {
+        return soak();
+    }
     let workspace = Workspace::find()?;
     let peers = apache_tvm::interpreter(&workspace)?;
     let mut build = workspace.cargo("build");
@@ -16,7 +45,7 @@ pub(crate) fn run(words: &[&str]) -> Result {
     let folder = workspace.cargo_target().join("debug");
     let library = shared_library(&folder, "conversions");
     let mut tests = workspace.cargo("test");
-    tests.args(["--package", "kernpack-rpc", "--no-fail-fast", "--"]).args(words);
+    tests.args(["--package", "kernpack-rpc", "--features", "tls", "--no-fail-fast", "--"]).args(words);
     tests.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library);
     step::run("test runtime/rpc with the peers of Apache TVM", &mut tests, Show::Lines)?;
     if !words.is_empty() {
@@ -28,5 +57,21 @@ pub(crate) fn run(words: &[&str]) -> Result {
     pytest.env("KERNPACK_APACHE_TVM", &peers).env("CONVERSIONS_LIBRARY", &library).env("PYTHONDONTWRITEBYTECODE", "1");
     pytest.env("PYTHON_RPC_LIBRARY", shared_library(&folder, "python_rpc"));
     step::run("pytest examples/python-rpc/python", &mut pytest, Show::Lines)?;
+    let mut board = workspace.cargo("test");
+    board.args(["--package", "remote", "--", "--nocapture"]).env("KERNPACK_APACHE_TVM", &peers);
+    board.env("REMOTE_PHOTO", photograph(&workspace, &python)?);
+    step::run("examples/remote on a board that qemu makes of this machine", &mut board, Show::Lines)?;
     Ok(())
+}
+
+/// The photograph of the demo.
+fn photograph(workspace: &Workspace, python: &Python) -> Result<PathBuf> {
+    let folder = workspace.folder("demo")?;
+    let photo = folder.join("photo.ppm");
+    if !photo.is_file() {
+        let mut prepare = workspace.command(python.interpreter());
+        prepare.arg("examples/imagekit/python/prepare.py").env("KERNPACK_DEMO_DIR", &folder);
+        step::run("the photograph", prepare.env("PYTHONDONTWRITEBYTECODE", "1"), Show::Warnings)?;
+    }
+    Ok(photo)
 }

@@ -30,6 +30,11 @@ pub(crate) fn prepare(environment: &Environment, target: &str) -> Result<Option<
     Ok(Some(flags))
 }
 
+/// Whether rustc can build for the target as it is.
+pub(crate) fn is_there(workspace: &Workspace, target: &str) -> bool {
+    libdir(workspace, target).is_ok_and(|folder| has_std(&folder))
+}
+
 fn with_rustup(workspace: &Workspace, target: &str) -> Result {
     if find_on_path("rustup").is_none() {
         return Err(

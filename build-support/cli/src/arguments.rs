@@ -40,3 +40,13 @@ fn name(word: &OsStr) -> &str {
     let word = word.to_str().unwrap_or_default();
     word.split_once('=').map_or(word, |(name, _)| name)
 }
+
+/// What a command reads from a command line of words without spaces, or the message about it.
+#[cfg(test)]
+pub(crate) fn parse_line<Options>(
+    parse: impl Fn(&mut Parser) -> Parsed<Options>,
+    command: &str,
+    line: &str,
+) -> Result<Option<Options>, String> {
+    parse(&mut Parser::from_args(line.split_whitespace())).map_err(|error| message(&error, command))
+}

@@ -297,6 +297,37 @@ fn reductions_with_two_results() {
     }
 }
 
+/// Long enough for places of 32 bits; equal values are everywhere, and the first one wins.
+#[test]
+fn places_in_long_rows() {
+    for (m, n) in [(3, 64), (5, 200), (2, 1000), (200, 7), (90, 40)] {
+        for over_rows in [false, true] {
+            for largest in [false, true] {
+                let mut k = Kernel::new("f");
+                let x = k.input("x", [m, n], F32);
+                let (extent, length) = if over_rows { (m, n) } else { (n, m) };
+                let r = reduce_axis(0, extent, "r");
+                let [place, value] = compute([length], |[i]| {
+                    let x = if over_rows { x.at([&r, &i]) } else { x.at([&i, &r]) };
+                    if largest { argmax(&r, x, &r) } else { argmin(&r, x, &r) }
+                });
+                assert_eq!(place.dtype, I64);
+                k.output("place", place);
+                k.output("value", value);
+                check("places", &k, &[&[m, n]], 0.0);
+            }
+        }
+    }
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [2, 100], F32);
+    let r = reduce_axis(0, 100, "r");
+    // What is found otherwise is not a number.
+    let [place, value] = compute([2], |[i]| argmax(&r, x.at([&i, &r]) / 0.0 * 0.0, &r));
+    k.output("place", place);
+    k.output("value", value);
+    check("nothing but NaN", &k, &[&[2, 100]], 0.0);
+}
+
 #[test]
 fn windows() {
     let mut k = Kernel::new("heat");

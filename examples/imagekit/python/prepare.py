@@ -3,6 +3,7 @@
 Writes into $KERNPACK_DEMO_DIR:
 
     photo.png       the photograph that comes with scikit-learn (china.jpg), 640 x 427 pixels, RGB
+    photo.ppm       the same, for programs without a library for PNG (examples/remote)
     *.npy           one reference per function, C order, float32 unless said otherwise
 
 The Rust host and demo.py read these files; test_imagekit.py imports the functions.
@@ -93,6 +94,7 @@ def main() -> None:
 
     photo = load_sample_image("china.jpg")
     Image.fromarray(photo).save(folder / "photo.png")
+    Image.fromarray(photo).save(folder / "photo.ppm")
 
     image = gray(photo)
     references = {

@@ -160,9 +160,26 @@ def connect(
     timeout: Optional[float] = None,
     session_timeout: Optional[float] = None,
     hops: Sequence[tuple[str, str]] = (),
+    fingerprint: Optional[str] = None,
 ) -> Session:
-    """A session with the RPC server at `host:port`. Times are in seconds; `hops` are further servers, each an address and a key."""
-    return _function("connect")(address, key, token, timeout, session_timeout, [list(hop) for hop in hops])
+    """A session with the RPC server at `host:port`. Times are in seconds; `hops` are further servers, each an address and a key; with the
+    `fingerprint` of the server's certificate, which `cargo kernpack rpc keygen` prints, the session is over TLS."""
+    return _function("connect")(address, key, token, timeout, session_timeout, [list(hop) for hop in hops], fingerprint)
+
+
+class Tracker:
+    """A tracker, which gives servers to clients by key."""
+
+    def __init__(self, address: str, *, token: Optional[str] = None, fingerprint: Optional[str] = None) -> None:
+        self.address, self._token, self._fingerprint = address, token, fingerprint
+
+    def request(self, key: str, *, priority: int = 0, timeout: float = 600.0, **options: Any) -> Session:
+        """A session with a server of this key, which is waited for at most `timeout` seconds; `options` are those of `connect`."""
+        found = _function("tracker.request")(self.address, key, priority, timeout, self._token, self._fingerprint)
+        return connect(str(found[0]), str(found[1]), **options)
+
+    def __str__(self) -> str:
+        return _function("tracker.summary")(self.address, self._token, self._fingerprint)
 
 
 def receive(tensor: tvm_ffi.Tensor) -> tvm_ffi.Tensor:

@@ -6,8 +6,11 @@ PYTHON_RPC_LIBRARY names the library of the client, CONVERSIONS_LIBRARY the one 
 import gc
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -121,6 +124,20 @@ def test_sessions_apart(address):
         echo = session.get_function("rpc_test.echo")
     with pytest.raises(ConnectionError, match="was closed"):
         echo(1)
+
+
+def test_interrupt(address):
+    """Ctrl+C ends the wait for a reply at once, and the session with it."""
+    with remote.connect(address, "board", timeout=60.0) as session:
+        sleep = session.get_function("rpc_test.sleep")
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        start = time.monotonic()
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            sleep(10.0)
+        assert 0.4 < time.monotonic() - start < 5
+        with pytest.raises(ConnectionError, match="a request was interrupted before its reply came"):
+            sleep(0.0)
 
 
 def test_other_libraries_of_the_process(session):

@@ -249,7 +249,7 @@ fn pair(py: Py, object: &Owned) -> PyResult<[i64; 2]> {
     Ok(numbers)
 }
 
-/// Frees the tensor of a capsule that was not taken: whoever takes it changes the capsule's name.
+/// Frees the tensor of a capsule that was not taken: the consumer that takes it changes the capsule's name.
 unsafe extern "C" fn drop_versioned(capsule: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for a capsule made above.
     unsafe {

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use crate::capi::{Py, PyObject};
 
-/// A Python exception is set on this thread; whoever returns to the interpreter returns NULL.
+/// A Python exception is set on this thread; the function that returns to the interpreter returns NULL.
 #[derive(Debug)]
 pub(crate) struct Raised;
 

@@ -1,5 +1,6 @@
 //! What calls and copies cost with an RPC server, for `cargo xtask bench rpc`: `rpc-bench ADDRESS` prints lines `name<TAB>nanoseconds`, `rpc-bench
-//! plain` the same for copies through a plain socket. `tests/bench/rpc/client.py` prints them for the client of Apache TVM.
+//! ADDRESS FINGERPRINT` the same over TLS, `rpc-bench plain` for copies through a plain socket. `tests/bench/rpc/client.py` prints them for the client of
+//! Apache TVM, `openssl.py` for a plain connection of OpenSSL. `rpc-bench keys FOLDER` makes a certificate, and prints its fingerprint.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -9,14 +10,24 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Device, Tensor};
 use kernpack_rpc::connect;
+use kernpack_rpc::tls::{Identity, Trust};
 
 const SIZES: [usize; 3] = [1 << 20, 16 << 20, 64 << 20];
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result {
-    let peer = std::env::args().nth(1).ok_or("usage: rpc-bench ADDRESS | plain")?;
-    if peer == "plain" { plain() } else { session(&peer) }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["plain"] => plain(),
+        ["keys", folder] => {
+            println!("{}", Identity::generate(folder.as_ref(), &["localhost".to_owned()])?.fingerprint());
+            Ok(())
+        }
+        [address] => session(address, None),
+        [address, fingerprint] => session(address, Some(Trust::Fingerprint(fingerprint.parse()?))),
+        _ => Err("usage: rpc-bench ADDRESS [FINGERPRINT] | plain | keys FOLDER".into()),
+    }
 }
 
 /// The median of some times.
@@ -36,8 +47,12 @@ fn rounds(size: usize) -> usize {
     (256 << 20) / size.max(16 << 20)
 }
 
-fn session(address: &str) -> Result {
-    let session = connect(address).open()?;
+fn session(address: &str, trust: Option<Trust>) -> Result {
+    let mut connect = connect(address);
+    if let Some(trust) = trust {
+        connect = connect.tls(trust);
+    }
+    let session = connect.open()?;
     let echo = session.global_function("testing.echo")?;
     let call = |value: i64| {
         timed(|| {

@@ -23,6 +23,8 @@ pub struct Limits {
     pub files: u64,
     /// Processes of a session. 0 is without limit.
     pub processes: usize,
+    /// Whether clients may run programs in their sessions (`cargo kernpack rpc runner`). The server must have a token then.
+    pub run: bool,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             handles: 1 << 18,
             files: 1024,
             processes: 64,
+            run: false,
         }
     }
 }
@@ -64,6 +67,7 @@ impl Limits {
             self.handles.to_string(),
             self.files.to_string(),
             self.processes.to_string(),
+            self.run.to_string(),
         ]
         .join(",")
     }
@@ -71,7 +75,9 @@ impl Limits {
     /// The limits of a text.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(',').collect();
-        let [session, call, idle, stall, memory, upload, handles, files, processes] = words[..] else { return None };
+        let [session, call, idle, stall, memory, upload, handles, files, processes, run] = words[..] else {
+            return None;
+        };
         let time = |word: &str| match word {
             "none" => Some(None),
             _ => word.parse().ok().map(|nanos| Some(Duration::from_nanos(nanos))),
@@ -86,6 +92,7 @@ impl Limits {
             handles: handles.parse().ok()?,
             files: files.parse().ok()?,
             processes: processes.parse().ok()?,
+            run: run.parse().ok()?,
         })
     }
 }
@@ -96,7 +103,8 @@ mod tests {
 
     #[test]
     fn text_goes_both_ways() {
-        let limits = Limits { call_time: None, session_time: Some(Duration::from_millis(1500)), ..Limits::default() };
+        let limits =
+            Limits { call_time: None, session_time: Some(Duration::from_millis(1500)), run: true, ..Limits::default() };
         assert_eq!(Limits::from_text(&limits.to_text()), Some(limits));
         assert_eq!(Limits::from_text(""), None);
         assert!(Limits::default().memory > 1 << 26);

@@ -245,6 +245,20 @@ fn sessions_that_end() {
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 
+fn clients_that_end() {
+    let (server, address) = server("");
+    // The client gives up; the call that it waited for is not left alone with the machine.
+    let session = connect(&address).timeout(Duration::from_millis(300)).open().unwrap();
+    let start = Instant::now();
+    let error = session.global_function("rpc_test.sleep").unwrap().call((3000.0,)).unwrap_err();
+    assert_eq!(error.kind(), "TimeoutError", "{error}");
+    while server.session_count() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(30), "the session goes on without its client");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(start.elapsed() > Duration::from_secs(4), "a call may come to its end");
+}
+
 fn servers_that_end() {
     let (server, address) = server("");
     let session = open(&address, "");
@@ -295,8 +309,11 @@ fn nothing_is_left() {
         }
     };
     let before = settled(None);
-    round(20_000);
-    (0..30).for_each(|_| round(10));
+    // `cargo xtask rpc --soak` does the whole amount.
+    let (calls, sessions) =
+        if std::env::var_os("KERNPACK_RPC_SOAK").is_some() { (100_000, 1000) } else { (20_000, 30) };
+    round(calls);
+    (0..sessions).for_each(|_| round(10));
     assert_eq!(settled(Some(before)), before, "descriptors and threads");
     assert_eq!(server.session_count(), 0);
 }
@@ -304,10 +321,11 @@ fn nothing_is_left() {
 fn main() {
     run_session_if_asked();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("everything_with_one_session", everything_with_one_session),
         ("several_servers_and_hops", several_servers_and_hops),
         ("sessions_that_end", sessions_that_end),
+        ("clients_that_end", clients_that_end),
         ("servers_that_end", servers_that_end),
         ("nothing_is_left", nothing_is_left),
     ];

@@ -1,10 +1,17 @@
 //! The server with our own client, and with clients that mean harm.
 
+#[cfg(target_os = "linux")]
+#[path = "server/network.rs"]
+mod network;
+#[cfg(target_os = "linux")]
+#[path = "server/soak.rs"]
+mod soak;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,14 +67,7 @@ impl Tested {
 
     /// A session of raw packets.
     fn raw(&self) -> Raw {
-        let mut raw = Raw(Connection::new(self.greeted(), Patience { idle: Some(TIME), stall: Some(TIME) }));
-        let begun = raw.request(Code::InitServer, |body| {
-            body.extend_from_slice(&(VERSION.len() as u64).to_le_bytes());
-            body.extend_from_slice(VERSION.as_bytes());
-            Encoder::begin(body, 0);
-        });
-        assert_eq!(begun, Ok(vec![Value::None]));
-        raw
+        Raw::begin(self.greeted())
     }
 
     /// Waits until no session and no folder is left.
@@ -90,6 +90,25 @@ impl Drop for Tested {
 struct Raw(Connection<TcpStream>);
 
 impl Raw {
+    /// A session with the server at an address.
+    fn open(address: &str) -> Self {
+        let mut stream = TcpStream::connect(address).unwrap();
+        greet(&mut stream, &Key::client(""), TIME).unwrap();
+        Self::begin(stream)
+    }
+
+    /// The session of a connection whose handshake is done.
+    fn begin(stream: TcpStream) -> Self {
+        let mut raw = Self(Connection::new(stream, Patience { idle: Some(TIME), stall: Some(TIME) }));
+        let begun = raw.request(Code::InitServer, |body| {
+            body.extend_from_slice(&(VERSION.len() as u64).to_le_bytes());
+            body.extend_from_slice(VERSION.as_bytes());
+            Encoder::begin(body, 0);
+        });
+        assert_eq!(begun, Ok(vec![Value::None]));
+        raw
+    }
+
     /// The values of the reply, or the message of the exception.
     fn request(&mut self, code: Code, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<Value>, String> {
         self.0.send(code, write).unwrap();
@@ -420,65 +439,47 @@ fn a_stopped_server_tells_its_clients() {
     assert_eq!(fs::read_dir(&tested.folder).unwrap().count(), 0);
 }
 
-/// How many entries a folder of a process in /proc has.
-fn count(process: u32, folder: &str) -> usize {
-    fs::read_dir(format!("/proc/{process}/{folder}")).unwrap().count()
+/// A server as a process of its own; killed with this value.
+struct Program {
+    process: Child,
+    address: String,
 }
 
-/// Many sessions and calls leave nothing behind in the server's process. `KERNPACK_RPC_SOAK` is how many times as many as usual.
+impl Program {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.args(["--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Some(address) = line.trim().strip_prefix("listening on ") else { panic!("the server says '{line}'") };
+        Self { process, address: address.to_owned() }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 #[test]
 #[cfg(target_os = "linux")]
-fn soak() {
-    let times: usize = std::env::var("KERNPACK_RPC_SOAK").map_or(1, |times| times.parse().unwrap());
-    let mut process = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"))
-        .args(["--port", "0"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-    let session = || {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        greet(&mut stream, &Key::client(""), TIME).unwrap();
-        let mut raw = Raw(Connection::new(stream, Patience { idle: Some(TIME), stall: Some(TIME) }));
-        let begun = raw.request(Code::InitServer, |body| {
-            body.extend_from_slice(&(VERSION.len() as u64).to_le_bytes());
-            body.extend_from_slice(VERSION.as_bytes());
-            Encoder::begin(body, 0);
-        });
-        assert_eq!(begun, Ok(vec![Value::None]));
-        raw
+fn a_program_that_is_replaced_while_it_serves() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rpc-replaced-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("server");
+    fs::copy(env!("CARGO_BIN_EXE_kernpack-rpc-server"), &path).unwrap();
+    let program = Program::start(&mut Command::new(&path));
+    let serves = |what: &str| {
+        let session = connect(program.address.as_str()).timeout(TIME).open();
+        let session = session.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(session.global_function("testing.echo").unwrap().call_as::<i64>((1,)).unwrap(), 1, "{what}");
     };
-    session().lives();
-    let id = process.id();
-    let settle = || {
-        let end = Instant::now() + TIME;
-        // The thread that listens, and the main thread.
-        while count(id, "task") > 2 {
-            assert!(Instant::now() < end, "{} threads are left", count(id, "task"));
-            thread::sleep(Duration::from_millis(10));
-        }
-        count(id, "fd")
-    };
-    let before = settle();
-    for round in 0..20 * times {
-        let mut raw = session();
-        if round % 3 == 0 {
-            raw.lives();
-        }
-        if round % 5 == 0 {
-            raw.0.send(Code::Shutdown, |_| ()).unwrap();
-        }
-    }
-    assert_eq!(settle(), before, "descriptors are left");
-    let mut raw = session();
-    let echo = raw.function("testing.echo");
-    for value in 0..2000 * times as i64 {
-        assert_eq!(raw.call(echo, &[Value::Int(value)]), Ok(vec![Value::Int(1), Value::Int(value)]));
-    }
-    drop(raw);
-    assert_eq!(settle(), before, "descriptors are left");
-    process.kill().unwrap();
-    process.wait().unwrap();
+    serves("as it was");
+    fs::remove_file(&path).unwrap();
+    serves("without its file");
+    fs::write(&path, "another program").unwrap();
+    serves("with another file in its place");
+    drop(program);
+    fs::remove_dir_all(&folder).unwrap();
 }

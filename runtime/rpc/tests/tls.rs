@@ -53,8 +53,8 @@ fn a_session_over_tls() {
     let (server, fingerprint, token) = server(&folder, "0.0.0.0");
     let address = format!("127.0.0.1:{}", server.address().port());
     let session = connect(&address).tls(Trust::Fingerprint(fingerprint)).token(&token).open().unwrap();
-    let values: Vec<f32> = (0..3_000_000).map(|index| index as f32).collect();
-    let tensor = Tensor::from_slice(&values, &[1500, 2000]).unwrap();
+    let values: Vec<f32> = (0..500_000).map(|index| index as f32).collect();
+    let tensor = Tensor::from_slice(&values, &[500, 1000]).unwrap();
     let remote = tensor.to(session.device("cpu").unwrap()).unwrap();
     let back = remote.to(Device::CPU).unwrap();
     assert_eq!(back.view::<f32>().unwrap().to_vec(), values);
@@ -160,4 +160,48 @@ fn half_a_guard() {
         let error = Server::start(options).err().unwrap();
         assert!(error.message().contains("use TLS and a token"), "{error}");
     }
+}
+
+#[test]
+fn a_tracker_for_other_machines() {
+    use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
+    let folder = Folder::new("tracker");
+    let identity = identity(&folder);
+    let trust = Trust::Fingerprint(identity.fingerprint());
+    let token = "tracker-token";
+    let mut options = TrackerOptions::default();
+    options.host = "0.0.0.0".to_owned();
+    options.port = 0;
+    options.token = Some(token.to_owned());
+    let error = Tracker::start(options.clone()).err().unwrap();
+    assert!(error.message().contains("use TLS and a token"), "{error}");
+    options.tls = Some(TlsAcceptor::new(identity).unwrap());
+    let tracker = Tracker::start(options).unwrap();
+    let address = format!("127.0.0.1:{}", tracker.address().port());
+    let mut options = ServerOptions::default();
+    options.port = 0;
+    options.key = "pi".to_owned();
+    options.tracker = Some(address.clone());
+    options.tracker_token = Some(token.to_owned());
+    options.tracker_tls = Some(trust.clone());
+    options.program = Some((env!("CARGO_BIN_EXE_kernpack-rpc-server").into(), Vec::new()));
+    let server = Server::start(options).unwrap();
+    let client = TrackerClient::new(address.as_str()).tls(trust.clone()).token(token);
+    let found = client.request("pi", 0, Duration::from_secs(20)).unwrap();
+    assert_eq!(found.address, server.address().to_string());
+    assert!(found.connect().open().unwrap().global_function("testing.echo").is_ok());
+    assert!(client.summary().unwrap().to_string().contains("pi"));
+    // Strangers: without TLS, without a token, with another one. None is told why.
+    let short = |client: TrackerClient| client.connect_timeout(Duration::from_secs(5)).summary().unwrap_err();
+    for error in [
+        short(TrackerClient::new(address.as_str())),
+        short(TrackerClient::new(address.as_str()).token(token)),
+        short(TrackerClient::new(address.as_str()).tls(trust.clone())),
+        short(TrackerClient::new(address.as_str()).tls(trust.clone()).token("another-token")),
+    ] {
+        assert!(["ConnectionError", "TimeoutError"].contains(&error.kind()), "{error}");
+    }
+    drop(server);
+    tracker.stop();
+    assert_eq!(client.summary().unwrap_err().kind(), "ConnectionError");
 }

@@ -134,7 +134,7 @@ fn servers_come_back_after_a_restart() {
     let tracker = tracker_at(address.port(), Some("end"));
     wait_until("the server", || status(&client, "k").0 == 1);
     is_alive(&client.request("k", 0, TIME).unwrap().connect().open().unwrap());
-    // A server that is gone is not given to anybody.
+    // A server that is gone is not given to any client.
     drop(server);
     wait_until("the server's end", || client.summary().unwrap().servers.is_empty());
     let error = client.request("k", 0, Duration::from_millis(200)).unwrap_err();

@@ -7,13 +7,17 @@ use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
-/// What the peers need, in target/venv-bench; in target/venv-bench-torch, which has the system's packages, where PyTorch is among these.
+/// What the peers need besides NumPy, in target/venv-bench; in target/venv-bench-torch, which has the system's packages, where PyTorch is among these; or in
+/// target/venv-bench-pytorch.
 const PACKAGES: [&str; 3] = ["apache-tvm-ffi==0.1.15.post2", "onnx", "onnxruntime"];
 
 /// NumPy, and the one that Debian's PyTorch for older interpreters works with.
 const NUMPY: &str = "numpy==2.2.6";
+/// PyTorch from PyPI, and what `torch.compile` needs besides it and a C++ compiler.
+const TORCH: [&str; 3] = ["torch==2.6.0", "setuptools", NUMPY];
 const NUMPY_FOR_TORCH: [&str; 2] = ["numpy==1.26.4; python_version < '3.12'", "numpy==2.2.6; python_version >= '3.12'"];
 
 /// How many threads everything may use.
@@ -39,26 +43,26 @@ const PEERS: [(&str, &str); 7] = [
     ("ndarray", "ndarray"),
 ];
 
-/// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
-pub(crate) fn run(rounds: usize) -> Result {
-    let workspace = Workspace::find()?;
-    let python = Python::prepare(&workspace)?;
-    let sources = workspace.root().join("tests/bench");
-    let package = "kernpack-bench-compiler";
-    let folder =
-        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
-    let library = shared_library(&folder, "kernpack_bench_compiler");
-    let package = "kernpack-bench-gemm-peers";
-    let folder =
-        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
-    let peers = shared_library(&folder, "kernpack_bench_gemm_peers");
-    // PyPI's PyTorch brings all of CUDA, Debian's does not.
-    let (folder, base, options, numpy) = match crate::torch::interpreter(&workspace) {
-        Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
-        Err(problem) => {
-            println!("without PyTorch: {problem}");
-            ("venv-bench", "python3".into(), &[][..], &[NUMPY][..])
-        }
+/// Which PyTorch is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Torch {
+    /// The machine's own, if it has one: Debian's is older than `torch.compile`.
+    System,
+    /// PyPI's, which has `torch.compile` and brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
+    Pypi,
+}
+
+/// The interpreter of an environment with the peers, which is made if it is not there.
+fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
+    let (folder, base, options, packages) = match torch {
+        Torch::Pypi => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
+        Torch::System => match crate::torch::interpreter(workspace) {
+            Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
+            Err(problem) => {
+                println!("without PyTorch: {problem}");
+                ("venv-bench", "python3".into(), &[][..], &[NUMPY][..])
+            }
+        },
     };
     let environment = workspace.folder(folder)?;
     let interpreter = environment.join("bin/python");
@@ -70,9 +74,29 @@ pub(crate) fn run(rounds: usize) -> Result {
         )?;
     }
     let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet"]).args(numpy).args(PACKAGES);
+    install.args(["-m", "pip", "install", "--quiet"]).args(packages).args(PACKAGES);
     step::run("install the peers", &mut install, Show::Warnings)?;
-    let mut text = format!("{rounds} interleaved rounds ({}).\n", super::calls::machine(&workspace, &python));
+    Ok(interpreter)
+}
+
+/// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
+pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
+    let workspace = Workspace::find()?;
+    let python = Python::prepare(&workspace)?;
+    let sources = workspace.root().join("tests/bench");
+    let package = "kernpack-bench-compiler";
+    let folder =
+        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
+    let library = shared_library(&folder, "kernpack_bench_compiler");
+    let package = "kernpack-bench-gemm-peers";
+    let folder =
+        programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
+    let peers = shared_library(&folder, "kernpack_bench_gemm_peers");
+    let interpreter = interpreter(&workspace, torch)?;
+    let machine = super::calls::machine(&workspace, &python);
+    let load = fs::read_to_string("/proc/loadavg").ok();
+    let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
+    let mut text = format!("{rounds} interleaved rounds ({machine}), when the load of the machine was {load}.\n");
     let runs = THREADS.map(|threads| (threads, false)).into_iter().chain([(1, true)]);
     for (threads, is_avx2) in runs {
         if is_avx2 && !cfg!(target_arch = "x86_64") {

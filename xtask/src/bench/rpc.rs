@@ -18,8 +18,16 @@ use std::process::{Child, Command, Stdio};
 /// Sizes of the copies, in MiB.
 const SIZES: [u32; 3] = [1, 16, 64];
 
-/// Client and server, and a copy through a plain socket.
-const PAIRS: [&str; 5] = ["ours to ours", "stock to stock", "stock to ours", "ours to stock", "plain socket"];
+/// Client and server, and copies through a plain socket and through a connection of OpenSSL.
+const PAIRS: [&str; 7] = [
+    "ours to ours",
+    "stock to stock",
+    "stock to ours",
+    "ours to stock",
+    "plain socket",
+    "ours to ours, TLS 1.3",
+    "OpenSSL, TLS 1.3",
+];
 
 /// A server that ends with this value.
 struct Server {
@@ -62,7 +70,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let workspace = Workspace::find()?;
     let stock = apache_tvm::interpreter(&workspace)?;
     let mut build = workspace.cargo("build");
-    build.args(["--release", "--package", "kernpack-rpc", "--features", "program", "--bins", "--examples"]);
+    build.args(["--release", "--package", "kernpack-rpc", "--features", "program,tls", "--bins", "--examples"]);
     step::run("build the server and the client", &mut build, Show::Warnings)?;
     let folder = workspace.cargo_target().join("release");
     let client = folder.join("examples/rpc-bench");
@@ -70,6 +78,14 @@ pub(crate) fn run(rounds: usize) -> Result {
     let theirs = Server::start(
         workspace.command(&stock).arg(workspace.root().join("runtime/rpc/tests/stock_server.py")).arg(""),
     )?;
+    let keys = workspace.folder("bench/rpc-keys")?;
+    let _ = fs::remove_dir_all(&keys);
+    let made = workspace.command(&client).arg("keys").arg(&keys).output()?;
+    let fingerprint = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+    let mut guarded = workspace.command(folder.join("kernpack-rpc-server"));
+    guarded.args(["--port", "0", "--tls-cert"]).arg(keys.join("cert.pem")).arg("--tls-key").arg(keys.join("key.pem"));
+    let guarded = Server::start(&mut guarded)?;
+    let openssl = workspace.root().join("tests/bench/rpc/openssl.py");
     let script = workspace.root().join("tests/bench/rpc/client.py");
     println!("> measure {} pairs in {rounds} rounds", PAIRS.len());
     let mut rows: Vec<Times> = PAIRS.iter().map(|_| Times::new()).collect();
@@ -90,7 +106,17 @@ pub(crate) fn run(rounds: usize) -> Result {
                 "stock to stock" => with_stock(theirs.port),
                 "stock to ours" => with_stock(ours.port),
                 "ours to stock" => with_ours(theirs.port),
-                _ => plain(&workspace, &client),
+                "plain socket" => plain(&workspace, &client),
+                "ours to ours, TLS 1.3" => {
+                    let mut command = with_ours(guarded.port);
+                    command.arg(&fingerprint);
+                    command
+                }
+                _ => {
+                    let mut command = workspace.command(&stock);
+                    command.arg(&openssl).arg(&keys);
+                    command
+                }
             };
             ask(&mut command, row)?;
         }
@@ -153,7 +179,7 @@ fn report(rows: &[Times], rounds: usize, machine: &str) -> String {
         text.push('\n');
     }
     text.push_str("\n| goal | limit | measured | |\n|---|---:|---:|---|\n");
-    let [ours, stock, stock_to_ours, _, plain] = rows else { return text };
+    let [ours, stock, stock_to_ours, _, plain, ours_tls, openssl] = rows else { return text };
     let ratio = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a / b);
     let mut goal = |what: String, limit: f64, measured: Option<f64>, at_least: bool| {
         let Some(measured) = measured else { return };
@@ -169,6 +195,8 @@ fn report(rows: &[Times], rounds: usize, machine: &str) -> String {
         goal(format!("64 MiB {direction}, ours to ours / plain socket, at least"), 0.9, ratio(fast, bare), true);
         let mixed = ratio(speed(stock_to_ours, direction, 64), speed(stock, direction, 64));
         goal(format!("64 MiB {direction}, stock to ours / stock to stock, at least"), 1.5, mixed, true);
+        let guarded = ratio(speed(ours_tls, direction, 64), speed(openssl, direction, 64));
+        goal(format!("64 MiB {direction}, TLS: ours to ours / OpenSSL, at least"), 0.5, guarded, true);
     }
     text.push_str("\nRepeat with `cargo xtask bench rpc`.\n");
     text
@@ -188,7 +216,15 @@ mod tests {
             }
             row
         };
-        let rows = [row(7_000.0, 5e7), row(16_000.0, 1.2e9), row(12_000.0, 6e8), row(9_000.0, 1e9), row(0.0, 5e7)];
+        let rows = [
+            row(7_000.0, 5e7),
+            row(16_000.0, 1.2e9),
+            row(12_000.0, 6e8),
+            row(9_000.0, 1e9),
+            row(0.0, 5e7),
+            row(20_000.0, 1e8),
+            row(0.0, 4e7),
+        ];
         let report = report(&rows, 3, "a machine");
         for expected in [
             "| ours to ours | 7.00 us | - | - | - | - | 1342 | 1342 |\n",
@@ -196,6 +232,7 @@ mod tests {
             "| 64 MiB to, ours to ours: GB/s, at least | 1.00 | 1.34 | met |\n",
             "| 64 MiB from, ours to ours / plain socket, at least | 0.90 | 1.00 | met |\n",
             "| 64 MiB to, stock to ours / stock to stock, at least | 1.50 | 2.00 | met |\n",
+            "| 64 MiB to, TLS: ours to ours / OpenSSL, at least | 0.50 | 0.40 | missed |\n",
         ] {
             assert!(report.contains(expected), "{expected}\n{report}");
         }

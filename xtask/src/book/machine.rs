@@ -19,12 +19,12 @@ pub(crate) fn lacks(environment: &Environment, what: &str) -> Result<Option<Stri
         "opencl" => environment.opencl_missing().map(str::to_string),
         "apache-tvm" => apache_tvm::interpreter(&environment.workspace).err().map(|error| error.to_string()),
         "magika" => environment.magika().err().map(|error| error.to_string()),
-        "clang" => program(what),
+        "clang" | "ray" => program(what),
         "qemu-aarch64" => program(what).filter(|_| find_on_path("qemu-aarch64-static").is_none()),
         "aarch64-gcc" => program("aarch64-linux-gnu-gcc"),
         _ => {
             return Err(format!(
-                "no page needs '{what}'; needs are gpu, nvcc, opencl, apache-tvm, magika, clang, qemu-aarch64, aarch64-gcc"
+                "no page needs '{what}'; needs are gpu, nvcc, opencl, apache-tvm, magika, clang, ray, qemu-aarch64, aarch64-gcc"
             )
             .into());
         }

@@ -46,7 +46,7 @@ const TOOLS: [(&str, &str); 4] = [("rustc", "-vV"), ("cc", "--version"), ("c++",
 pub(crate) const CONFORMANCE: Suite = Suite {
     name: "conformance",
     packages: &["kernpack-capi"],
-    files: &["tests/conformance", "xtask/src/conformance", "xtask/src/conformance.rs"],
+    files: &["tests/conformance", "xtask/src/conformance"],
     programs: &[("python", "--version")],
 };
 
@@ -58,7 +58,6 @@ pub(crate) const VALGRIND: Suite = Suite {
         "examples/c-host",
         "tests/conformance",
         "xtask/src/conformance",
-        "xtask/src/conformance.rs",
         "xtask/src/reports.rs",
         "xtask/src/valgrind.rs",
     ],
@@ -69,13 +68,7 @@ pub(crate) const VALGRIND: Suite = Suite {
 pub(crate) const ASAN: Suite = Suite {
     name: "asan",
     packages: &["kernpack-capi"],
-    files: &[
-        "tests/conformance",
-        "xtask/src/asan.rs",
-        "xtask/src/conformance",
-        "xtask/src/conformance.rs",
-        "xtask/src/reports.rs",
-    ],
+    files: &["tests/conformance", "xtask/src/asan.rs", "xtask/src/conformance", "xtask/src/reports.rs"],
     programs: &[("python", "--version")],
 };
 

@@ -38,14 +38,11 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::message;
+    use crate::arguments::parse_line;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| {
-            let mut parser = Parser::from_args(line.split_whitespace());
-            parse(&mut parser).map_err(|error| message(&error, "doctor"))
-        };
+        let parse = |line: &str| parse_line(parse, "doctor", line);
         assert_eq!(parse(""), Ok(Some(Options { json: false })));
         assert_eq!(parse("--json --"), Ok(Some(Options { json: true })));
         assert_eq!(parse("-h"), Ok(None));

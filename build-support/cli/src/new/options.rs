@@ -48,14 +48,11 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::message;
+    use crate::arguments::parse_line;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| {
-            let mut parser = Parser::from_args(line.split_whitespace());
-            parse(&mut parser).map_err(|error| message(&error, "new"))
-        };
+        let parse = |line: &str| parse_line(parse, "new", line);
         assert_eq!(parse("-h"), Ok(None));
         let expected =
             Options { path: "a/kit".into(), name: Some("x".to_owned()), cuda: true, kernpack_path: Some("..".into()) };

@@ -54,14 +54,11 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::message;
+    use crate::arguments::parse_line;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| {
-            let mut parser = Parser::from_args(line.split_whitespace());
-            parse(&mut parser).map_err(|error| message(&error, "outputs"))
-        };
+        let parse = |line: &str| parse_line(parse, "outputs", line);
         assert_eq!(parse("--release --help"), Ok(None));
         for (line, kind, json, cargo) in [
             ("", None, false, &[][..]),

@@ -4,19 +4,26 @@ mod options;
 
 pub(crate) use options::{HELP, Options, parse};
 
+use kernpack_rpc::program;
+
 use crate::{Result, print};
 
 /// Does what the options say.
 pub(crate) fn run(options: Options) -> Result<()> {
     match options {
-        Options::Serve(options) => {
-            kernpack_rpc::program::serve(*options).map_err(|problem| problem.message().to_owned())
-        }
-        Options::Tracker(options) => {
-            kernpack_rpc::program::track(*options).map_err(|problem| problem.message().to_owned())
-        }
+        Options::Serve(options) => program::serve(*options).map_err(|problem| problem.message().to_owned()),
+        Options::Tracker(options) => program::track(*options).map_err(|problem| problem.message().to_owned()),
         Options::Query(query) => query.run().map_err(|problem| problem.message().to_owned()),
+        Options::Proxy(options) => program::pass_on(*options).map_err(|problem| problem.message().to_owned()),
         Options::Keygen(keygen) => keygen.run().map(drop).map_err(|problem| problem.message().to_owned()),
+        Options::Runner(runner) => {
+            let code = runner.run().unwrap_or_else(|problem| {
+                eprintln!("cargo kernpack rpc runner: {}", problem.message());
+                program::NOT_RUN
+            });
+            // Not an error of this program, and no words of its own: the code is the result.
+            std::process::exit(code.into())
+        }
         Options::Help(text) => print(&text),
     }
 }

@@ -1,6 +1,9 @@
-use kernpack_rpc::ServerOptions;
-use kernpack_rpc::program::{self, KEYGEN_OPTIONS, Keygen, QUERY_OPTIONS, Query, SERVE_OPTIONS, TRACKER_OPTIONS};
+use kernpack_rpc::program::{
+    self, KEYGEN_OPTIONS, Keygen, PROXY_OPTIONS, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS,
+    TRACKER_OPTIONS,
+};
 use kernpack_rpc::tracker::TrackerOptions;
+use kernpack_rpc::{ProxyOptions, ServerOptions};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;
@@ -14,7 +17,9 @@ Commands:
   serve       let clients upload libraries to this machine and call them
   tracker     give servers of a key to clients, one after the other
   query       show what a tracker has
+  proxy       bring clients to servers behind a firewall, which connect to it
   keygen      make a certificate and a token for a server that other machines may reach
+  runner      run a program on a server, for `cargo run` and `cargo test` with `--target`
 
 cargo kernpack rpc COMMAND --help says more.
 ";
@@ -27,7 +32,9 @@ pub(crate) enum Options {
     Serve(Box<ServerOptions>),
     Tracker(Box<TrackerOptions>),
     Query(Query),
+    Proxy(Box<ProxyOptions>),
     Keygen(Keygen),
+    Runner(Box<Runner>),
 }
 
 /// The options of a command line; `None` asks for [`HELP`].
@@ -54,17 +61,30 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
             QUERY_OPTIONS,
             Query::parse(words).map(|parsed| parsed.map(Options::Query)),
         ),
+        "proxy" => (
+            "Brings clients to servers that they cannot reach: both connect to the proxy, which passes on what they send.",
+            PROXY_OPTIONS,
+            program::parse_proxy(words).map(|parsed| parsed.map(|options| Options::Proxy(Box::new(options)))),
+        ),
         "keygen" => (
             "Makes a private key, a certificate and a token, for a server that other machines may reach.",
             KEYGEN_OPTIONS,
             Keygen::parse(words).map(|parsed| parsed.map(Options::Keygen)),
         ),
+        "runner" => (
+            "Runs a program on a server that allows it (--allow-run): sends it, passes on its input and output, and ends with its exit code. With\n\
+             CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=\"cargo kernpack rpc runner HOST:PORT --token-file FILE --\"\n\
+             `cargo run` and `cargo test` with `--target aarch64-unknown-linux-gnu` run there.",
+            RUNNER_OPTIONS,
+            Runner::parse(words).map(|parsed| parsed.map(|runner| Options::Runner(Box::new(runner)))),
+        ),
         _ => return Err(format!("unknown command `{command}`; see cargo kernpack rpc --help").into()),
     };
+    let rest = if command == "runner" { "HOST:PORT [OPTIONS] -- PROGRAM [ARGUMENTS]" } else { "[OPTIONS]" };
     match parsed {
         Ok(Some(parsed)) => Ok(Some(parsed)),
         Ok(None) => {
-            Ok(Some(Options::Help(format!("{about}\n\nUsage: cargo kernpack rpc {command} [OPTIONS]\n\n{options}"))))
+            Ok(Some(Options::Help(format!("{about}\n\nUsage: cargo kernpack rpc {command} {rest}\n\n{options}"))))
         }
         Err(problem) => Err(format!("{problem}; see cargo kernpack rpc {command} --help").into()),
     }
@@ -86,7 +106,9 @@ mod tests {
         assert_eq!((options.port, options.key.as_str(), options.host.as_str()), (0, "pi", "127.0.0.1"));
         assert!(matches!(parsed("tracker --port 0"), Ok(Some(Options::Tracker(_)))));
         assert!(matches!(parsed("query --watch"), Ok(Some(Options::Query(_)))));
+        assert!(matches!(parsed("proxy --port 0 --wait 5"), Ok(Some(Options::Proxy(_)))));
         assert!(matches!(parsed("keygen --folder here --name pi"), Ok(Some(Options::Keygen(_)))));
+        assert!(matches!(parsed("runner board:9090 -- program --help"), Ok(Some(Options::Runner(_)))));
         let Ok(Some(Options::Help(text))) = parsed("serve --port 0 -h") else { panic!("help") };
         assert!(text.contains("Usage: cargo kernpack rpc serve [OPTIONS]") && text.contains("--insecure"));
         for (line, problem) in [

@@ -92,14 +92,11 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::message;
+    use crate::arguments::parse_line;
 
     #[test]
     fn command_lines() {
-        let parse = |line: &str| {
-            let mut parser = Parser::from_args(line.split_whitespace());
-            parse(&mut parser).map_err(|error| message(&error, "wheel"))
-        };
+        let parse = |line: &str| parse_line(parse, "wheel", line);
         let release = Options { profile: "release".to_owned(), ..Options::default() };
         assert_eq!(parse(""), Ok(Some(release)));
         assert_eq!(parse("--help"), Ok(None));

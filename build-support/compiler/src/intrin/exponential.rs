@@ -64,9 +64,10 @@ const EXP2_64: &[f64] = &[
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 
-/// x = n ln 2 + r + low: n as an integer, r, and what r lacks.
+/// x = n ln 2 + r + low: n as an integer and as a float, r, and what r lacks.
 struct Reduced<'a> {
     n: Value<'a>,
+    count: Value<'a>,
     r: Value<'a>,
     low: Value<'a>,
 }
@@ -78,28 +79,33 @@ fn reduce<'a>(format: &Format, x: Value<'a>) -> Reduced<'a> {
     let high = count.neg_mul_add(high_part, x);
     let r = count.neg_mul_add(low_part, high);
     let low = count.neg_mul_add(low_part, high - r);
-    Reduced { n, r, low }
+    Reduced { n, count, r, low }
 }
 
-/// e^x = 2^n (1 + p): n, p.
-fn parts<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> (Value<'a>, Value<'a>) {
-    let Reduced { n, r, low } = reduce(format, x);
+/// e^x = 2^n (1 + p): n as an integer and as a float, p.
+fn parts<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> (Value<'a>, Value<'a>, Value<'a>) {
+    let Reduced { n, count, r, low } = reduce(format, x);
     let tail = formula.polynomial(r, format.pick(EXP32, EXP64));
     // In double precision, and where products are rounded, r alone is not good enough.
     let first = if format.is_double() || !formula.has_fma() { (r * r).mul_add(tail, low) } else { r * r * tail };
-    (n, r + first)
+    (n, count, r + first)
 }
 
 /// e^x.
 pub(super) fn exp<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
-    let (high, low) = format.pick((89.0, -104.0), (710.0, -746.0));
-    let (n, p) = parts(formula, format, x.at_most(high).at_least(low));
-    format.scale(p + 1.0, n)
+    let limit = format.pick(89.0, 710.0);
+    exp_below(formula, format, x.at_most(limit))
+}
+
+/// e^x for an x up to where it is infinity.
+fn exp_below<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
+    let (n, count, p) = parts(formula, format, x.at_least(format.pick(-104.0, -746.0)));
+    format.scale(p + 1.0, n, count)
 }
 
 /// e^x * 2^extra where neither is out of range: no infinity, no denormal.
 pub(super) fn exp_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, extra: i64) -> Value<'a> {
-    let (n, p) = parts(formula, format, x);
+    let (n, _, p) = parts(formula, format, x);
     let n = if extra == 0 { n } else { n + extra };
     (p + 1.0) * format.power_of_two(n)
 }
@@ -115,11 +121,11 @@ pub(super) fn expm1_in_range<'a>(formula: &'a Formula, format: &Format, x: Value
 
 /// e^(x + low), for a low part that is far smaller than x.
 pub(super) fn exp_of_sum<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, low: Value<'a>) -> Value<'a> {
-    let Reduced { n, r, low: lost } = reduce(format, x);
+    let Reduced { n, count, r, low: lost } = reduce(format, x);
     let p = r + r * r * formula.polynomial(r, format.pick(EXP32, EXP64));
     let low = lost + low;
     // The derivative is the function itself.
-    format.scale((p + p.mul_add(low, low)) + 1.0, n)
+    format.scale((p + p.mul_add(low, low)) + 1.0, n, count)
 }
 
 /// 2^x.
@@ -129,13 +135,13 @@ pub(super) fn exp2<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> V
     let (count, n) = format.round(x);
     let r = x - count;
     let p = r * formula.polynomial(r, format.pick(EXP2_32, EXP2_64));
-    format.scale(p + 1.0, n)
+    format.scale(p + 1.0, n, count)
 }
 
 /// e^x - 1.
 pub(super) fn expm1<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let (high, low) = format.pick((89.0, -20.0), (710.0, -40.0));
-    let Reduced { n, r, low } = reduce(format, x.at_most(high).at_least(low));
+    let Reduced { n, r, low, .. } = reduce(format, x.at_most(high).at_least(low));
     let tail = formula.polynomial(r, format.pick(EXPM1_32, EXPM1_64));
     let p = r + (r * r).mul_add(tail, low.mul_add(r, low));
     // 2^n (p + 1) - 1, by half of it: 2^n itself may be out of range.
@@ -149,7 +155,7 @@ pub(super) fn expm1<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
 pub(super) fn sigmoid<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     if !format.is_double() {
         // The sum of a large power and 1 is the power, as long as that is finite.
-        let t = exp(formula, format, x.at_most(88.0));
+        let t = exp_below(formula, format, x.at_most(88.0));
         return t / (t + 1.0);
     }
     let t = exp(formula, format, -x.abs());

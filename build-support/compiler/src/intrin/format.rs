@@ -90,10 +90,10 @@ impl Format {
         ((n + self.bias) << self.mantissa).float_of_bits()
     }
 
-    /// `x * 2^n` for exponents up to twice the range, in two steps: the second one rounds to a denormal.
-    pub(super) fn scale<'a>(&self, x: Value<'a>, n: Value<'a>) -> Value<'a> {
+    /// `x * 2^n` for exponents up to twice the range, in two steps: the second one rounds to a denormal. `count`: the same n as a float.
+    pub(super) fn scale<'a>(&self, x: Value<'a>, n: Value<'a>, count: Value<'a>) -> Value<'a> {
         if x.formula().scales() {
-            return x.times_power_of_two(n);
+            return x.times_power_of_two(n, count);
         }
         let half = n >> 1;
         x * self.power_of_two(half) * self.power_of_two(n - half)

@@ -10,7 +10,8 @@ use super::Features;
 use crate::ir::builtin::{ANY_LANE, FMA, REINTERPRET};
 use crate::ir::visit::for_each_expr;
 use crate::ir::{
-    BOOLEAN, BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I32, I64, Var, VarMap, substitute,
+    BOOLEAN, BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, F32, F64, I16, I32, I64, Var, VarMap,
+    substitute,
 };
 
 /// A formula in the making: the values so far, as variables, for each open scope.
@@ -42,6 +43,34 @@ impl Formula {
     /// Whether there is [`Value::times_power_of_two`].
     pub(super) fn scales(&self) -> bool {
         self.features.scales && self.lanes > 1 && self.lanes.is_power_of_two()
+    }
+
+    /// Calls an instruction of AVX-512 for each 16 lanes of floats; none: there is none for these values.
+    fn in_sixteens<'a>(&'a self, args: &[Value<'a>], call: impl Fn(Vec<Expr>) -> Expr) -> Option<Value<'a>> {
+        const LANES: i64 = 16;
+        let args: Vec<Expr> = args.iter().map(|arg| arg.expr()).collect();
+        let is_single = args.iter().all(|arg| arg.dtype().element() == F32);
+        let lanes = i64::from(self.lanes);
+        if !self.features.scales || !is_single || lanes < LANES || !self.lanes.is_power_of_two() {
+            return None;
+        }
+        let shuffle = |vectors: Vec<Expr>, lanes: ops::Range<i64>| {
+            Expr::from_node(ExprNode::Shuffle { vectors: vectors.into(), indices: lanes.collect() })
+        };
+        let part = |first: i64| {
+            let lanes = args.iter().map(|arg| shuffle(vec![arg.clone()], first..first + LANES));
+            call(lanes.collect())
+        };
+        if lanes == LANES {
+            return Some(self.value(call(args)));
+        }
+        let mut parts: Vec<Expr> = (0..lanes / LANES).map(|index| self.value(part(index * LANES)).expr()).collect();
+        let mut wide = LANES;
+        while parts.len() > 1 {
+            wide *= 2;
+            parts = parts.chunks(2).map(|both| self.value(shuffle(both.to_vec(), 0..wide)).expr()).collect();
+        }
+        parts.pop().map(|whole| self.value(whole))
     }
 
     /// Whether sums may be done in another order.
@@ -231,8 +260,18 @@ impl<'a> Value<'a> {
         self.like(limit).binary(BinaryOp::Max, self)
     }
 
-    /// `self * 2^n`, whatever the integer n is, rounded once.
-    pub(super) fn times_power_of_two(self, n: Self) -> Self {
+    /// `self * 2^n`, whatever the integer n is, rounded once. `count`: the same n as a float.
+    pub(super) fn times_power_of_two(self, n: Self, count: Self) -> Self {
+        let scaled = self.formula.in_sixteens(&[self, count], |args| {
+            let dtype = args[0].dtype();
+            // All lanes, rounded as usual.
+            let args =
+                args.into_iter().chain([Expr::float(dtype, 0.0), Expr::constant(I16, -1), Expr::constant(I32, 4)]);
+            Expr::call(CallKind::LlvmIntrinsic, "llvm.x86.avx512.mask.scalef.ps.512", dtype, args)
+        });
+        if let Some(scaled) = scaled {
+            return scaled;
+        }
         let args = [self.expr(), n.cast(I32).expr()];
         self.made(Expr::call(CallKind::LlvmIntrinsic, "llvm.ldexp", self.dtype(), args))
     }

@@ -1,8 +1,10 @@
-//! `InjectPrefetch`: finds what a loop will read some iterations ahead.
+//! `InjectPrefetch`: finds what a loop will read or write some iterations ahead.
 //!
 //! Before: attributes `prefetch_scope` in loops, with a tensor and how many iterations ahead. After: `Prefetch` statements with regions.
 
 use std::collections::HashMap;
+
+use kernpack::Array;
 
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
@@ -11,7 +13,7 @@ use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Expr, ExprNode, Range, Stmt, StmtNode, Tensor, Var, substitute};
 use crate::schedule::PREFETCH_SCOPE;
 
-/// Puts a `Prefetch` of what the loop's body reads that many iterations later at the beginning of the body.
+/// Puts a `Prefetch` of what the loop's body reads or writes that many iterations later at the beginning of the body.
 ///
 /// # Errors
 /// None at present.
@@ -46,9 +48,9 @@ impl Mutate for InjectPrefetch {
                 let (Some(var), Ok(tensor)) = (self.loops.last(), node.to::<Tensor>()) else {
                     return Ok(body);
                 };
-                let mut reads = Reads { tensor: &tensor, analyzer: &self.analyzer, sets: SetMap::new(), region: None };
-                reads.visit_stmt(&body);
-                let Some(region) = reads.region else { return Ok(body) };
+                let mut uses = Uses { tensor: &tensor, analyzer: &self.analyzer, sets: SetMap::new(), region: None };
+                uses.visit_stmt(&body);
+                let Some(region) = uses.region else { return Ok(body) };
                 let later = HashMap::from([(var.clone(), var + value)]);
                 let region = region.iter().zip(tensor.shape.iter()).map(|(set, extent)| {
                     let range = set.cover_range(Some(&Range::until(&extent)), &self.analyzer);
@@ -63,18 +65,16 @@ impl Mutate for InjectPrefetch {
     }
 }
 
-/// The part of a tensor that statements read.
-struct Reads<'a> {
+/// The part of a tensor that statements read or write.
+struct Uses<'a> {
     tensor: &'a Tensor,
     analyzer: &'a Analyzer,
     sets: SetMap,
     region: Option<Vec<IntSet>>,
 }
 
-impl Visit for Reads<'_> {
-    fn visit_expr(&mut self, expr: &Expr) {
-        walk_expr(self, expr);
-        let ExprNode::TensorRead { tensor, indices } = &**expr else { return };
+impl Uses<'_> {
+    fn add(&mut self, tensor: &Tensor, indices: &Array<Expr>) {
         if !tensor.is(self.tensor) {
             return;
         }
@@ -85,16 +85,30 @@ impl Visit for Reads<'_> {
             Some(region) => region.iter().zip(&sets).map(|(a, b)| a.union(b, self.analyzer)).collect(),
         });
     }
+}
+
+impl Visit for Uses<'_> {
+    fn visit_expr(&mut self, expr: &Expr) {
+        walk_expr(self, expr);
+        if let ExprNode::TensorRead { tensor, indices } = &**expr {
+            self.add(tensor, indices);
+        }
+    }
 
     fn visit_stmt(&mut self, stmt: &Stmt) {
-        let StmtNode::For { var, min, extent, .. } = &**stmt else {
-            walk_stmt(self, stmt);
-            return;
-        };
-        // From the outside in: a range can depend on the loops around it.
-        let range = IntSet::of_range(&Range::new(min, extent)).relaxed(&self.sets, self.analyzer);
-        self.sets.insert(var.clone(), range);
-        walk_stmt(self, stmt);
-        self.sets.remove(var);
+        match &**stmt {
+            StmtNode::For { var, min, extent, .. } => {
+                // From the outside in: a range can depend on the loops around it.
+                let range = IntSet::of_range(&Range::new(min, extent)).relaxed(&self.sets, self.analyzer);
+                self.sets.insert(var.clone(), range);
+                walk_stmt(self, stmt);
+                self.sets.remove(var);
+            }
+            StmtNode::TensorWrite { tensor, indices, .. } => {
+                walk_stmt(self, stmt);
+                self.add(tensor, indices);
+            }
+            _ => walk_stmt(self, stmt),
+        }
     }
 }

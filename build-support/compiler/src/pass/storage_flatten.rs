@@ -161,12 +161,12 @@ impl StorageFlatten {
         Ok(stmts)
     }
 
-    /// A prefetch for each line of a region. What is outside of the tensor is not touched: the nearest element is.
+    /// A prefetch for each line of a region. Behind the end of a row is the next one; what is outside of the tensor is not touched: its first or last element is.
     fn prefetch(&self, tensor: &Tensor, region: &Array<Range>) -> Result<Stmt> {
         let memory = self.memory_of(tensor)?;
         let step = (LINE / tensor.dtype.lane_bytes().max(1) as i64).max(1);
         let last = region.len().saturating_sub(1);
-        let (mut indices, mut loops) = (Vec::new(), Vec::new());
+        let (mut indices, mut ends, mut loops) = (Vec::<Expr>::new(), Vec::<Expr>::new(), Vec::new());
         for (dimension, (range, whole)) in region.iter().zip(tensor.shape.iter()).enumerate() {
             let step = if dimension == last { step } else { 1 };
             let count = self.analyzer.simplify(&range.extent.ceil_div(step));
@@ -178,9 +178,12 @@ impl StorageFlatten {
                 loops.push((var, count));
                 position
             };
-            indices.push(position.min(whole - 1).max(0));
+            indices.push(position);
+            ends.push(whole - 1);
         }
-        let load = Expr::load(&memory.buffer, memory.index(&indices.into_iter().collect()));
+        let first = memory.index(&ends.iter().map(|_| Expr::int(0)).collect());
+        let index = memory.index(&indices.into()).min(memory.index(&ends.into())).max(first);
+        let load = Expr::load(&memory.buffer, index);
         let address = Expr::builtin(builtin::ADDRESS_OF, POINTER, [load]);
         let hint = Expr::builtin(builtin::PREFETCH, I32, [address, Expr::int(0), Expr::int(3), Expr::int(1)]);
         Ok(loops

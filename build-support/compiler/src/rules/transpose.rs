@@ -1,25 +1,62 @@
 //! Transposes: what is beside each other in the result is read along another dimension than the last one. Square blocks are turned in registers.
 
-use super::code::{Code, Inputs, Vectors, current, memory, serial};
+use super::code::{Code, Inputs, Vectors, current, for_each, memory, serial};
 use super::pattern::{axis_of, computed, depends_on, is_injective, reads};
 use super::{Outcome, TargetDescription, decline, elements_of, shared_kind};
+use crate::arith::Analyzer;
 use crate::error::Result;
-use crate::ir::{Expr, ForKind, IterVar, Stmt, Var, VarMap, substitute};
+use crate::ir::builtin::{ADDRESS_OF, REINTERPRET};
+use crate::ir::visit::{for_each_expr, uses_var};
+use crate::ir::{Expr, ExprNode, ForKind, I64, IterVar, POINTER, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
 
-/// Vectors of a row of the source that are read before the next row is.
+/// Bytes of a line of the caches.
+const LINE: i64 = 64;
+/// Blocks of the outer loop that a thread takes one after the other. The first and the last one can overlap with a neighbour, which must be of the same thread.
 const GROUP: i64 = 4;
-/// Vectors of a row of the result that are written one after the other where [rows share sets](share_sets): a tile is turned in memory of its own then.
-const RUN: i64 = 4;
-
-/// Bytes between lines of the first cache that share a set, or half of them or so do: stores that wait for more lines than a set has ways push each
-/// other out. Measured, 256 x 256 and 1024 x 1024: 0.6 to 0.75 of the time with tiles of 4 x 4 blocks; 1001 x 1000, whose rows are in different sets: 1.15.
-/// Asking for lines 4 to 16 blocks ahead gained nothing.
+/// Bytes between lines of the first cache that share a set, or half of them or so do. Blocks are then done along the rows of the result: what is written
+/// stays in the cache until its line is whole. Else they are done along the rows of the source, which are fetched ahead. Measured, microseconds with the one
+/// order and the other, 1024 x 1024: 190 and 260, 1040 x 1040: 145 and 98, 1000 x 1000: 136 and 103.
 const SET_STRIDE: i64 = 512;
 
 /// Whether lines of neighbouring rows share sets of the first cache.
 fn share_sets(row: &Expr, bytes: i64) -> bool {
     row.as_int().is_some_and(|extent| extent * bytes % SET_STRIDE == 0)
+}
+
+/// Blocks along one dimension: as long as a line, and beginning with one as far as they can. The first and the last block overlap with their neighbours.
+struct Blocks {
+    extent: Expr,
+    size: i64,
+    /// Elements between the beginning of a line and the first element.
+    shift: Expr,
+    count: Expr,
+}
+
+impl Blocks {
+    fn of(extent: &Expr, size: i64, shift: Expr, code: &mut Code) -> Self {
+        let shift = if shift.as_int().is_some() { shift } else { code.bind("shift", shift) };
+        let count = (extent + &shift).ceil_div(size);
+        let count = if count.as_int().is_some() { count } else { code.bind("blocks", count) };
+        Self { extent: extent.clone(), size, shift, count }
+    }
+
+    /// Where a block begins.
+    fn first(&self, block: &Expr) -> Expr {
+        let first = block * self.size;
+        let first = if self.shift.is_int(0) { first } else { (first - &self.shift).max(0) };
+        let is_whole = self.shift.is_int(0) && self.extent.as_int().is_some_and(|extent| extent % self.size == 0);
+        if is_whole { first } else { first.min(&self.extent - self.size) }
+    }
+}
+
+/// Elements between the beginning of a line and the first one that `load` reads; 0 if that is another one in each row, which are `pitch` elements apart.
+fn shift(load: &Expr, pitch: &Expr, size: i64, bytes: i64) -> Expr {
+    if pitch.as_int().is_none_or(|pitch| pitch % size != 0) {
+        return Expr::int(0);
+    }
+    let address = Expr::builtin(REINTERPRET, I64, [Expr::builtin(ADDRESS_OF, POINTER, [load.clone()])]);
+    address.floor_mod(size * bytes).floor_div(bytes)
 }
 
 /// Schedules a tensor whose elements are expressions of elements that lie along another dimension.
@@ -69,9 +106,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         let at = |expr: &Expr, row: Expr, column: Expr| {
             substitute(expr, &[(along.var.clone(), row), (last.var.clone(), column)].into_iter().collect::<VarMap>())
         };
-        let group = lanes * GROUP;
-        // A block of as many rows as columns, in registers; what becomes of its rows is said by the closure.
-        let square = |first_row: &Expr, first_column: &Expr, done: &dyn Fn(i64, Expr) -> Stmt| -> Stmt {
+        let size = lanes.max(LINE / bytes);
+        // A block of as many rows as columns, in registers.
+        let square = |first_row: &Expr, first_column: &Expr| -> Stmt {
             let mut whole = Code::default();
             let turned = memory("block", dtype, &[lanes, lanes], "local");
             whole.alloc(&turned);
@@ -84,61 +121,64 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             let loaded =
                 (0..lanes).map(|row| whole.bind("row", vectors.load(&turned, Expr::int(row * lanes)))).collect();
             for (row, values) in vectors.transposed(loaded, &mut whole).into_iter().enumerate() {
-                whole.push(done(row as i64, values));
+                whole.push(vectors.store(out, at(&place, first_row + row as i64, first_column.clone()), values));
             }
             whole.finish()
         };
-        let block = |first_row: &Expr, first_column: &Expr| -> Stmt {
-            let whole = square(first_row, first_column, &|row, values| {
-                vectors.store(out, at(&place, first_row + row, first_column.clone()), values)
-            });
-            let edge = serial("row", (&rows - first_row).min(lanes), |row, code| {
-                code.push(serial("column", (&columns - first_column).min(lanes), |column, code| {
-                    let (row, column) = (first_row + row, first_column + column);
-                    let element = at(&value, row.clone(), column.clone());
-                    code.push(Stmt::store(out.clone(), at(&place, row, column), element));
+        // Several of them where a line has several vectors.
+        let block = |row: &Expr, column: &Expr, code: &mut Code| {
+            let (row, column) = (code.bind("row", row.clone()), code.bind("column", column.clone()));
+            code.push(serial("across", size / lanes, |across, code| {
+                code.push(serial("along", size / lanes, |along, code| {
+                    code.push(square(&(&row + along * lanes), &(&column + across * lanes)));
                 }));
-            });
-            let fits = (first_row + lanes).less_equal(&rows).and((first_column + lanes).less_equal(&columns));
-            Stmt::if_then(fits, whole, Some(edge))
+            }));
         };
-        let (strip, column) = (Var::index("strip"), Var::index("column"));
-        let run = lanes * RUN;
-        let is_tiled = share_sets(&rows, bytes) || share_sets(&columns, bytes);
-        let (tile_row, tile_column) = (strip.expr() * group, column.expr() * run);
-        // Blocks go along a row of the source first.
-        let blocks = |part: &dyn Fn(&Expr, &Expr) -> Stmt| {
-            serial("across", RUN, |across, code| {
-                code.push(serial("part", GROUP, |part_of, code| {
-                    code.push(part(&(part_of * lanes), &(across * lanes)))
-                }));
-            })
-        };
-        let edge = blocks(&|row, column| {
-            let (row, column) = (&tile_row + row, &tile_column + column);
-            Stmt::if_then(row.less(&rows).and(column.less(&columns)), block(&row, &column), None)
-        });
-        let tile = memory("tile", dtype, &[group, run], "local");
-        let mut whole = Code::default();
-        whole.alloc(&tile);
-        whole.push(blocks(&|row, column| {
-            square(&(&tile_row + row), &(&tile_column + column), &|inner, values| {
-                vectors.store(&tile, (row + inner) * run + column, values)
-            })
-        }));
-        whole.push(serial("row", group, |row, code| {
-            for vector in 0..RUN {
-                let values = vectors.load(&tile, row * run + vector * lanes);
-                let index = at(&place, &tile_row + row, &tile_column + vector * lanes);
-                code.push(vectors.store(out, index, values));
-            }
-        }));
-        let fits = (&tile_row + group).less_equal(&rows).and((&tile_column + run).less_equal(&columns));
-        let body = if is_tiled { Stmt::if_then(fits, whole.finish(), Some(edge)) } else { edge };
-        let body = Stmt::for_loop(column, 0, columns.ceil_div(run), ForKind::Serial, body);
-        let shared = shared_kind(target, elements_of(&parts.axes).map(|elements| elements.saturating_mul(4)));
+        let work = elements_of(&parts.axes).map(|elements| elements.saturating_mul(4));
+        let shared = shared_kind(target, work);
         let kind = if others.is_empty() { shared } else { ForKind::Serial };
-        let body = Stmt::for_loop(strip, 0, rows.ceil_div(group), kind, body);
+        let mut whole = Code::default();
+        let zero = Expr::int(0);
+        let own_shift = shift(&Expr::load(out, at(&place, zero.clone(), zero.clone())), &columns, size, bytes);
+        let source = turned_load(&value, &along.var, &last.var)
+            .map(|load| (at(&load, zero.clone(), zero.clone()), at(&load, zero.clone(), Expr::int(1))));
+        let row_shift = match &source {
+            Some((first, next)) => shift(first, &distance(first, next), size, bytes),
+            None => zero,
+        };
+        let along_rows = Blocks::of(&rows, size, row_shift, &mut whole);
+        let along_columns = Blocks::of(&columns, size, own_shift, &mut whole);
+        let is_by_rows = share_sets(&rows, bytes) || share_sets(&columns, bytes);
+        let (outer, inner) = if is_by_rows { (&along_rows, &along_columns) } else { (&along_columns, &along_rows) };
+        let groups = outer.count.floor_div(GROUP).max(1);
+        whole.push(for_each("group", groups.clone(), kind, |group, code| {
+            let first = group * GROUP;
+            // The last group has the rest.
+            let count = Expr::select(group.less(&groups - 1), Expr::int(GROUP), &outer.count - &first);
+            code.push(serial("outer", count, |block_of, code| {
+                let outer_first = code.bind("first", outer.first(&(&first + block_of)));
+                code.push(serial("inner", inner.count.clone(), |block_of, code| {
+                    let inner_first = inner.first(block_of);
+                    if is_by_rows {
+                        block(&outer_first, &inner_first, code);
+                    } else {
+                        block(&inner_first, &outer_first, code);
+                    }
+                }));
+            }));
+        }));
+        let few = for_each("row", rows.clone(), kind, |row, code| {
+            code.push(serial("column", columns.clone(), |column, code| {
+                let element = at(&value, row.clone(), column.clone());
+                code.push(Stmt::store(out.clone(), at(&place, row.clone(), column.clone()), element));
+            }));
+        });
+        let fits = rows.greater_equal(size).and(columns.greater_equal(size));
+        let body = match fits.as_int() {
+            Some(0) => few,
+            Some(_) => whole.finish(),
+            None => Stmt::if_then(fits, whole.finish(), Some(few)),
+        };
         others.iter().enumerate().rev().fold(body, |body, (index, axis)| {
             let kind = if index == 0 { shared } else { ForKind::Serial };
             Stmt::for_loop(axis.var.clone(), 0, extent(axis), kind, body)
@@ -146,4 +186,25 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     });
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
+}
+
+/// The first load whose place depends on both variables.
+fn turned_load(value: &Expr, row: &Var, column: &Var) -> Option<Expr> {
+    let mut found = None;
+    for_each_expr(value, |part| {
+        if let (None, ExprNode::Load { index, .. }) = (&found, &**part)
+            && [row, column].into_iter().all(|own| uses_var(index, |var| var == own))
+        {
+            found = Some(part.clone());
+        }
+    });
+    found
+}
+
+/// How many elements one load is behind another one of the same buffer.
+fn distance(first: &Expr, next: &Expr) -> Expr {
+    match (&**first, &**next) {
+        (ExprNode::Load { index, .. }, ExprNode::Load { index: next, .. }) => Analyzer::new().simplify(&(next - index)),
+        _ => unreachable!("both are loads"),
+    }
 }

@@ -151,7 +151,7 @@ impl Inference<'_> {
     fn roots(&mut self, id: StageId) -> Result<()> {
         let stage = &self.schedule[id];
         let op = stage.operation();
-        // Somebody else reads all of an output.
+        // The caller reads all of an output.
         let regions = if stage.is_output { None } else { Some(self.regions(id)?) };
         let ranges = match regions {
             Some(regions) if !matches!(**op, OperationNode::Extern { .. }) => gather(op, &regions, &self.analyzer)?,

@@ -3,12 +3,21 @@
 use std::collections::HashMap;
 
 use super::primitives::Context;
-use super::stage::{Schedule, StageId};
+use super::stage::{Schedule, Stage, StageId};
 use crate::error::Result;
 use crate::ir::Operation;
 use crate::te::operation::input_tensors;
 
 impl Schedule {
+    /// As [`replace`](Self::replace), by an operation that reads the results of another one, which becomes a stage before it. That stage.
+    #[track_caller]
+    pub(crate) fn replace_through(&mut self, id: StageId, first: &Operation, operation: &Operation) -> Result<StageId> {
+        self.check_unused(&Context::new("replace"), id)?;
+        let before = self.insert_stage(Stage::of(first), id, false);
+        self.replace(id, operation)?;
+        Ok(before)
+    }
+
     /// Lets a stage compute its tensors by another operation, which gives the same values. The operation reads tensors of this schedule; stages that nothing
     /// reads any more are taken out. Loops of the stage begin anew.
     ///

@@ -190,3 +190,40 @@ fn a_program_brings_text_of_llvm_along() {
         assert!(error.contains("pragma `import_llvm`") && error.contains(expected), "{error}");
     }
 }
+
+/// Whatever element of a line the arguments of a transpose begin with, its blocks do so with whole lines, the first and the last one excepted.
+#[test]
+fn transposes_begin_anywhere_in_a_line() {
+    use kernpack_compiler::te::compute;
+    use kernpack_compiler::{Kernel, PassContext, TargetDescription};
+    let host = Target::host();
+    for (rows, columns) in [(48, 64), (16, 16), (128, 32), (50, 41), (15, 64)] {
+        for cpu in ["x86-64-v3", "x86-64-v4", ""] {
+            let target = if host.arch() == "x86_64" { Target::llvm(&host.triple, cpu, "") } else { host.clone() };
+            if target.vector_bits() > host.vector_bits() {
+                continue;
+            }
+            let mut k = Kernel::new("f");
+            let x = k.input("x", [rows, columns], F32);
+            k.output("out", compute([columns, rows], |[i, j]| x.at([&j, &i])));
+            let description = TargetDescription { parallel_work: 0, ..TargetDescription::of(&target) };
+            let module = build(&k.lower(&description, &PassContext::default()).unwrap(), &target).unwrap();
+            let (count, transpose) = (rows * columns, module.function("f").unwrap());
+            for (of_x, of_out) in [(0, 0), (4, 0), (0, 1), (7, 15)] {
+                let values: Vec<f32> = (0..count + of_x).map(|value| value as f32).collect();
+                let x = Tensor::from_slice(&values, &[count + of_x]).unwrap();
+                let out = Tensor::from_slice(&vec![f32::NAN; (count + of_out) as usize], &[count + of_out]).unwrap();
+                let x = x.slice(of_x..count + of_x).unwrap().reshape(&[rows, columns]).unwrap();
+                let whole = out.slice(of_out..count + of_out).unwrap().reshape(&[columns, rows]).unwrap();
+                transpose.call((&x, &whole)).unwrap();
+                let found = out.view::<f32>().unwrap().to_vec();
+                assert!(found[..of_out as usize].iter().all(|value| value.is_nan()), "{rows} x {columns} {cpu}");
+                let wanted = (0..count).map(|place| (place % rows * columns + place / rows + of_x) as f32);
+                assert!(
+                    found[of_out as usize..].iter().copied().eq(wanted),
+                    "{rows} x {columns} {cpu}, {of_x} and {of_out} elements behind the beginning of a line: {found:?}"
+                );
+            }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! A [`Graph`] is what NNVM has: outputs that lead to [`Node`]s, and attributes by name. Nodes, edges and graphs are objects (`kernpack.graph.Node`,
 //! `.NodeEntry`, `.Graph`), so that every language builds, reads, prints and compares them. Operators register themselves ([`registry`]), with columns of
-//! attributes that anybody may add; [`pass`]es have names, and say what they need and what they leave in the attributes of a graph.
+//! attributes that any crate may add; [`pass`]es have names, and say what they need and what they leave in the attributes of a graph.
 //!
 //! ```
 //! use kernpack_graph::symbol::{self, Value};

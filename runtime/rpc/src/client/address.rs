@@ -1,16 +1,17 @@
 //! Addresses of servers: `host:port`, and the connection to one.
 
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use kernpack::{Error, Result, ensure, error};
+
+use crate::wire::notice_when_gone;
 
 /// The port of a server that names none: that of Apache TVM's.
 const PORT: u16 = 9090;
 
 /// Host and port of `host:port`, `host` or `[address]:port`.
-pub(super) fn host_and_port(address: &str) -> Result<(&str, u16)> {
+pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16)> {
     host_and_port_or(address, PORT)
 }
 
@@ -70,28 +71,6 @@ pub(crate) fn dial_to(address: &str, usual: u16, peer: &str, within: Duration) -
              firewall let port {port} through?"
         ),
     ))
-}
-
-/// Lets the system find out within half a minute that the other machine is gone, even if nothing is sent to it. A hint: where an option is
-/// not known, the session's own times hold.
-fn notice_when_gone(stream: &TcpStream) {
-    let set = |level: libc::c_int, option: libc::c_int, value: libc::c_int| {
-        // SAFETY: the descriptor is open, and the value is an int that lives for the call.
-        unsafe {
-            libc::setsockopt(
-                stream.as_raw_fd(),
-                level,
-                option,
-                (&raw const value).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        }
-    };
-    set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
-    #[cfg(target_os = "linux")]
-    for (option, value) in [(libc::TCP_KEEPIDLE, 10), (libc::TCP_KEEPINTVL, 5), (libc::TCP_KEEPCNT, 4)] {
-        set(libc::IPPROTO_TCP, option, value);
-    }
 }
 
 #[cfg(test)]

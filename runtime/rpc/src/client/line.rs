@@ -3,6 +3,7 @@ use std::time::Duration;
 use kernpack::{Error, Result};
 
 use super::raised::{is_end_of_session, raised};
+use super::signals;
 use crate::wire::{Bounds, Code, Connection, Packet, Patience, Transport, Value, WireError};
 
 /// How long a request waits for its reply.
@@ -12,6 +13,8 @@ pub(super) enum Wait {
     Call,
     /// The server itself does something small.
     Server,
+    /// The same, for a value that is dropped: there is no caller who could be told of an interruption.
+    Drop,
 }
 
 /// The times of a session.
@@ -27,7 +30,7 @@ impl Times {
     fn of(self, wait: Wait) -> Patience {
         let idle = match wait {
             Wait::Call => self.call,
-            Wait::Server => self.server,
+            Wait::Server | Wait::Drop => self.server,
         };
         Patience { idle: Some(idle), stall: Some(self.server) }
     }
@@ -59,6 +62,7 @@ impl Line {
     pub(super) fn new(transport: Box<dyn Transport>, times: Times, peer: String) -> Self {
         let mut connection = Connection::new(transport, times.of(Wait::Call));
         connection.set_limit(LONGEST);
+        connection.set_interrupt(signals::are_pending);
         Self { state: State::Open(connection), times, wait: Some(Wait::Call), peer }
     }
 
@@ -111,10 +115,16 @@ impl Line {
             State::Ended(reason) => return Err(reason.clone()),
         };
         if self.wait != Some(wait) {
-            connection.set_patience(times.of(wait));
+            if self.wait.is_none_or(|before| times.of(before) != times.of(wait)) {
+                connection.set_patience(times.of(wait));
+            }
+            connection.allow_interrupt(wait != Wait::Drop);
             self.wait = Some(wait);
         }
         let sent = send(connection);
+        if let Err(problem @ WireError::Interrupted) = sent {
+            return Err(self.fail(problem, wait));
+        }
         if sent.is_err() {
             // A server that ends a session says why before it closes; what it has said can still be read.
             connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
@@ -145,17 +155,19 @@ impl Line {
             WireError::TimedOut { after, .. } => {
                 let advice = match wait {
                     Wait::Call => "; `timeout` of the connection sets how long a call may take",
-                    Wait::Server => "",
+                    Wait::Server | Wait::Drop => "",
                 };
                 format!("the server sent nothing for {} s{advice}", after.as_secs_f64())
             }
             WireError::Closed | WireError::Cut => "the server closed the connection, or is gone".to_owned(),
+            // Its reply may still come, and no request could be told from it.
+            WireError::Interrupted => "a request was interrupted before its reply came".to_owned(),
             other => other.to_string(),
         };
         let kind = if matches!(problem, WireError::TimedOut { .. }) { "TimeoutError" } else { "ConnectionError" };
         let error = Error::new(kind, format!("the session with {peer} has ended: {reason}"));
         self.end(error.clone());
-        error
+        if matches!(problem, WireError::Interrupted) { signals::already_raised() } else { error }
     }
 
     /// Ends the connection; `reason` is what requests get from now on.
@@ -169,6 +181,7 @@ impl Line {
     pub(super) fn close(&mut self) {
         if let State::Open(connection) = &mut self.state {
             connection.set_patience(Patience { idle: Some(LAST_WORDS), stall: Some(LAST_WORDS) });
+            connection.allow_interrupt(false);
             // A server that is gone needs no farewell.
             let _ = connection.send(Code::Shutdown, |_| {});
         }

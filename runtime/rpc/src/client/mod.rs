@@ -18,7 +18,7 @@
 //! refers to it any more: no [`Session`], no function, module, tensor or object of it.
 //!
 //! A session has one request under way at a time; several threads may use it, and wait for each other. Each wait has an end
-//! ([`Connect::timeout`]). A session whose connection failed stays ended: all that is asked of it is an error with the reason.
+//! ([`Connect::timeout`]), and Ctrl+C ends it at once where a frontend such as Python handles signals. A session whose connection failed stays ended: all that is asked of it is an error with the reason.
 
 mod address;
 mod connect;
@@ -33,12 +33,15 @@ mod packed;
 mod raised;
 mod session;
 mod shared;
+mod signals;
 mod slots;
 mod tensor;
 mod time_evaluator;
 mod value;
 
 pub(crate) use address::dial_to;
+#[cfg(feature = "tls")]
+pub(crate) use address::host_and_port;
 pub use connect::{Connect, connect};
 pub use object::RemoteObject;
 pub use packed::SessionObject;

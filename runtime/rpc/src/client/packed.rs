@@ -2,7 +2,7 @@
 //!
 //! | function | |
 //! |---|---|
-//! | `connect(address, key, token, timeout, session_timeout, hops)` | a session; what is None is not set, times are in seconds, `hops` is a list of (address, key) |
+//! | `connect(address, key, token, timeout, session_timeout, hops, fingerprint)` | a session; what is None is not set, times are in seconds, `hops` is a list of (address, key); with the `fingerprint` of the server's certificate over TLS |
 //! | `close(session)`, `is_open(session)`, `number(session)` | |
 //! | `upload(session, path)`, `upload_as(session, name, content)`, `download(session, name)`, `listdir(session, path)`, `remove(session, name)` | files of the session's folder |
 //! | `load_module(session, name)`, `system_lib(session)`, `import_module(session, parent, child)` | modules, used like any other |
@@ -22,7 +22,7 @@ use kernpack::{
     packed_func,
 };
 
-use super::connect::connect as begin;
+use super::connect::{Connect, connect as begin};
 use super::session::Session;
 use super::time_evaluator::Timing;
 
@@ -48,7 +48,8 @@ fn seconds(name: &str, value: f64) -> Result<Duration> {
     time.ok_or_else(|| error!(ValueError, "`{name}` is a number of seconds greater than 0, got {value}"))
 }
 
-/// A session with the RPC server at an address. What is None is not set; `hops` are further servers, each an address and a key.
+/// A session with the RPC server at an address. What is None is not set; `hops` are further servers, each an address and a key; with the
+/// fingerprint of the server's certificate the session is over TLS.
 #[packed_func(name = "kernpack.rpc.connect")]
 fn connect(
     address: String,
@@ -57,6 +58,7 @@ fn connect(
     timeout: Option<f64>,
     session_timeout: Option<f64>,
     hops: Option<Vec<(String, String)>>,
+    fingerprint: Option<&str>,
 ) -> Result<Shared> {
     let mut connect = begin(address);
     if let Some(key) = key {
@@ -74,9 +76,22 @@ fn connect(
     for (address, key) in hops.unwrap_or_default() {
         connect = connect.hop(address, key);
     }
+    if let Some(fingerprint) = fingerprint {
+        connect = with_tls(connect, fingerprint)?;
+    }
     let session = connect.open()?;
     let (peer, server_key) = (session.peer().to_owned(), session.server_key().to_owned());
     Ok(ObjRef::new(SessionObject { peer, server_key, session }))
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(connect: Connect, fingerprint: &str) -> Result<Connect> {
+    Ok(connect.tls(crate::tls::Trust::Fingerprint(fingerprint.parse()?)))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: Connect, _: &str) -> Result<Connect> {
+    Err(error!(RuntimeError, "this library was built without TLS: give its dependency kernpack-rpc the feature `tls`"))
 }
 
 /// Ends a session now; without this, it ends when nothing refers to it any more.

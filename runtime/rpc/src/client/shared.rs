@@ -278,7 +278,7 @@ fn free_one(line: &mut Line, what: Free) -> Result<Vec<Value>> {
             Code::DevFreeStream
         }
     };
-    line.request(Wait::Server, code, &body, &[])
+    line.request(Wait::Drop, code, &body, &[])
 }
 
 /// The one value of a reply.

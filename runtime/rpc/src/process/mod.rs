@@ -12,7 +12,7 @@ mod warden;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -26,8 +26,11 @@ use crate::position::{Phase, Position};
 use crate::session;
 use crate::wire::{Connection, Patience};
 
-/// The first argument of a session program; behind it are limits and folder.
+/// The first argument of a session program; behind it are limits, folder, and the words of an emulator if there is one.
 pub(crate) const SESSION: &str = "--kernpack-rpc-session";
+
+/// The first argument of a session program that is only to say that it starts here. Launchers have it, too: see `runtime/rpc/launcher`.
+const PROBE: &str = "--kernpack-rpc-probe";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -48,15 +51,17 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub fn run_session_if_asked() {
     ASKED.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_none_or(|first| first != SESSION) {
-        return;
+    match args.next() {
+        Some(first) if first == SESSION => {}
+        Some(first) if first == PROBE => exit(0),
+        _ => return,
     }
     let limits = args.next().and_then(|text| Limits::from_text(text.to_str()?));
     let (Some(limits), Some(folder)) = (limits, args.next()) else {
         eprintln!("kernpack-rpc: {SESSION} is for the server's own use");
         exit(2);
     };
-    match run(limits, folder) {
+    match run(limits, folder, args.collect()) {
         Ok(code) => exit(code),
         Err(error) => {
             eprintln!("kernpack-rpc: the session could not begin: {error}");
@@ -70,7 +75,7 @@ pub(crate) fn was_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-fn run(limits: Limits, folder: OsString) -> io::Result<i32> {
+fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<i32> {
     let folder = PathBuf::from(folder);
     let socket = TcpStream::from(take(0)?);
     let life = UnixStream::from(take(1)?);
@@ -92,7 +97,7 @@ fn run(limits: Limits, folder: OsString) -> io::Result<i32> {
             drop(life);
             signals::unwatch_children();
             confine::confine(&limits, &folder)?;
-            let served = session::serve(socket, &limits, folder, &position);
+            let served = session::serve(socket, &limits, folder, emulator, &position);
             position.set(Phase::Done);
             if let Err(error) = served {
                 eprintln!("kernpack-rpc: {error}");
@@ -138,5 +143,18 @@ fn replace(descriptor: &impl AsRawFd, number: RawFd) -> io::Result<()> {
 
 /// How many threads this process has; 1 where that is not known.
 fn threads() -> usize {
-    fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+    // An emulator has threads of its own, which fork as it needs them to.
+    if is_emulated() { 1 } else { fs::read_dir("/proc/self/task").map_or(1, Iterator::count) }
+}
+
+/// Whether the system runs an emulator, and that this program. qemu shows programs their own file as `/proc/self/exe`, and knows no other name of
+/// it: there the system shows qemu's, which is for another machine.
+fn is_emulated() -> bool {
+    let machine = |path: &str| {
+        let mut head = [0; 20];
+        File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        Some([head[18], head[19]])
+    };
+    let machines = [machine("/proc/self/exe"), machine("/proc/thread-self/exe")];
+    machines[0].is_some() && machines[1].is_some() && machines[0] != machines[1]
 }

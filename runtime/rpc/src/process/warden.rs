@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use super::{descendants, signals};
 use crate::limits::Limits;
 use crate::position::{Phase, Position};
-use crate::wire::{Connection, Patience};
+use crate::wire::{Connection, Patience, is_hung_up};
 
 /// How often limits are looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// How long a session may take to end after its client has ended it.
 const LEAVE: Duration = Duration::from_secs(5);
+/// How long a call may go on after its client has gone: one that the client did not want to wait for comes to its end.
+const ABANDONED: Duration = Duration::from_secs(5);
 /// How long a client may take to read why its session has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -64,6 +66,7 @@ impl<'a> Warden<'a> {
         let mut since = start;
         let mut seen = (self.position.phase(), self.position.requests());
         let mut leaves = None;
+        let mut alone = None;
         loop {
             if let Some(status) = self.ended() {
                 return End::Process(status);
@@ -82,6 +85,13 @@ impl<'a> Warden<'a> {
                 }
             } else if let Some(message) = self.beyond(start, since, seen.0) {
                 return End::Told(message);
+            } else if is_hung_up(self.socket.as_raw_fd())
+                && alone.get_or_insert_with(Instant::now).elapsed() > ABANDONED
+            {
+                return End::Told(format!(
+                    "ConnectionError: the client is gone, and {} was still running",
+                    self.called()
+                ));
             }
         }
     }

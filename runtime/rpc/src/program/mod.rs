@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use self::words::{number, time};
@@ -9,11 +10,15 @@ use crate::{Server, ServerOptions};
 
 #[cfg(feature = "tls")]
 mod keygen;
+mod proxy;
+mod runner;
 mod tracker;
 mod words;
 
 #[cfg(feature = "tls")]
 pub use keygen::{KEYGEN_OPTIONS, Keygen};
+pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
+pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
 
 /// The options, as `--help` shows them.
@@ -25,6 +30,11 @@ Options:
   --token-file FILE      a file with the token that clients must know
   --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
   --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
+  --tracker-token-file FILE  a file with the token of the tracker
+  --tracker-fingerprint HEX  speak to the tracker over TLS; its certificate has this fingerprint
+  --proxy HOST:PORT      wait for clients at this proxy, too, under the key
+  --proxy-token-file FILE  a file with the token of the proxy
+  --proxy-fingerprint HEX  connect to the proxy over TLS; its certificate has this fingerprint
   --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
   --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
@@ -40,6 +50,8 @@ Options:
   --files N              files that a session's process may have open (1024)
   --processes N          processes that a session may start (64)
   --folder FOLDER        where the folders of sessions are made (the system's folder for temporary files)
+  --emulator COMMAND     start sessions by this command, for a server that runs under an emulator of single programs, such as qemu-aarch64
+  --allow-run            clients may also run programs here (cargo kernpack rpc runner); needs --token-file
   --verbose              say on stderr when sessions begin and end
 ";
 
@@ -51,17 +63,19 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
     let mut options = ServerOptions::default();
     let mut has_sessions = false;
     let mut tls: [Option<String>; 2] = [None, None];
-    let asks_for_help = words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose"], |name, value| {
-        has_sessions |= name == "--sessions";
-        match name {
-            "--insecure" => options.insecure = true,
-            "--verbose" => options.verbose = true,
-            "--tls-cert" => tls[0] = Some(value),
-            "--tls-key" => tls[1] = Some(value),
-            _ => set(&mut options, name, value)?,
-        }
-        Ok(())
-    })?;
+    let asks_for_help =
+        words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose", "--allow-run"], |name, value| {
+            has_sessions |= name == "--sessions";
+            match name {
+                "--insecure" => options.insecure = true,
+                "--verbose" => options.verbose = true,
+                "--allow-run" => options.limits.run = true,
+                "--tls-cert" => tls[0] = Some(value),
+                "--tls-key" => tls[1] = Some(value),
+                _ => set(&mut options, name, value)?,
+            }
+            Ok(())
+        })?;
     if asks_for_help {
         return Ok(None);
     }
@@ -69,26 +83,65 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    match tls {
-        [None, None] => {}
-        [Some(certificate), Some(key)] => set_tls(&mut options, &certificate, &key)?,
-        [Some(_), None] => return Err("--tls-cert needs --tls-key".to_owned()),
-        [None, Some(_)] => return Err("--tls-key needs --tls-cert".to_owned()),
+    #[cfg(feature = "tls")]
+    {
+        options.tls = acceptor(tls)?;
     }
+    #[cfg(not(feature = "tls"))]
+    without_tls(tls)?;
     Ok(Some(options))
 }
 
+/// What `--tls-cert` and `--tls-key` say.
 #[cfg(feature = "tls")]
-fn set_tls(options: &mut ServerOptions, certificate: &str, key: &str) -> Result<(), String> {
+fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor>, String> {
     use crate::tls::{Identity, TlsAcceptor};
+    let Some((certificate, key)) = both(files)? else { return Ok(None) };
     let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
-    options.tls = Some(acceptor.map_err(|problem| problem.message().to_owned())?);
-    Ok(())
+    acceptor.map(Some).map_err(|problem| problem.message().to_owned())
 }
 
 #[cfg(not(feature = "tls"))]
-fn set_tls(_: &mut ServerOptions, _: &str, _: &str) -> Result<(), String> {
-    Err("this program was built without TLS: build it with the feature `tls`".to_owned())
+fn without_tls(files: [Option<String>; 2]) -> Result<(), String> {
+    match both(files)? {
+        None => Ok(()),
+        Some(_) => Err(WITHOUT_TLS.to_owned()),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+const WITHOUT_TLS: &str = "this program was built without TLS: build it with the feature `tls`";
+
+fn both(files: [Option<String>; 2]) -> Result<Option<(String, String)>, String> {
+    match files {
+        [None, None] => Ok(None),
+        [Some(certificate), Some(key)] => Ok(Some((certificate, key))),
+        [Some(_), None] => Err("--tls-cert needs --tls-key".to_owned()),
+        [None, Some(_)] => Err("--tls-key needs --tls-cert".to_owned()),
+    }
+}
+
+/// The token in a file.
+fn token_of(file: &str) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
+    Ok(text.trim().to_owned())
+}
+
+/// What is known of a server's certificate.
+#[cfg(feature = "tls")]
+type Tls = crate::tls::Trust;
+
+#[cfg(not(feature = "tls"))]
+type Tls = std::convert::Infallible;
+
+#[cfg(feature = "tls")]
+fn trust(fingerprint: &str) -> Result<Tls, String> {
+    fingerprint.parse().map(Tls::Fingerprint).map_err(|problem: kernpack::Error| problem.message().to_owned())
+}
+
+#[cfg(not(feature = "tls"))]
+fn trust(_: &str) -> Result<Tls, String> {
+    Err(WITHOUT_TLS.to_owned())
 }
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
@@ -97,10 +150,20 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
         "--host" => options.host = value,
         "--port" => options.port = number(name, &value)?,
         "--key" => options.key = value,
-        "--token-file" => {
-            let text =
-                fs::read_to_string(&value).map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
-            options.token = Some(text.trim().to_owned());
+        "--token-file" => options.token = Some(token_of(&value)?),
+        "--proxy" => options.proxy = Some(value),
+        "--proxy-token-file" => options.proxy_token = Some(token_of(&value)?),
+        "--tracker-token-file" => options.tracker_token = Some(token_of(&value)?),
+        "--proxy-fingerprint" | "--tracker-fingerprint" => {
+            let trust = trust(&value)?;
+            #[cfg(feature = "tls")]
+            if name == "--proxy-fingerprint" {
+                options.proxy_tls = Some(trust);
+            } else {
+                options.tracker_tls = Some(trust);
+            }
+            #[cfg(not(feature = "tls"))]
+            match trust {}
         }
         "--tracker" => options.tracker = Some(value),
         "--tracker-host" => options.tracker_host = Some(value),
@@ -119,9 +182,22 @@ fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), Str
         "--files" => limits.files = number(name, &value)?,
         "--processes" => limits.processes = number(name, &value)?,
         "--folder" => options.folder = Some(value.into()),
+        "--emulator" => {
+            options.emulator = value.split_whitespace().map(OsString::from).collect();
+            options.program = Some(emulated(&options.emulator)?);
+        }
         _ => return Err(format!("unknown option `{name}`")),
     }
     Ok(())
+}
+
+/// The program of sessions: an emulator with its arguments, and this program as the emulator was told.
+fn emulated(command: &[OsString]) -> Result<(PathBuf, Vec<OsString>), String> {
+    let (emulator, rest) = command.split_first().ok_or("option `--emulator` takes a command")?;
+    let own = std::env::args_os().next().filter(|own| own.as_encoded_bytes().contains(&b'/'));
+    let own = own.ok_or("with --emulator, name this program by its path: the emulator does not look in PATH")?;
+    let own = std::path::absolute(own).map_err(|problem| format!("no path of this program: {problem}"))?;
+    Ok((emulator.into(), rest.iter().cloned().chain([own.into_os_string()]).collect()))
 }
 
 /// Bytes: `1000`, `64K`, `512MiB`, `4GB`; all units are powers of 1024.
@@ -154,6 +230,12 @@ pub fn serve(options: ServerOptions) -> kernpack::Result<()> {
 /// The whole of a program that is a server, with its name for messages.
 pub fn main(name: &str) -> ExitCode {
     crate::run_session_if_asked();
+    // A program that was started from memory has a number for a name.
+    #[cfg(target_os = "linux")]
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // SAFETY: a string that ends with NUL; the system takes 15 letters of it.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
     let outcome = match parse(std::env::args_os().skip(1)) {
         Ok(Some(options)) => serve(options).map_err(|problem| problem.message().to_owned()),
         Ok(None) => {
@@ -217,7 +299,8 @@ mod tests {
                 if words[1].starts_with(char::is_uppercase) { format!("{} 1", words[0]) } else { words[0].to_owned() };
             // Files that are not there are another matter.
             let problem = parsed(&line).err().unwrap_or_default();
-            assert!(problem.is_empty() || words[1] == "FILE" && !problem.contains("option `"), "{line}: {problem}");
+            let is_of_value = matches!(words[1], "FILE" | "HEX");
+            assert!(problem.is_empty() || is_of_value && !problem.contains("option `"), "{line}: {problem}");
         }
     }
 }

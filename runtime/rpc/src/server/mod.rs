@@ -1,10 +1,10 @@
 //! The server: it listens, lets clients in, and starts a process for each session.
 
 mod folder;
-mod line;
 mod options;
+mod outward;
+mod program;
 mod sessions;
-mod token;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -15,10 +15,12 @@ use std::thread::{self, JoinHandle};
 use kernpack::{Result, ensure, error};
 
 pub use self::options::ServerOptions;
+use self::program::Program;
 use self::sessions::Sessions;
 use crate::listen::{accept, listen};
-use crate::process;
 use crate::tracker::{Offer, Registration};
+use crate::wire::notice_when_gone;
+use crate::{process, token};
 
 /// A server that listens. Dropping it ends all sessions.
 pub struct Server {
@@ -27,6 +29,8 @@ pub struct Server {
     /// Closed to stop listening.
     wake: Option<UnixStream>,
     listener: Option<JoinHandle<()>>,
+    /// Waits for clients at a proxy.
+    outward: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -35,6 +39,7 @@ impl Server {
     /// ```
     /// use kernpack_rpc::{Server, ServerOptions};
     ///
+    /// kernpack_rpc::run_session_if_asked();
     /// let mut options = ServerOptions::default();
     /// options.host = "0.0.0.0".to_owned();
     /// let error = Server::start(options).err().unwrap();
@@ -47,9 +52,14 @@ impl Server {
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
         ensure!(
-            options.token.as_ref().is_none_or(|token| token.len() >= 8 && !token.contains(char::is_whitespace)),
+            options.token.as_deref().is_none_or(token::is_good),
             ValueError,
             "a token has at least 8 letters and no white space"
+        );
+        ensure!(
+            options.token.is_some() || !options.limits.run,
+            ValueError,
+            "a server that runs programs for clients needs a token that they know: --allow-run goes with --token-file"
         );
         ensure!(
             options.program.is_some() || process::was_asked(),
@@ -62,22 +72,33 @@ impl Server {
         let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
         let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        let program = Program::new(options.program.clone()).map_err(failed)?;
         let registration = match &options.tracker {
             None => None,
             Some(tracker) => Some(Registration::start(Offer {
                 tracker: tracker.clone(),
+                token: options.tracker_token.clone(),
+                #[cfg(feature = "tls")]
+                tls: options.tracker_tls.clone(),
                 key: options.key.clone(),
                 port: address.port(),
                 host: options.tracker_host.clone(),
                 sessions: options.sessions,
             })?),
         };
-        let sessions = Arc::new(Sessions::new(options, registration));
+        let sessions = Arc::new(Sessions::new(options, program, registration));
         let shared = Arc::clone(&sessions);
         let listening = thread::Builder::new()
             .name("rpc-listen".to_owned())
             .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&shared, stream, peer)));
-        Ok(Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?) })
+        let mut server =
+            Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?), outward: None };
+        if server.sessions.has_proxy() {
+            let own = Arc::clone(&server.sessions);
+            let waiting = thread::Builder::new().name("rpc-outward".to_owned()).spawn(move || outward::run(&own));
+            server.outward = Some(waiting.map_err(failed)?);
+        }
+        Ok(server)
     }
 
     /// Where it listens.
@@ -115,11 +136,15 @@ impl Drop for Server {
             let _ = listener.join();
         }
         self.sessions.end();
+        if let Some(outward) = self.outward.take() {
+            let _ = outward.join();
+        }
     }
 }
 
 fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
+    notice_when_gone(&stream);
     let Some(ticket) = sessions.enter(&stream) else { return };
     let shared = Arc::clone(sessions);
     let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);

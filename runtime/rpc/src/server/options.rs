@@ -21,10 +21,22 @@ pub struct ServerOptions {
     pub tracker: Option<String>,
     /// The host that the tracker tells clients; `None`: the one that it sees the server come from.
     pub tracker_host: Option<String>,
+    /// The tracker's token.
+    pub tracker_token: Option<String>,
+    /// What is known of the tracker's certificate; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tracker_tls: Option<crate::tls::Trust>,
+    /// A [`Proxy`](crate::Proxy) to wait for clients at, besides listening: `host:port`. Clients then name the server's key there.
+    pub proxy: Option<String>,
+    /// The proxy's token.
+    pub proxy_token: Option<String>,
+    /// What is known of the proxy's certificate; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub proxy_tls: Option<crate::tls::Trust>,
     /// The certificate for TLS; `None` is without TLS.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::TlsAcceptor>,
-    /// Listens for other machines without TLS and token: whoever reaches the port can run any code here.
+    /// Listens for other machines without TLS and token: all that reaches the port can run any code here.
     pub insecure: bool,
     /// What each session may use.
     pub limits: Limits,
@@ -33,8 +45,12 @@ pub struct ServerOptions {
     /// How long a handshake may take.
     pub handshake_time: Duration,
     /// The program of a session with its first arguments; `None` is the program that the server is part of, which must call
-    /// [`run_session_if_asked`](crate::run_session_if_asked).
+    /// [`run_session_if_asked`](crate::run_session_if_asked). The server's own program serves as it was started, also when its file is
+    /// replaced or removed meanwhile; one that is named must stay where it is.
     pub program: Option<(PathBuf, Vec<OsString>)>,
+    /// What starts programs that clients run (with [`Limits::run`]), as the first words of their command lines: an emulator, where the system does not
+    /// start programs of this one's kind. A server under an emulator needs a `program` that is started by it, too.
+    pub emulator: Vec<OsString>,
     /// Where the folders of sessions are made; `None` is the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Says on stderr when sessions begin and end.
@@ -61,6 +77,13 @@ impl Default for ServerOptions {
             token: None,
             tracker: None,
             tracker_host: None,
+            tracker_token: None,
+            #[cfg(feature = "tls")]
+            tracker_tls: None,
+            proxy: None,
+            proxy_token: None,
+            #[cfg(feature = "tls")]
+            proxy_tls: None,
             #[cfg(feature = "tls")]
             tls: None,
             insecure: false,
@@ -68,6 +91,7 @@ impl Default for ServerOptions {
             sessions: 64,
             handshake_time: Duration::from_secs(10),
             program: None,
+            emulator: Vec::new(),
             folder: None,
             verbose: false,
         }

@@ -1,18 +1,21 @@
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::ServerOptions;
 use super::folder::Folder;
-use super::line::Line;
-use super::{ServerOptions, token};
+use super::program::Program;
 use crate::limits::Limits;
+use crate::line::Line;
 use crate::process::SESSION;
+use crate::token;
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
@@ -23,7 +26,8 @@ const STOP: Duration = Duration::from_secs(10);
 
 /// The connections of a server.
 pub(super) struct Sessions {
-    options: ServerOptions,
+    pub(super) options: ServerOptions,
+    program: Program,
     /// With a tracker.
     registration: Option<Registration>,
     state: Mutex<State>,
@@ -39,6 +43,10 @@ struct State {
     handshakes: VecDeque<(u64, TcpStream)>,
     /// Connections with a thread.
     open: usize,
+    /// The connection that waits at a proxy.
+    outward: Option<TcpStream>,
+    /// Clients that came through a proxy.
+    through_proxy: usize,
     /// The sessions, each with what it lives as long as.
     lives: HashMap<u64, UnixStream>,
 }
@@ -60,8 +68,8 @@ impl Drop for Ticket {
 }
 
 impl Sessions {
-    pub(super) fn new(options: ServerOptions, registration: Option<Registration>) -> Self {
-        Self { options, registration, state: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(options: ServerOptions, program: Program, registration: Option<Registration>) -> Self {
+        Self { options, program, registration, state: Mutex::default(), changed: Condvar::new() }
     }
 
     pub(super) fn is_registered(&self) -> bool {
@@ -99,10 +107,30 @@ impl Sessions {
     /// Serves a connection until it ends.
     pub(super) fn serve(&self, ticket: Ticket, stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them: they could fill a disk.
-        let Some(mut line) = Line::new(stream, &self.options) else { return };
+        #[cfg(feature = "tls")]
+        let Some(mut line) = Line::accept(stream, self.options.tls.as_ref(), self.options.handshake_time) else {
+            return;
+        };
+        #[cfg(not(feature = "tls"))]
+        let mut line = Line::Plain(stream);
         // A claim is given back when the session has ended.
         let Some((key, _claim)) = self.let_in(line.transport()) else { return };
-        let started = line.for_session().map_err(failed).and_then(|descriptor| self.begin(&ticket, &key, descriptor));
+        self.host(ticket, line, &key, peer);
+    }
+
+    /// Whether a client that came through a proxy may have a session.
+    pub(super) fn lets_in(&self, key: &Key) -> bool {
+        let has_token = self
+            .options
+            .token
+            .as_ref()
+            .is_none_or(|expected| token::is_same(expected, key.token.as_deref().unwrap_or_default()));
+        has_token && key.role == "client" && key.name == self.options.key
+    }
+
+    /// The session of a client whose handshake is done, until it ends.
+    pub(super) fn host(&self, ticket: Ticket, mut line: Line, key: &Key, peer: SocketAddr) {
+        let started = line.for_session().map_err(failed).and_then(|descriptor| self.begin(&ticket, key, descriptor));
         match started {
             Ok((mut child, folder)) => {
                 self.say(peer, "session begins");
@@ -124,7 +152,7 @@ impl Sessions {
         }
     }
 
-    fn say(&self, peer: SocketAddr, what: &str) {
+    pub(super) fn say(&self, peer: impl Display, what: &str) {
         if self.options.verbose {
             eprintln!("kernpack-rpc: {peer}: {what}");
         }
@@ -170,23 +198,60 @@ impl Sessions {
             session_time: [self.options.limits.session_time, key.timeout].into_iter().flatten().min(),
             ..self.options.limits.clone()
         };
-        let current;
-        let (program, arguments) = match &self.options.program {
-            Some((program, arguments)) => (program, &arguments[..]),
-            None => {
-                current = std::env::current_exe().map_err(failed)?;
-                (&current, &[][..])
-            }
-        };
-        let mut command = Command::new(program);
-        command.args(arguments).arg(SESSION).arg(limits.to_text()).arg(folder.path());
+        let mut command = self.program.command();
+        command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
         command.process_group(0);
-        let child =
-            command.spawn().map_err(|problem| failed(io::Error::other(format!("{}: {problem}", program.display()))))?;
+        let child = command
+            .spawn()
+            .map_err(|problem| failed(io::Error::other(format!("{}: {problem}", self.program.path().display()))))?;
         Ok((child, folder))
+    }
+
+    pub(super) fn has_proxy(&self) -> bool {
+        self.options.proxy.is_some()
+    }
+
+    /// Waits until there may be one session more; not when the server stops.
+    pub(super) fn wait_for_room(&self) -> bool {
+        let mut state = self.lock();
+        while !state.stopped && state.lives.len().max(state.through_proxy) >= self.options.sessions {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.stopped
+    }
+
+    /// Waits; whether to go on.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let deadline = Instant::now() + time;
+        let mut state = self.lock();
+        while !state.stopped {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    /// The connection that waits at a proxy; closed when the server stops, and at once if it has.
+    pub(super) fn set_outward(&self, socket: Option<TcpStream>) {
+        let mut state = self.lock();
+        if state.stopped
+            && let Some(socket) = &socket
+        {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        state.outward = socket;
+    }
+
+    /// Counts clients that came through a proxy.
+    pub(super) fn count_through_proxy(&self, change: impl FnOnce(&mut usize)) {
+        change(&mut self.lock().through_proxy);
+        self.changed.notify_all();
     }
 
     /// Ends all connections and waits for that.
@@ -196,6 +261,10 @@ impl Sessions {
         }
         let mut state = self.lock();
         state.stopped = true;
+        self.changed.notify_all();
+        if let Some(socket) = state.outward.take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
         for (_, stream) in state.handshakes.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }

@@ -4,11 +4,19 @@ use std::io::Read;
 use std::sync::Arc;
 
 use kernpack::module::operations;
+use std::time::Duration;
+
 use kernpack::{Any, AnyView, Bytes, Function, Module, Result, error};
 
 use super::arguments::Arguments;
 use super::files::Files;
+use super::programs::Programs;
 use super::time_evaluator::time_evaluator;
+
+/// Starts a program of the session's folder: its name, arguments and environment, each part ended by NUL.
+pub(crate) const START: &str = "kernpack.rpc.program.start";
+/// Gives the program input and says what it has written, as a list of [`Output`](crate::wire::Output).
+pub(crate) const POLL: &str = "kernpack.rpc.program.poll";
 
 /// Functions whose calls are served without their bytes being kept: files may be larger than memory.
 pub(super) struct Functions {
@@ -18,7 +26,7 @@ pub(super) struct Functions {
 
 impl Functions {
     /// Registers the functions over the files of a session, in place of what has their names.
-    pub(super) fn register(files: &Arc<Files>) -> Result<Self> {
+    pub(super) fn register(files: &Arc<Files>, programs: &Arc<Programs>) -> Result<Self> {
         let global = |name: &'static str, call: fn(&'static str, &Files, &[AnyView<'_>]) -> Result<Any>| {
             let files = Arc::clone(files);
             let function = Function::from_packed(move |views| call(name, &files, views));
@@ -68,6 +76,23 @@ impl Functions {
             operations::import(&args.get(0, "parent")?, &args.get(1, "child")?)?;
             Ok(Any::NONE)
         })?;
+        let own = Arc::clone(programs);
+        let start = Function::from_packed({
+            let files = Arc::clone(files);
+            move |views| {
+                let args = Arguments::new(START, &["name", "arguments", "environment"], views)?;
+                own.start(&files, args.get(0, "name")?, args.get(1, "arguments")?, args.get(2, "environment")?)?;
+                Ok(Any::NONE)
+            }
+        });
+        Function::register_global_override(START, &start)?;
+        let own = Arc::clone(programs);
+        let poll = Function::from_packed(move |views| {
+            let args = Arguments::new(POLL, &["input", "input_ends", "milliseconds"], views)?;
+            let wait = Duration::from_millis(u64::try_from(args.get::<i64>(2, "milliseconds")?).unwrap_or(0));
+            Ok(Any::from(Bytes::new(&own.poll(args.get(0, "input")?, args.get(1, "input_ends")?, wait)?)))
+        });
+        Function::register_global_override(POLL, &poll)?;
         global("runtime.RPCTimeEvaluator", |_, _, views| time_evaluator(views))?;
         // For tests of connections, which the stock peers have, too.
         global("testing.echo", |name, _, views| {

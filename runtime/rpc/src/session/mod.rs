@@ -1,18 +1,21 @@
 //! A session: what a client's requests do in the process that serves it.
 
 mod arguments;
+mod executable;
 mod files;
 mod functions;
 mod handles;
 mod hop;
 mod linking;
 mod memory;
+mod programs;
 mod requests;
 mod streams;
 mod tensors;
 mod time_evaluator;
 mod values;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,11 +25,14 @@ use self::files::Files;
 use self::functions::Functions;
 use self::handles::Handles;
 use self::memory::Memory;
+use self::programs::Programs;
 use self::requests::Reply;
 use self::streams::Streams;
 use crate::limits::Limits;
 use crate::position::{Phase, Position};
 use crate::wire::{Bounds, Code, Connection, Patience, Transport, WireError};
+
+pub(crate) use self::functions::{POLL, START};
 
 /// Why a request was not served.
 enum Failure {
@@ -50,7 +56,7 @@ impl From<WireError> for Failure {
 
 /// Serves a client until it ends the session.
 ///
-/// `folder` is where uploads go. Global functions of the protocol are registered in this process.
+/// `folder` is where uploads go, and `emulator` what starts programs of clients, if they do not start by themselves. Global functions of the protocol are registered in this process.
 ///
 /// # Errors
 /// What ended the connection; the client has been told if that was possible.
@@ -58,11 +64,12 @@ pub(crate) fn serve<T: Transport>(
     transport: T,
     limits: &Limits,
     folder: PathBuf,
+    emulator: Vec<OsString>,
     position: &Position,
 ) -> Result<(), WireError> {
     let mut connection = Connection::new(transport, Patience { idle: None, stall: limits.stall_time });
     connection.set_limit(1 << 50);
-    let mut session = match Session::new(connection, limits, folder, position) {
+    let mut session = match Session::new(connection, limits, folder, emulator, position) {
         Ok(session) => session,
         Err((mut connection, error)) => {
             let _ = connection.next_packet();
@@ -107,10 +114,12 @@ impl<'a, T: Transport> Session<'a, T> {
         connection: Connection<T>,
         limits: &Limits,
         folder: PathBuf,
+        emulator: Vec<OsString>,
         position: &'a Position,
     ) -> Result<Self, (Connection<T>, Error)> {
+        let programs = Programs::new(limits.run, emulator, folder.clone(), limits.stall_time);
         let files = Arc::new(Files::new(folder, limits.upload));
-        match Functions::register(&files) {
+        match Functions::register(&files, &programs) {
             Ok(functions) => Ok(Self {
                 connection,
                 bounds: Bounds { text: if limits.upload == 0 { 1 << 50 } else { limits.upload }, ..Bounds::default() },

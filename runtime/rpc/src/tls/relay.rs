@@ -23,20 +23,33 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
     inside.set_nonblocking(true)?;
     let mut held = Held { bytes: vec![0; AT_ONCE].into(), begin: 0, end: 0 };
     let mut buffer = vec![0; AT_ONCE];
-    let (mut client_is_done, mut session_is_done) = (false, false);
+    let (mut client_is_done, mut session_is_told, mut session_is_done) = (false, false, false);
     loop {
-        // Decrypted bytes that there was no room for come first: the socket would not announce them.
+        // Decrypted bytes that there was no room for come first: the socket would not announce them. As many as there are go on together.
         let mut moved = false;
         if held.begin == held.end && !client_is_done {
-            match outside.plain(&mut held.bytes) {
-                Ok(0) => {
-                    client_is_done = true;
-                    let _ = inside.shutdown(Shutdown::Write);
+            (held.begin, held.end) = (0, 0);
+            while held.end < held.bytes.len() {
+                match outside.plain(&mut held.bytes[held.end..]) {
+                    Ok(0) => {
+                        client_is_done = true;
+                        break;
+                    }
+                    Ok(count) => held.end += count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        if !outside.has_input() {
+                            break;
+                        }
+                        let _ = outside.receive()?;
+                    }
+                    Err(error) => return Err(error),
                 }
-                Ok(count) => (held.begin, held.end, moved) = (0, count, true),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
             }
+            moved = held.end > 0;
+        }
+        if held.begin == held.end && client_is_done && !session_is_told {
+            session_is_told = true;
+            let _ = inside.shutdown(Shutdown::Write);
         }
         if held.begin < held.end {
             match inside.write(&held.bytes[held.begin..held.end]) {

@@ -1,7 +1,9 @@
 //! A connection with TLS as a transport.
 
 use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -9,19 +11,26 @@ use rustls::Connection;
 
 use crate::wire::Transport;
 
-/// The most bytes that are encrypted before they are sent.
+/// The most bytes that are encrypted before they are sent, and that are read before they are decrypted.
 const AT_ONCE: usize = 256 << 10;
+
+/// Bytes of a record of TLS: what is decrypted at one time.
+const RECORD: usize = 16 << 10;
 
 /// A connection with TLS, of either side. Dropping it tells the peer that this is the end.
 pub struct TlsStream {
     pub(super) connection: Connection,
     pub(super) socket: TcpStream,
+    /// Encrypted bytes. `read_tls` alone would ask the system for each 4 KiB.
+    input: Box<[u8]>,
+    /// What of them is still to be decrypted.
+    ready: Range<usize>,
 }
 
 impl TlsStream {
     /// Does the handshake, all of it within a time.
     pub(super) fn begin(connection: impl Into<Connection>, socket: TcpStream, within: Duration) -> io::Result<Self> {
-        let mut this = Self { connection: connection.into(), socket };
+        let mut this = Self { connection: connection.into(), socket, input: vec![0; AT_ONCE].into(), ready: 0..0 };
         this.connection.set_buffer_limit(Some(AT_ONCE));
         let deadline = Instant::now() + within;
         while this.connection.is_handshaking() || this.connection.wants_write() {
@@ -39,6 +48,11 @@ impl TlsStream {
         Ok(this)
     }
 
+    /// The socket below.
+    pub(crate) const fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
     /// Sends what is encrypted.
     pub(super) fn send(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
@@ -52,20 +66,42 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Reads and decrypts what has come; 0 is the end.
+    /// Decrypts what was read, and reads before if there is nothing; 0 is the end. There may be nothing to take yet: a record comes in pieces.
     pub(super) fn receive(&mut self) -> io::Result<usize> {
-        let count = loop {
-            match self.connection.read_tls(&mut self.socket) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other?,
+        if self.ready.is_empty() {
+            let count = loop {
+                match self.socket.read(&mut self.input) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other?,
+                }
+            };
+            if count == 0 {
+                // What is told to the connection is that the peer has ended.
+                let _ = self.connection.read_tls(&mut io::empty())?;
+                return Ok(0);
             }
-        };
-        if let Err(problem) = self.connection.process_new_packets() {
-            // The peer is told what is wrong, if it listens.
-            let _ = self.send();
-            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            self.ready = 0..count;
         }
-        Ok(count)
+        let before = self.ready.len();
+        while !self.ready.is_empty() && self.connection.wants_read() {
+            let taken = self.connection.read_tls(&mut &self.input[self.ready.clone()])?;
+            self.ready.start += taken;
+            if let Err(problem) = self.connection.process_new_packets() {
+                // The peer is told what is wrong, if it listens.
+                let _ = self.send();
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        // At least one byte is used up, or there is something to take.
+        Ok(before)
+    }
+
+    /// Whether [`TlsStream::receive`] has work without reading.
+    pub(super) fn has_input(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// What is decrypted already. The end of the connection is the end of what can be read, whether the peer has said so or not: messages have lengths.
@@ -130,6 +166,16 @@ impl Transport for TlsStream {
 
     fn read_now(&mut self, target: &mut [u8]) -> io::Result<usize> {
         self.plain(target)
+    }
+
+    fn read_into(&mut self, target: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
+        // Not all of a long target is initialized for each record.
+        let length = target.len().min(RECORD);
+        let target = &mut target[..length];
+        target.fill(MaybeUninit::new(0));
+        // SAFETY: all bytes were just written.
+        let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), length) };
+        self.read(target)
     }
 
     fn close(&self) {

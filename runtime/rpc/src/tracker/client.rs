@@ -1,5 +1,6 @@
 //! Clients: what a tracker knows, and a server of a key.
 
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use kernpack::{Error, Result, ensure, error};
@@ -17,11 +18,27 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// A tracker, by its address. Each question is a connection of its own, so that it may be restarted in between.
 #[derive(Clone, Debug)]
 pub struct TrackerClient {
-    address: String,
+    place: Place,
     connect_timeout: Duration,
 }
 
-/// A server that a tracker has given: nobody else gets it until the session that is opened with it has ended.
+/// Where a tracker is, and what it wants.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) address: String,
+    pub(super) token: Option<String>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<crate::tls::Trust>,
+}
+
+impl std::fmt::Debug for Place {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+/// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where it is: `host:port`.
@@ -37,22 +54,73 @@ impl Found {
     }
 }
 
-pub(super) fn failed(address: &str, error: &WireError) -> Error {
+fn failed(address: &str, error: &WireError) -> Error {
     let kind = if matches!(error, WireError::TimedOut { .. }) { "TimeoutError" } else { "ConnectionError" };
     Error::new(kind, format!("the tracker {address}: {error}"))
 }
 
-pub(super) fn open(address: &str, within: Duration) -> Result<Line> {
-    let stream = dial_to(address, PORT, "tracker", within)?;
-    let mut line = Line::new(stream)?;
-    line.greet().map_err(|error| failed(address, &error))?;
-    Ok(line)
+impl Place {
+    pub(super) fn new(address: impl Into<String>) -> Self {
+        Self {
+            address: address.into(),
+            token: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// A connection behind the handshake, and the token.
+    pub(super) fn open(&self, within: Duration) -> Result<Line> {
+        let stream = dial_to(&self.address, PORT, "tracker", within)?;
+        let failed = |error: WireError| failed(&self.address, &error);
+        let mut line = Line::new(self.secured(stream, within)?)?;
+        line.greet().map_err(failed)?;
+        if let Some(token) = &self.token {
+            let answer = line.ask(&json!([Code::Token as i64, token]), within).map_err(failed)?;
+            ensure!(answer.as_i64() == Some(0), ConnectionError, "the tracker {} wants no token", self.address);
+        }
+        Ok(line)
+    }
+
+    /// Begins TLS, which a thread then passes on; it ends with the connection.
+    #[cfg(feature = "tls")]
+    fn secured(&self, stream: TcpStream, within: Duration) -> Result<TcpStream> {
+        let Some(trust) = &self.tls else { return Ok(stream) };
+        let (host, _) = crate::client::host_and_port(&self.address)?;
+        let stream = crate::tls::TlsConnector::new(trust)?.connect(host, stream, within)?;
+        let mut line = crate::line::Line::over(stream);
+        let inside = line.for_session()?;
+        let thread = std::thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
+        let _detached = thread.spawn(move || line.pass_on())?;
+        Ok(TcpStream::from(inside))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with TLS it needs both")]
+    fn secured(&self, stream: TcpStream, _: Duration) -> Result<TcpStream> {
+        Ok(stream)
+    }
 }
 
 impl TrackerClient {
     /// The tracker at `host:port` (without a port: 9190).
     pub fn new(address: impl Into<String>) -> Self {
-        Self { address: address.into(), connect_timeout: ANSWER }
+        Self { place: Place::new(address), connect_timeout: ANSWER }
+    }
+
+    /// The token that the tracker was started with.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.place.token = Some(token.into());
+        self
+    }
+
+    /// Over TLS, with what is known of the tracker.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
+        self.place.tls = Some(trust);
+        self
     }
 
     /// How long it may take to reach the tracker; 10 seconds unless set.
@@ -63,8 +131,8 @@ impl TrackerClient {
     }
 
     fn ask(&self, message: &Value, within: Duration) -> Result<Value> {
-        let mut line = open(&self.address, self.connect_timeout)?;
-        line.ask(message, within).map_err(|error| failed(&self.address, &error))
+        let mut line = self.place.open(self.connect_timeout)?;
+        line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
 
     /// What the tracker knows.
@@ -106,7 +174,7 @@ impl TrackerClient {
             }
             _ => None,
         });
-        found.ok_or_else(|| error!(RuntimeError, "the tracker {} answered a request with {answer}", self.address))
+        found.ok_or_else(|| error!(RuntimeError, "the tracker {} answered a request with {answer}", self.place.address))
     }
 
     fn none_free(&self, key: &str, within: Duration) -> Error {

@@ -30,12 +30,23 @@ pub(super) enum Code {
     UpdateInfo = 5,
     Summary = 6,
     Pending = 7,
+    /// Ours alone: the tracker's token, before anything else where there is one.
+    Token = 100,
 }
 
 impl Code {
     /// The code of a message from a peer.
     pub(super) fn of(message: &Value) -> Option<Self> {
-        let all = [Self::Ping, Self::Stop, Self::Put, Self::Request, Self::UpdateInfo, Self::Summary, Self::Pending];
+        let all = [
+            Self::Ping,
+            Self::Stop,
+            Self::Put,
+            Self::Request,
+            Self::UpdateInfo,
+            Self::Summary,
+            Self::Pending,
+            Self::Token,
+        ];
         let code = message.get(0)?.as_i64()?;
         all.into_iter().find(|known| *known as i64 == code)
     }
@@ -51,9 +62,8 @@ fn late(awaited: &'static str, after: Duration) -> WireError {
 }
 
 impl Line {
-    /// Over a connection behind its handshake.
+    /// Over a connection, or an end of a pair of sockets behind one with TLS.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
         Ok(Self { stream })
     }

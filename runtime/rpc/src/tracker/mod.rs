@@ -16,6 +16,7 @@
 
 mod client;
 mod message;
+mod packed;
 mod queue;
 mod registration;
 mod server;

@@ -45,7 +45,7 @@ impl Queue {
         self.keys.entry(key.to_owned()).or_default().free.push_back(free);
     }
 
-    /// A server that nobody took after all: it is the first one again.
+    /// A server that was offered and not taken: it is the first one again.
     pub(super) fn put_back(&mut self, key: &str, free: Free) {
         if self.offered.contains_key(&free.peer) {
             self.keys.entry(key.to_owned()).or_default().free.push_front(free);

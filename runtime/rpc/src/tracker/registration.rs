@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
-use super::client::open;
+use super::client::Place;
 use super::message::{Code, Line};
 use crate::wire::WireError;
 
@@ -23,10 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a server offers, and where.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Offer {
     /// The tracker: `host:port`.
     pub tracker: String,
+    /// The tracker's token.
+    pub token: Option<String>,
+    /// What is known of the tracker's certificate; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Trust>,
     /// The key that clients ask for.
     pub key: String,
     /// The port of the server.
@@ -127,7 +132,7 @@ impl Drop for Registration {
     }
 }
 
-/// A key that nobody guesses: 16 random bytes.
+/// A key that cannot be guessed: 16 random bytes.
 fn random_key(key: &str) -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -175,7 +180,13 @@ impl Shared {
     fn offer_until_it_ends(&self) -> Result<(), WireError> {
         let offer = &self.offer;
         let gone = |problem: String| WireError::Content(problem);
-        let mut line = open(&offer.tracker, ROUND * 2).map_err(|error| gone(error.to_string()))?;
+        let place = Place {
+            token: offer.token.clone(),
+            #[cfg(feature = "tls")]
+            tls: offer.tls.clone(),
+            ..Place::new(offer.tracker.as_str())
+        };
+        let mut line = place.open(ROUND * 2).map_err(|error| gone(error.to_string()))?;
         let info = json!({"key": format!("server:{}", offer.key), "addr": [offer.host, offer.port]});
         expect_success(&line.ask(&json!([Code::UpdateInfo as i64, info]), ROUND * 5)?)?;
         self.lock().is_connected = true;

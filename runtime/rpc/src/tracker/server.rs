@@ -1,6 +1,7 @@
 //! The tracker itself: it listens, and has a thread for each connection.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -11,11 +12,13 @@ use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
 use super::PORT;
-use super::message::{Code, Line};
+use super::message::{Code, Line, MESSAGE_TIME};
 use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
+use crate::line::Line as Outside;
 use crate::listen::{accept, listen};
-use crate::wire::WireError;
+use crate::token;
+use crate::wire::{WireError, notice_when_gone};
 
 /// Servers and requests of one connection at a time.
 const MOST_OF_PEER: usize = 1024;
@@ -24,14 +27,19 @@ const MOST_OF_PEER: usize = 1024;
 const MOST_OF_TEXT: usize = 256;
 
 /// How a tracker listens, and what it allows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct TrackerOptions {
-    /// The address to listen at: a name or a number. Others than those of this machine need `insecure`.
+    /// The address to listen at: a name or a number. Others than those of this machine need TLS and a token, or `insecure`.
     pub host: String,
     /// The port; 0 is any that is free.
     pub port: u16,
-    /// Listens for other machines: all that reach the port can offer servers and ask for them.
+    /// What peers must prove to know, before anything else. Those of Apache TVM have no word for it.
+    pub token: Option<String>,
+    /// The certificate for TLS; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::TlsAcceptor>,
+    /// Listens for other machines without TLS and token: all that reach the port can offer servers and ask for them.
     pub insecure: bool,
     /// What a peer has to say to end the tracker; `None`: none can.
     pub stop_key: Option<String>,
@@ -41,12 +49,38 @@ pub struct TrackerOptions {
     pub verbose: bool,
 }
 
+impl TrackerOptions {
+    /// Whether strangers can neither use the tracker nor read what is sent.
+    fn is_guarded(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some() && self.token.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+}
+
+impl fmt::Debug for TrackerOptions {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackerOptions")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("token", &self.token.as_ref().map(|_| "..."))
+            .field("insecure", &self.insecure)
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Default for TrackerOptions {
     /// The loopback address and port 9190.
     fn default() -> Self {
         Self {
             host: "127.0.0.1".to_owned(),
             port: PORT,
+            token: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             insecure: false,
             stop_key: None,
             connections: 4096,
@@ -90,13 +124,18 @@ impl Tracker {
     /// Starts to listen, and returns at once.
     ///
     /// # Errors
-    /// ValueError for an address of other machines without `insecure`, and for no connections; RuntimeError when the address cannot be listened at.
+    /// ValueError for an address of other machines without TLS and a token or `insecure`, for a token that is none, and for no connections; RuntimeError when the address cannot be listened at.
     pub fn start(options: TrackerOptions) -> Result<Self> {
         ensure!(options.connections > 0, ValueError, "a tracker has at least one connection at a time");
+        ensure!(
+            options.token.as_deref().is_none_or(token::is_good),
+            ValueError,
+            "a token has at least 8 letters and no white space"
+        );
         let listener = listen(
             &options.host,
             options.port,
-            options.insecure,
+            options.insecure || options.is_guarded(),
             "offer servers that run its own code, and take those of others",
         )?;
         let failed = |problem: io::Error| error!(RuntimeError, "the tracker cannot start: {problem}");
@@ -138,8 +177,10 @@ impl Drop for Tracker {
 }
 
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    let Ok(line) = Line::new(stream) else { return };
-    let Ok(writer) = line.try_clone() else { return };
+    let _ = stream.set_nodelay(true);
+    notice_when_gone(&stream);
+    // Until it is known how to write to the peer, the handle closes the connection.
+    let Ok(writer) = stream.try_clone().and_then(Line::new) else { return };
     let number = {
         let mut state = shared.lock();
         // A tracker that is full has no word for it: the connection ends.
@@ -154,7 +195,7 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
         number
     };
     let own = Arc::clone(shared);
-    let serve = move || own.serve(number, line, peer);
+    let serve = move || own.serve(number, stream, peer);
     if thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10).spawn(serve).is_err() {
         shared.forget(number);
     }
@@ -193,10 +234,9 @@ impl Shared {
     }
 
     /// Serves a connection until it ends.
-    fn serve(&self, number: u64, mut line: Line, peer: SocketAddr) {
-        let ended = self.talk(number, &mut line, peer);
+    fn serve(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
+        let ended = self.talk(number, stream, peer);
         self.forget(number);
-        line.close();
         if let Err(error) = ended
             && !matches!(error, WireError::Closed)
         {
@@ -204,8 +244,40 @@ impl Shared {
         }
     }
 
-    fn talk(&self, number: u64, line: &mut Line, peer: SocketAddr) -> Result<(), WireError> {
+    fn talk(&self, number: u64, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
+        #[cfg(feature = "tls")]
+        let Some(mut outside) = Outside::accept(stream, self.options.tls.as_ref(), MESSAGE_TIME) else {
+            return Err(WireError::Cut);
+        };
+        #[cfg(not(feature = "tls"))]
+        let mut outside = Outside::Plain(stream);
+        let inside = outside.for_session().map_err(WireError::Io)?;
+        let mut line = Line::new(TcpStream::from(inside)).map_err(WireError::Io)?;
+        if let Some(peer) = self.lock().peers.get_mut(&number) {
+            peer.writer = Arc::new(Mutex::new(line.try_clone().map_err(WireError::Io)?));
+        }
+        thread::scope(|threads| {
+            let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
+            let passed = match outside.needs_passing() {
+                true => thread.spawn_scoped(threads, move || outside.pass_on()).map(drop),
+                false => Ok(()),
+            };
+            let ended = passed.map_err(WireError::Io).and_then(|()| self.listen_to(number, &mut line, peer));
+            line.close();
+            ended
+        })
+    }
+
+    fn listen_to(&self, number: u64, line: &mut Line, peer: SocketAddr) -> Result<(), WireError> {
         line.answer()?;
+        if let Some(expected) = &self.options.token {
+            let message = line.receive(Some(MESSAGE_TIME))?;
+            let given = message.get(1).and_then(Value::as_str).unwrap_or_default();
+            if Code::of(&message) != Some(Code::Token) || !token::is_same(expected, given) {
+                return Err(WireError::Protocol("a peer without the token".to_owned()));
+            }
+            line.send(&json!(Code::Success as i64))?;
+        }
         loop {
             let message = line.receive(None)?;
             self.handle(number, &message, peer)?;
@@ -293,7 +365,7 @@ impl Shared {
                 }
                 Ok(())
             }
-            Some(Code::Fail | Code::Success) | None => Err(wrong("a message that is unknown")),
+            Some(Code::Fail | Code::Success | Code::Token) | None => Err(wrong("a message that is unknown")),
         }
     }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::decode::too_short;
-use super::transport::{is_timeout, write_parts};
+use super::transport::is_timeout;
 use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireError, decode, decode_tensor};
 
 /// Bytes that are read ahead. What is longer goes straight to where it belongs.
@@ -13,6 +13,12 @@ const BUFFER: usize = 16 << 10;
 const SPIN: Duration = Duration::from_micros(40);
 /// A wait that was shorter than this makes the next one begin with asking.
 const QUICK: Duration = Duration::from_micros(80);
+/// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
+/// keeps the peer from answering.
+const IN_VAIN: [u32; 2] = [8, 4096];
+
+/// How often a wait that can be interrupted is looked at.
+const SLICE: Duration = Duration::from_millis(100);
 
 /// How long a connection waits for its peer; `None` is without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,10 +65,16 @@ pub struct Connection<T> {
     /// The most bytes of a packet.
     limit: u64,
     patience: Patience,
+    /// Whether a wait is to end before its time.
+    interrupt: Option<fn() -> bool>,
+    may_interrupt: bool,
     /// What the transport was told last.
     waits: Option<Option<Duration>>,
     spins: bool,
     quick: bool,
+    /// How many waits do not begin with asking, and how many will not after it was in vain the next time.
+    sleeps: u32,
+    in_vain: u32,
     output: Vec<u8>,
 }
 
@@ -76,9 +88,13 @@ impl<T: Transport> Connection<T> {
             left: 0,
             limit: u64::MAX,
             patience,
+            interrupt: None,
+            may_interrupt: true,
             waits: None,
             spins: thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             quick: false,
+            sleeps: 0,
+            in_vain: IN_VAIN[0],
             output: Vec::new(),
         }
     }
@@ -104,6 +120,18 @@ impl<T: Transport> Connection<T> {
     pub fn set_patience(&mut self, patience: Patience) {
         self.waits = None;
         self.patience = patience;
+    }
+
+    /// Asks `is_interrupted` ten times a second while the connection waits, and when a signal came; a wait is then given up with
+    /// [`WireError::Interrupted`], and the connection is of no use any more.
+    pub fn set_interrupt(&mut self, is_interrupted: fn() -> bool) {
+        self.waits = None;
+        self.interrupt = Some(is_interrupted);
+    }
+
+    /// Whether what was given to [`Connection::set_interrupt`] is asked; it is, at first.
+    pub const fn allow_interrupt(&mut self, allowed: bool) {
+        self.may_interrupt = allowed;
     }
 
     /// Refuses packets of more bytes than this.
@@ -190,12 +218,16 @@ impl<T: Transport> Connection<T> {
         }
         self.ready.start += buffered;
         target = rest;
+        let mut wait = Wait::begin(self.patience.stall, "the rest of a packet");
         while !target.is_empty() {
             self.wait(self.patience.stall)?;
             match self.transport.read_into(target) {
                 Ok(0) => return Err(WireError::Cut),
-                Ok(count) => target = &mut target[count..],
-                Err(error) => self.check(error, self.patience.stall, "the rest of a packet")?,
+                Ok(count) => {
+                    target = &mut target[count..];
+                    self.progress(&mut wait)?;
+                }
+                Err(error) => self.check(error, &wait)?,
             }
         }
         Ok(())
@@ -270,18 +302,29 @@ impl<T: Transport> Connection<T> {
         sent
     }
 
+    /// Writes all parts, one behind the other, in as few calls as possible.
     fn write(&mut self, parts: &mut [IoSlice<'_>]) -> Result<(), WireError> {
         // Reads and writes have one time: a write that follows a wait for a packet sets it again.
         if self.waits.is_none() {
             self.wait(self.patience.stall)?;
         }
-        match write_parts(&mut self.transport, parts) {
-            Ok(()) => Ok(()),
-            Err(error) => match self.check(error, self.patience.stall, "the peer to take a packet") {
-                Ok(()) => Err(WireError::Cut),
-                Err(error) => Err(error),
-            },
+        let mut wait = Wait::begin(self.patience.stall, "the peer to take a packet");
+        let mut rest = parts;
+        // Empty parts in front go.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.transport.write_some(rest) {
+                Ok(0) => return Err(WireError::Io(io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    IoSlice::advance_slices(&mut rest, count);
+                    if !rest.is_empty() {
+                        self.progress(&mut wait)?;
+                    }
+                }
+                Err(error) => self.check(error, &wait)?,
+            }
         }
+        Ok(())
     }
 
     /// Takes bytes of the packet into account.
@@ -311,14 +354,15 @@ impl<T: Transport> Connection<T> {
             Some(count) => count,
             None => {
                 self.wait(wait)?;
-                let start = Instant::now();
+                let wait = Wait::begin(wait, awaited);
                 let count = loop {
                     match self.transport.read(&mut self.buffer) {
                         Ok(count) => break count,
-                        Err(error) => self.check(error, wait, awaited)?,
+                        Err(error) => self.check(error, &wait)?,
                     }
                 };
-                self.quick = self.spins && start.elapsed() < QUICK;
+                self.quick = self.spins && self.sleeps == 0 && wait.begun.elapsed() < QUICK;
+                self.sleeps = self.sleeps.saturating_sub(1);
                 count
             }
         };
@@ -334,12 +378,17 @@ impl<T: Transport> Connection<T> {
         let start = Instant::now();
         loop {
             match self.transport.read_now(&mut self.buffer) {
-                Ok(count) => return Ok(Some(count)),
+                Ok(count) => {
+                    self.in_vain = IN_VAIN[0];
+                    return Ok(Some(count));
+                }
                 Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(WireError::Io(error)),
             }
             if start.elapsed() > SPIN {
                 self.quick = false;
+                self.sleeps = self.in_vain;
+                self.in_vain = (2 * self.in_vain).min(IN_VAIN[1]);
                 return Ok(None);
             }
             std::hint::spin_loop();
@@ -350,19 +399,47 @@ impl<T: Transport> Connection<T> {
         if self.waits != Some(wait) {
             // The system takes a time of zero for none.
             let least = |time: Duration| time.max(Duration::from_millis(1));
-            let stall = self.patience.stall.map(least);
-            self.transport.set_timeouts(wait.map(least), stall).map_err(WireError::Io)?;
+            let least = |time: Option<Duration>| match self.interrupt {
+                Some(_) => Some(time.map_or(SLICE, |time| least(time).min(SLICE))),
+                None => time.map(least),
+            };
+            let stall = least(self.patience.stall);
+            self.transport.set_timeouts(least(wait), stall).map_err(WireError::Io)?;
             self.waits = Some(wait);
         }
         Ok(())
     }
 
-    /// What an error of the transport means; an interruption means nothing.
-    fn check(&self, error: io::Error, wait: Option<Duration>, awaited: &'static str) -> Result<(), WireError> {
+    /// What an error of the transport means: an interruption and the end of a slice mean nothing, unless the wait is to end.
+    fn check(&self, error: io::Error, wait: &Wait) -> Result<(), WireError> {
         match error.kind() {
-            io::ErrorKind::Interrupted => Ok(()),
-            _ if is_timeout(&error) => Err(WireError::TimedOut { awaited, after: wait.unwrap_or_default() }),
+            io::ErrorKind::Interrupted => self.ask(),
+            _ if is_timeout(&error) => {
+                let has_time = wait.limit.is_none_or(|limit| wait.begun.elapsed() < limit);
+                if self.interrupt.is_some() && has_time {
+                    return self.ask();
+                }
+                Err(WireError::TimedOut { awaited: wait.awaited, after: wait.limit.unwrap_or_default() })
+            }
             _ => Err(WireError::Io(error)),
+        }
+    }
+
+    /// A part has come or gone: the wait begins anew.
+    fn progress(&self, wait: &mut Wait) -> Result<(), WireError> {
+        let now = Instant::now();
+        wait.begun = now;
+        if self.interrupt.is_some() && now - wait.asked > SLICE {
+            wait.asked = now;
+            self.ask()?;
+        }
+        Ok(())
+    }
+
+    fn ask(&self) -> Result<(), WireError> {
+        match self.interrupt {
+            Some(is_interrupted) if self.may_interrupt && is_interrupted() => Err(WireError::Interrupted),
+            _ => Ok(()),
         }
     }
 
@@ -394,6 +471,23 @@ impl<T: Transport> Connection<T> {
             self.take(&mut text[start..])?;
         }
         Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// A wait that is under way.
+struct Wait {
+    /// When it began, or something came last.
+    begun: Instant,
+    /// When it was asked last whether it is to end.
+    asked: Instant,
+    limit: Option<Duration>,
+    awaited: &'static str,
+}
+
+impl Wait {
+    fn begin(limit: Option<Duration>, awaited: &'static str) -> Self {
+        let now = Instant::now();
+        Self { begun: now, asked: now, limit, awaited }
     }
 }
 
@@ -518,6 +612,32 @@ mod tests {
             let error = read.unwrap_err().to_string();
             assert!(error.contains(problem), "{bytes:?}: {error}");
         }
+    }
+
+    #[test]
+    fn waits_are_interrupted() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static ASKED: AtomicU32 = AtomicU32::new(0);
+        let (mut peer, mut own) = pair();
+        own.set_interrupt(|| ASKED.fetch_add(1, Ordering::Relaxed) == 2);
+        let start = Instant::now();
+        assert!(matches!(own.next_packet(), Err(WireError::Interrupted)));
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        // In the middle of a packet, and while the peer takes nothing.
+        ASKED.store(0, Ordering::Relaxed);
+        peer.write_all(&packet(100, b"\x05\0\0\0")).unwrap();
+        own.next_packet().unwrap();
+        let mut target = [MaybeUninit::uninit(); 90];
+        assert!(matches!(own.data(&mut target), Err(WireError::Interrupted)));
+        ASKED.store(0, Ordering::Relaxed);
+        assert!(matches!(own.send_with(Code::CopyAck, &vec![0; 32 << 20], |_| {}), Err(WireError::Interrupted)));
+        // Where that is not allowed, the time goes on to its end; slices do not make it longer.
+        own.allow_interrupt(false);
+        ASKED.store(0, Ordering::Relaxed);
+        own.set_patience(Patience { idle: Some(Duration::from_millis(350)), stall: Some(Duration::from_millis(350)) });
+        let start = Instant::now();
+        assert!(matches!(own.skip(), Err(WireError::TimedOut { .. })));
+        assert!(start.elapsed() >= Duration::from_millis(350) && ASKED.load(Ordering::Relaxed) == 0);
     }
 
     #[test]

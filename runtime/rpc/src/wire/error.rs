@@ -22,6 +22,8 @@ pub enum WireError {
     /// A packet whose content is not what it should be. The packet's end is known, so the connection goes on after
     /// [`Connection::skip`](super::Connection::skip).
     Content(String),
+    /// The wait was given up: see [`Connection::set_interrupt`](super::Connection::set_interrupt).
+    Interrupted,
     /// The connection failed.
     Io(io::Error),
 }
@@ -47,6 +49,7 @@ impl fmt::Display for WireError {
             }
             Self::Protocol(problem) => write!(f, "the peer does not follow the RPC protocol: {problem}"),
             Self::Content(problem) => f.write_str(problem),
+            Self::Interrupted => f.write_str("the wait was interrupted"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
         }
     }
@@ -62,11 +65,12 @@ impl error::Error for WireError {
 }
 
 impl From<WireError> for kernpack::Error {
-    /// A TimeoutError, a ValueError for content, else a ConnectionError, as Python calls them.
+    /// A TimeoutError, a ValueError for content, an InterruptedError, else a ConnectionError, as Python calls them.
     fn from(error: WireError) -> Self {
         let kind = match &error {
             WireError::TimedOut { .. } => "TimeoutError",
             WireError::Content(_) => "ValueError",
+            WireError::Interrupted => "InterruptedError",
             _ => "ConnectionError",
         };
         Self::new(kind, error.to_string())

@@ -55,18 +55,58 @@ pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Du
 /// # Errors
 /// [`WireError::Content`] when the server does not know the key; else what went wrong.
 pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
-    key.check()?;
     let mut clock = Clock::new(within);
+    send(transport, key, &mut clock)?;
+    let number = clock.read_number(transport)?;
+    accepted(transport, &mut clock, number, &key.name)
+}
+
+/// Server behind a proxy: says its key. [`taken`] waits for the client.
+///
+/// # Errors
+/// What went wrong.
+pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<(), WireError> {
+    send(transport, key, &mut Clock::new(within))
+}
+
+/// Server behind a proxy: waits for a client without end, and gives its key. From the first byte on, `within` holds.
+///
+/// # Errors
+/// As for [`greet`], and [`WireError::Closed`] when the proxy ends the connection.
+pub fn taken(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+    transport.set_timeouts(None, Some(within)).map_err(WireError::Io)?;
+    let mut first = [0];
+    loop {
+        match transport.read(&mut first) {
+            Ok(0) => return Err(WireError::Closed),
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(WireError::Io(error)),
+        }
+    }
+    let mut clock = Clock::new(within);
+    let mut bytes = [first[0], 0, 0, 0];
+    clock.read(transport, &mut bytes[1..])?;
+    accepted(transport, &mut clock, i32::from_le_bytes(bytes), &key.name)
+}
+
+fn send(transport: &mut dyn Transport, key: &Key, clock: &mut Clock) -> Result<(), WireError> {
+    key.check()?;
     let mut bytes = MAGIC.to_le_bytes().to_vec();
     push_text(&mut bytes, &key.to_string());
-    clock.write(transport, &bytes)?;
-    let name = &key.name;
-    match clock.read_number(transport)?.wrapping_sub(MAGIC) {
+    clock.write(transport, &bytes)
+}
+
+/// The peer's key behind the number that it answers with.
+fn accepted(transport: &mut dyn Transport, clock: &mut Clock, number: i32, name: &str) -> Result<Key, WireError> {
+    match number.wrapping_sub(MAGIC) {
         0 => Key::parse(&clock.read_text(transport)?),
         1 => Err(WireError::Content(format!(
             "the proxy has a peer with key '{name}' already; give each server another key"
         ))),
-        2 => Err(WireError::Content(format!("the server has another key than '{name}'; see `--key` of the server"))),
+        2 => Err(WireError::Content(format!(
+            "the server has another key than '{name}', or no server of a proxy has it; see `--key` of the server"
+        ))),
         _ => Err(WireError::Protocol("it does not answer as an RPC server does; is this the right port?".to_owned())),
     }
 }

@@ -20,6 +20,7 @@ mod encode;
 mod error;
 mod handshake;
 mod key;
+mod output;
 mod transport;
 mod value;
 
@@ -28,9 +29,11 @@ pub use connection::{Connection, Packet, Patience};
 pub use decode::{Bounds, Source, TakeBytes, decode, decode_tensor, decode_with};
 pub use encode::Encoder;
 pub use error::WireError;
-pub use handshake::{Hello, MAGIC, answer, greet, hear};
+pub use handshake::{Hello, MAGIC, answer, greet, hear, offer, taken};
 pub use key::{Key, MAX_KEY};
+pub(crate) use output::Output;
 pub use transport::Transport;
+pub(crate) use transport::{is_hung_up, notice_when_gone};
 pub use value::{TensorHeader, Value};
 
 /// The version that both sides must name in [`Code::InitServer`].

@@ -1,4 +1,4 @@
-//! What a session with a server that has the functions `rpc_test.*` is to do, whoever wrote the server.
+//! What a session with a server that has the functions `rpc_test.*` is to do, ours or the stock one.
 
 use kernpack::device::{self, DeviceAttribute, Stream};
 use kernpack::{Any, Bytes, DataType, Device, Function, IntoAny, Module, ObjRef, Tensor};

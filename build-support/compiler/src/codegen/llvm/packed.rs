@@ -174,7 +174,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let place = handle.as_pointer_value();
         let known = self.builder.build_load(self.pointer_type(), place, "")?;
         if let Some(load) = super::emit::instruction(known) {
-            // Whoever reads the handle sees the function behind it.
+            // A thread that reads the handle sees the function behind it.
             let ordered = load.set_atomic_ordering(AtomicOrdering::Acquire).and_then(|()| load.set_alignment(8));
             if let Err(error) = ordered {
                 fail!(Internal, "an atomic load: {error}");

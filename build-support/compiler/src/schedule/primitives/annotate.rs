@@ -196,10 +196,10 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Touches what the stage reads of a tensor, `ahead` iterations of the loop before it does.
+    /// Touches what the stage reads of a tensor, or writes of its own, `ahead` iterations of the loop before it does.
     ///
     /// # Errors
-    /// No loop of the stage, a tensor that the stage does not read, a distance that is no integer.
+    /// No loop of the stage, a tensor that the stage neither reads nor computes, a distance that is no integer.
     #[track_caller]
     pub fn prefetch(&mut self, tensor: &Tensor, axis: &IterVar, ahead: impl Into<Expr>) -> Result<&mut Self> {
         let context = Context::new("prefetch");
@@ -207,7 +207,7 @@ impl StageHandle<'_> {
         let tensor = self.schedule.current(tensor);
         let stage = &self.schedule[id];
         let is_read = crate::te::operation::input_tensors(stage.operation()).iter().any(|input| input.is(&tensor));
-        if !is_read {
+        if !is_read && tensor.op != *stage.operation() {
             let what = format!("stage `{}` does not read `{}`", stage.name(), tensor.name());
             return Err(context.stage_error(stage, what));
         }

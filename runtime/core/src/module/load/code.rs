@@ -57,14 +57,23 @@ pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Re
     Ok(())
 }
 
-/// What a function of code needs: its entry point, and the code to stay.
-struct CodeFunction {
+/// What the code of a function is given as its handle, which its callers give it as the ABI says.
+#[derive(Clone, Copy)]
+pub(super) enum Handle {
+    /// The code does not look at it, so callers may enter the code itself.
+    Unread,
+    /// The code expects NULL: callers enter by way of [`call_owned`].
+    Null,
+}
+
+/// What a function with code of another needs: its entry point, and the code to stay.
+struct OwnedCode {
     call: SafeCall,
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
 #[inline]
-unsafe extern "C" fn call_code(
+unsafe extern "C" fn call_owned(
     this: *mut c_void,
     args: *const TVMFFIAny,
     num_args: i32,
@@ -72,9 +81,24 @@ unsafe extern "C" fn call_code(
 ) -> i32 {
     // SAFETY: the handle is a function object made below; the arguments are passed on as they came.
     unsafe {
-        let function = embedded::closure_of::<CodeFunction>(this);
+        let function = embedded::closure_of::<OwnedCode>(this);
         (function.call)(core::ptr::null_mut(), args, num_args, result)
     }
+}
+
+/// A function whose code goes with its owner.
+///
+/// # Safety
+/// `call` follows the ABI's calling convention, stays as long as the owner, and takes its handle as `handle` says.
+#[inline]
+pub(super) unsafe fn owned_function(call: SafeCall, owner: Arc<dyn Any + Send + Sync>, handle: Handle) -> Function {
+    let entry = match handle {
+        Handle::Unread => call,
+        Handle::Null => call_owned,
+    };
+    let function = embedded::new_function(entry, OwnedCode { call, _owner: owner });
+    // SAFETY: a new function object; its one reference goes to the handle.
+    unsafe { Function::from_raw(function) }
 }
 
 /// A function whose code is freed with its owner.
@@ -84,7 +108,6 @@ unsafe extern "C" fn call_code(
 #[doc(hidden)]
 #[inline]
 pub unsafe fn function_of_code(call: SafeCall, owner: Arc<dyn Any + Send + Sync>) -> Function {
-    let function = embedded::new_function(call_code, CodeFunction { call, _owner: owner });
-    // SAFETY: a new function object; its one reference goes to the handle.
-    unsafe { Function::from_raw(function) }
+    // SAFETY: promised by the caller; NULL is a handle for all code.
+    unsafe { owned_function(call, owner, Handle::Null) }
 }

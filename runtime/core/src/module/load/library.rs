@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
+use super::code::{Handle, owned_function};
 use super::symbols::Symbols;
-use crate::abi::{SafeCall, TVMFFIAny};
-use crate::embedded;
+use crate::abi::SafeCall;
 use crate::function::{Function, invoke_as};
 use crate::module::files::exported_functions;
 use crate::module::implementation::{ModuleImpl, ModuleProperties};
@@ -52,27 +52,6 @@ impl LibraryModule {
     }
 }
 
-/// What a function of a library needs: its entry point, and the library to stay open.
-struct LibraryFunction {
-    call: SafeCall,
-    _library: Arc<dyn Symbols>,
-}
-
-#[inline]
-unsafe extern "C" fn call_library_function(
-    this: *mut c_void,
-    args: *const TVMFFIAny,
-    num_args: i32,
-    result: *mut TVMFFIAny,
-) -> i32 {
-    // SAFETY: the handle is a function object made below; the arguments are passed on as they came. Functions of a library
-    // get NULL as their handle.
-    unsafe {
-        let function = embedded::closure_of::<LibraryFunction>(this);
-        (function.call)(core::ptr::null_mut(), args, num_args, result)
-    }
-}
-
 impl ModuleImpl for LibraryModule {
     #[inline]
     fn kind(&self) -> &str {
@@ -89,11 +68,9 @@ impl ModuleImpl for LibraryModule {
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
-        // Functions of Kernpack libraries do not look at their handle, so they need no hop through `call_library_function`.
-        let entry = if self.is_ours { call } else { call_library_function };
-        let function = embedded::new_function(entry, LibraryFunction { call, _library: Arc::clone(&self.library) });
-        // SAFETY: a new function object; its one reference goes to the handle.
-        Ok(Some(unsafe { Function::from_raw(function) }))
+        let owner: Arc<dyn Symbols> = Arc::clone(&self.library);
+        // SAFETY: the entry point is a symbol of the library, which stays as long as its `Symbols`.
+        Ok(Some(unsafe { owned_function(call, owner, if self.is_ours { Handle::Unread } else { Handle::Null }) }))
     }
 
     #[inline]

@@ -1,8 +1,9 @@
+use core::any::Any;
 use core::ffi::c_void;
 use std::path::Path;
 
 /// Where a library module finds its functions: a file that was loaded, or what a program registered of itself.
-pub(in crate::module) trait Symbols: Send + Sync + 'static {
+pub(in crate::module) trait Symbols: Any + Send + Sync {
     /// Address of a symbol, NULL when the library does not have it.
     fn symbol(&self, name: &str) -> *mut c_void;
 

@@ -1,18 +1,19 @@
-//! A client's connection, with TLS or without it.
+//! A connection of a peer, with TLS or without it, on its way to where it is served.
 
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 #[cfg(feature = "tls")]
 use std::os::unix::net::UnixStream;
-
-use super::ServerOptions;
 #[cfg(feature = "tls")]
-use crate::tls::{TlsStream, relay};
+use std::time::Duration;
+
+#[cfg(feature = "tls")]
+use crate::tls::{TlsAcceptor, TlsStream, relay};
 use crate::wire::Transport;
 
 /// A connection on its way to a session.
-pub(super) enum Line {
+pub(crate) enum Line {
     /// The session gets the socket itself.
     Plain(TcpStream),
     /// The session gets one end of a pair of sockets; the other end is passed on here.
@@ -21,18 +22,40 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// Begins TLS, if that is wanted; `None`: the peer does not speak it.
-    pub(super) fn new(stream: TcpStream, options: &ServerOptions) -> Option<Self> {
-        #[cfg(feature = "tls")]
-        if let Some(acceptor) = &options.tls {
-            let outside = acceptor.accept(stream, options.handshake_time).ok()?;
-            return Some(Self::Tls { outside: Box::new(outside), inside: None });
+    /// Begins TLS as the one that listens; `None`: the peer does not speak it.
+    #[cfg(feature = "tls")]
+    pub(crate) fn accept(stream: TcpStream, acceptor: Option<&TlsAcceptor>, within: Duration) -> Option<Self> {
+        match acceptor {
+            Some(acceptor) => acceptor.accept(stream, within).ok().map(Self::over),
+            None => Some(Self::Plain(stream)),
         }
-        let _ = options;
-        Some(Self::Plain(stream))
     }
 
-    pub(super) fn transport(&mut self) -> &mut dyn Transport {
+    /// Over TLS that has begun.
+    #[cfg(feature = "tls")]
+    pub(crate) fn over(stream: TlsStream) -> Self {
+        Self::Tls { outside: Box::new(stream), inside: None }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            #[cfg(feature = "tls")]
+            Self::Tls { outside, .. } => outside.socket(),
+        }
+    }
+
+    /// Another handle of the socket, to end the connection from elsewhere.
+    pub(crate) fn handle(&self) -> io::Result<TcpStream> {
+        self.socket().try_clone()
+    }
+
+    /// The socket's number.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.socket().as_raw_fd()
+    }
+
+    pub(crate) fn transport(&mut self) -> &mut dyn Transport {
         match self {
             Self::Plain(stream) => stream,
             #[cfg(feature = "tls")]
@@ -40,7 +63,7 @@ impl Line {
         }
     }
 
-    pub(super) fn into_transport(self) -> Box<dyn Transport> {
+    pub(crate) fn into_transport(self) -> Box<dyn Transport> {
         match self {
             Self::Plain(stream) => Box::new(stream),
             #[cfg(feature = "tls")]
@@ -49,7 +72,7 @@ impl Line {
     }
 
     /// What a session's process gets.
-    pub(super) fn for_session(&mut self) -> io::Result<OwnedFd> {
+    pub(crate) fn for_session(&mut self) -> io::Result<OwnedFd> {
         match self {
             Self::Plain(stream) => Ok(stream.try_clone()?.into()),
             #[cfg(feature = "tls")]
@@ -61,8 +84,13 @@ impl Line {
         }
     }
 
+    /// Whether [`Line::pass_on`] has work to do.
+    pub(crate) fn needs_passing(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+
     /// Lets the session have the connection. With TLS this takes as long as one of both is there.
-    pub(super) fn pass_on(self) {
+    pub(crate) fn pass_on(self) {
         match self {
             // The session's process has the only socket now.
             Self::Plain(_) => {}

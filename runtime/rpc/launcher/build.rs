@@ -1,0 +1,21 @@
+//! Compresses the server that the launcher carries. `cargo xtask rpc-server` names it; without, there is none.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+const VARIABLE: &str = "KERNPACK_RPC_SERVER";
+
+fn main() -> Result<(), String> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    let compressed = match env::var_os(VARIABLE).map(PathBuf::from) {
+        None => Vec::new(),
+        Some(path) => {
+            println!("cargo::rerun-if-changed={}", path.display());
+            let program = fs::read(&path).map_err(|problem| format!("cannot read {}: {problem}", path.display()))?;
+            miniz_oxide::deflate::compress_to_vec(&program, 10)
+        }
+    };
+    let path = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is for cargo to set")?).join("server.deflate");
+    fs::write(&path, compressed).map_err(|problem| format!("cannot write {}: {problem}", path.display()))
+}

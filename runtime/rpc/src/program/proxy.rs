@@ -1,0 +1,103 @@
+//! `cargo kernpack rpc proxy`.
+
+use std::ffi::OsString;
+
+use kernpack::Result;
+
+#[cfg(feature = "tls")]
+use super::acceptor;
+use super::token_of;
+#[cfg(not(feature = "tls"))]
+use super::without_tls;
+use super::words::{each, number, time};
+use crate::{Proxy, ProxyOptions};
+
+/// The options.
+pub const PROXY_OPTIONS: &str = "\
+Options:
+  --host HOST            the address to listen at (127.0.0.1)
+  --port PORT            the port; 0 is any that is free (9090)
+  --token-file FILE      a file with the token that servers and clients must know
+  --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
+  --tls-key FILE         the certificate's private key (PEM)
+  --insecure             listen for other machines without TLS and token: all that reach the port can run code on the servers
+  --wait SECONDS         how long a client waits for a server of its key (600)
+  --handshake-time SECONDS  how long a peer may take to say its key (10)
+  --connections N        servers and clients at one time (1024)
+  --verbose              say on stderr who comes and goes
+";
+
+/// The options of a command line, behind the command's name; `None` asks for help.
+///
+/// # Errors
+/// What is wrong, in one line without the name of the command.
+pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<ProxyOptions>, String> {
+    let mut options = ProxyOptions::default();
+    let mut tls = [None, None];
+    let asks_for_help = each(words, PROXY_OPTIONS, &["--insecure", "--verbose"], |name, value| {
+        match name {
+            "--host" => options.host = value,
+            "--port" => options.port = number(name, &value)?,
+            "--token-file" => options.token = Some(token_of(&value)?),
+            "--tls-cert" => tls[0] = Some(value),
+            "--tls-key" => tls[1] = Some(value),
+            "--insecure" => options.insecure = true,
+            "--wait" => options.wait = time(name, &value)?.ok_or("a client waits more than 0 s")?,
+            "--handshake-time" => {
+                options.handshake_time = time(name, &value)?.ok_or("a handshake takes more than 0 s")?;
+            }
+            "--connections" => options.connections = number(name, &value)?,
+            _ => options.verbose = true,
+        }
+        Ok(())
+    })?;
+    if asks_for_help {
+        return Ok(None);
+    }
+    #[cfg(feature = "tls")]
+    {
+        options.tls = acceptor(tls)?;
+    }
+    #[cfg(not(feature = "tls"))]
+    without_tls(tls)?;
+    Ok(Some(options))
+}
+
+/// Passes on until the process ends; prints the address first.
+///
+/// # Errors
+/// Why the proxy does not start.
+pub fn pass_on(options: ProxyOptions) -> Result<()> {
+    let proxy = Proxy::start(options)?;
+    println!("listening on {}", proxy.address());
+    proxy.wait();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<ProxyOptions>, String> {
+        parse_proxy(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn options() {
+        let options = parsed("--host=::1 --port 0 --connections 7 --wait 0.5 --insecure").unwrap().unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.connections), ("::1", 0, 7));
+        assert_eq!((options.wait, options.insecure, options.verbose), (Duration::from_millis(500), true, false));
+        assert!(parsed("-h").unwrap().is_none());
+        for (line, problem) in [
+            ("--wait 0", "a client waits more than 0 s"),
+            ("--tls-cert a", "--tls-cert needs --tls-key"),
+            ("--token-file /no/such", "cannot read the token in /no/such"),
+            ("--key pi", "unknown option `--key`"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.starts_with(problem), "{line}: {error}");
+        }
+    }
+}

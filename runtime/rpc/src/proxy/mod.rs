@@ -1,0 +1,205 @@
+//! The proxy: where servers behind a firewall are reached.
+//!
+//! A server that no client can reach connects to the proxy, under its key, and waits there; a client connects to the proxy, too, and
+//! names the key. The proxy passes on what both send, and looks at nothing but the handshake. Servers and clients may be those of Apache
+//! TVM.
+
+mod guests;
+mod options;
+mod pair;
+mod pool;
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use kernpack::{Result, ensure, error};
+
+use self::guests::{Guest, Guests};
+pub use self::options::ProxyOptions;
+use self::pool::{Pool, Waiting};
+use crate::line::Line;
+use crate::listen::{accept, listen};
+use crate::token;
+use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
+
+/// How often servers that have gone are forgotten.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// A proxy that listens. Dropping it ends all connections.
+pub struct Proxy {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// Closed to stop listening.
+    wake: Option<UnixStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    options: ProxyOptions,
+    guests: Arc<Guests>,
+    pool: Pool,
+}
+
+impl Proxy {
+    /// Starts to listen, and returns at once.
+    ///
+    /// ```
+    /// use kernpack_rpc::{Proxy, ProxyOptions};
+    ///
+    /// let mut options = ProxyOptions::default();
+    /// options.port = 0;
+    /// let proxy = Proxy::start(options)?;
+    /// assert!(proxy.address().ip().is_loopback());
+    /// # Ok::<(), kernpack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// ValueError for options that make no sense, among them an address for other machines without TLS and a token, or `insecure`;
+    /// RuntimeError when the address cannot be listened at.
+    pub fn start(options: ProxyOptions) -> Result<Self> {
+        ensure!(options.connections > 1, ValueError, "a proxy has two connections at a time at least");
+        ensure!(
+            options.token.as_deref().is_none_or(token::is_good),
+            ValueError,
+            "a token has at least 8 letters and no white space"
+        );
+        let is_allowed = options.insecure || options.is_guarded();
+        let listener =
+            listen(&options.host, options.port, is_allowed, "offer servers, and run any code on those of others")?;
+        let failed = |problem: io::Error| error!(RuntimeError, "the proxy cannot start: {problem}");
+        let address = listener.local_addr().map_err(failed)?;
+        let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        let guests = Arc::new(Guests::new(options.connections));
+        let shared = Arc::new(Shared { options, guests, pool: Pool::default() });
+        let (of_listener, of_sweeper) = (Arc::clone(&shared), Arc::clone(&shared));
+        let mut threads = Vec::new();
+        let listening = thread::Builder::new()
+            .name("rpc-proxy".to_owned())
+            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&of_listener, stream, peer)));
+        threads.push(listening.map_err(failed)?);
+        // From here on a failure ends what has begun.
+        let mut proxy = Self { address, shared, wake: Some(wake), threads };
+        let sweeping = thread::Builder::new()
+            .name("rpc-proxy-sweep".to_owned())
+            .spawn(move || while of_sweeper.pool.sweep_after(SWEEP) {});
+        proxy.threads.push(sweeping.map_err(failed)?);
+        Ok(proxy)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// How many servers wait for clients.
+    pub fn waiting_servers(&self) -> usize {
+        self.shared.pool.waiting()
+    }
+
+    /// How many connections there are, of servers and clients.
+    pub fn connections(&self) -> usize {
+        self.shared.guests.count()
+    }
+
+    /// Waits as long as the proxy listens, which is until the process ends.
+    pub fn wait(mut self) {
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+    }
+
+    /// Stops listening and ends all connections. [`Drop`] does the same.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        self.shared.pool.stop();
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+        self.shared.guests.end();
+    }
+}
+
+fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nodelay(true);
+    notice_when_gone(&stream);
+    // A proxy that is full has no word for it: the connection ends.
+    let Some(guest) = shared.guests.enter(&stream) else { return };
+    let own = Arc::clone(shared);
+    let thread = thread::Builder::new().name("rpc-guest".to_owned()).stack_size(256 << 10);
+    let _ = thread.spawn(move || own.serve(guest, stream, peer));
+}
+
+impl Shared {
+    fn say(&self, peer: SocketAddr, what: impl FnOnce() -> String) {
+        if self.options.verbose {
+            eprintln!("kernpack-rpc proxy: {peer}: {}", what());
+        }
+    }
+
+    /// Serves a connection: a server until it waits, a client until it ends.
+    fn serve(&self, guest: Guest, stream: TcpStream, peer: SocketAddr) {
+        // Strangers are not answered, and nothing is written down for them.
+        #[cfg(feature = "tls")]
+        let Some(mut line) = Line::accept(stream, self.options.tls.as_ref(), self.options.handshake_time) else {
+            return;
+        };
+        #[cfg(not(feature = "tls"))]
+        let mut line = Line::Plain(stream);
+        let Ok(key) = hear(line.transport(), self.options.handshake_time) else { return };
+        if let Some(expected) = &self.options.token
+            && !token::is_same(expected, key.token.as_deref().unwrap_or_default())
+        {
+            return;
+        }
+        guest.is_known();
+        match key.role.as_str() {
+            "server" => {
+                self.say(peer, || format!("a server of key '{}' waits", key.name));
+                self.pool.offer(Waiting { line, key, guest });
+            }
+            "client" => {
+                let name = key.name.clone();
+                self.say(peer, || format!("a client asks for key '{name}'"));
+                let ended = self.bring_together(line, key);
+                self.say(peer, || format!("the client of key '{name}' {ended}"));
+                drop(guest);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives a client a server of its key, and returns when their session has ended, with how it did.
+    fn bring_together(&self, mut line: Line, key: Key) -> &'static str {
+        let within = self.options.handshake_time;
+        let deadline = Instant::now().checked_add(self.options.wait);
+        loop {
+            let Some(mut server) = self.pool.take(&key.name, deadline, line.descriptor()) else {
+                let _ = answer(line.transport(), Hello::NoMatchingKey, &key, within);
+                return "found no server";
+            };
+            // One that has gone meanwhile is not the client's concern: the next one.
+            if answer(server.line.transport(), Hello::Welcome, &key, within).is_err() {
+                continue;
+            }
+            // Options of a server's key are for the proxy alone.
+            let of_server = Key::server(server.key.name.as_str());
+            if answer(line.transport(), Hello::Welcome, &of_server, within).is_err() {
+                return "has gone";
+            }
+            return match pair::pass_on(line, server.line) {
+                Ok(()) => "has ended its session",
+                Err(_) => "could not be connected",
+            };
+        }
+    }
+}

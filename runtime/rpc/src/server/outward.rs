@@ -1,0 +1,88 @@
+//! A server that clients cannot reach: it waits for them at a proxy, one connection for the next client.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kernpack::{Error, Result};
+
+use super::sessions::Sessions;
+use crate::client::dial_to;
+use crate::line::Line;
+use crate::wire::{Key, offer, taken};
+
+/// The port of a proxy that names none: that of a server.
+const PORT: u16 = 9090;
+
+/// The time between two tries to reach a proxy, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+
+/// Waits for clients until the server stops. A proxy that is not there, or was restarted, is asked again.
+pub(super) fn run(sessions: &Arc<Sessions>) {
+    let mut pause = PAUSES[0];
+    while sessions.wait_for_room() {
+        let begun = Instant::now();
+        let client = next_client(sessions);
+        sessions.set_outward(None);
+        match client {
+            Ok((line, key)) => {
+                pause = PAUSES[0];
+                serve(sessions, line, key);
+            }
+            Err(problem) => {
+                sessions.say("proxy", problem.message());
+                if begun.elapsed() > PAUSES[1] {
+                    pause = PAUSES[0];
+                }
+                if !sessions.pause(pause) {
+                    return;
+                }
+                pause = (pause * 2).min(PAUSES[1]);
+            }
+        }
+    }
+}
+
+/// Connects to the proxy, and waits there.
+fn next_client(sessions: &Sessions) -> Result<(Line, Key)> {
+    let options = &sessions.options;
+    let within = options.handshake_time;
+    let address = options.proxy.as_deref().unwrap_or_default();
+    let stream = dial_to(address, PORT, "proxy", within)?;
+    sessions.set_outward(Some(stream.try_clone()?));
+    #[cfg(feature = "tls")]
+    let mut line = match &options.proxy_tls {
+        None => Line::Plain(stream),
+        Some(trust) => {
+            let (host, _) = crate::client::host_and_port(address)?;
+            Line::over(crate::tls::TlsConnector::new(trust)?.connect(host, stream, within)?)
+        }
+    };
+    #[cfg(not(feature = "tls"))]
+    let mut line = Line::Plain(stream);
+    let own = Key { token: options.proxy_token.clone(), ..Key::server(options.key.as_str()) };
+    offer(line.transport(), &own, within)?;
+    let key = taken(line.transport(), &own, within)?;
+    if !sessions.lets_in(&key) {
+        return Err(Error::new("ConnectionError", "a client came that has another key or token"));
+    }
+    Ok((line, key))
+}
+
+/// Serves a client in a thread of its own.
+fn serve(sessions: &Arc<Sessions>, line: Line, key: Key) {
+    let Ok(handle) = line.handle() else { return };
+    let Some(ticket) = sessions.enter(&handle) else { return };
+    let peer = handle.peer_addr().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    sessions.count_through_proxy(|count| *count += 1);
+    let own = Arc::clone(sessions);
+    let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);
+    let started = thread.spawn(move || {
+        own.host(ticket, line, &key, peer);
+        own.count_through_proxy(|count| *count -= 1);
+    });
+    if started.is_err() {
+        sessions.count_through_proxy(|count| *count -= 1);
+    }
+}
