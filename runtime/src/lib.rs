@@ -29,6 +29,7 @@
 #[path = "private_v0_1.rs"]
 pub mod __private_v0_1;
 mod device_api;
+mod exception;
 #[doc(hidden)]
 pub mod python;
 mod slices;

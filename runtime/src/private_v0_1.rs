@@ -19,8 +19,8 @@ pub use crate::__python_module as python_module;
 pub use crate::python::Module as PythonModule;
 
 pub use crate::slices::{
-    KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_ENUMS_V1, KERNPACK_FUNCTIONS_V1, KERNPACK_KERNELS_V1,
-    KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,
+    KERNPACK_CARRIED_V1, KERNPACK_DEVICES_V1, KERNPACK_ENUMS_V1, KERNPACK_EXCEPTIONS_V1, KERNPACK_FUNCTIONS_V1,
+    KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,
 };
 
 /// What gives other languages a constructor made of a type's fields, if they get one.

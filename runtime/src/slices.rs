@@ -1,7 +1,8 @@
 //! The distributed slices that generated code adds to, and the constructor that hands them to the runtime.
 
 use kernpack_core::generated_code::{
-    CarriedKind, Collected, DeviceKindInfo, EnumDef, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef, TypeDef,
+    CarriedKind, Collected, DeviceKindInfo, EnumDef, ExceptionInfo, FunctionInfo, KernelInfo, LibraryInfo, MethodsDef,
+    TypeDef,
 };
 use linkme::distributed_slice;
 
@@ -33,6 +34,10 @@ pub static KERNPACK_CARRIED_V1: [CarriedKind];
 #[distributed_slice]
 pub static KERNPACK_DEVICES_V1: [DeviceKindInfo];
 
+/// Kinds of errors of this artifact's own.
+#[distributed_slice]
+pub static KERNPACK_EXCEPTIONS_V1: [ExceptionInfo];
+
 /// Crates of this artifact that called `library!()`.
 #[distributed_slice]
 pub static KERNPACK_LIBRARIES_V1: [LibraryInfo];
@@ -51,6 +56,7 @@ pub(crate) fn collected() -> Collected {
         methods: KERNPACK_METHODS_V1.static_slice(),
         carried: KERNPACK_CARRIED_V1.static_slice(),
         devices: KERNPACK_DEVICES_V1.static_slice(),
+        exceptions: KERNPACK_EXCEPTIONS_V1.static_slice(),
         libraries: KERNPACK_LIBRARIES_V1.static_slice(),
     }
 }

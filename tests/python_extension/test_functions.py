@@ -144,6 +144,17 @@ def test_an_error_of_a_kind_of_its_own(extmod):
     assert type(again) is extmod.FilterError and again.args == ("no filter",)
 
 
+def test_declared_exceptions(extmod):
+    assert extmod.FilterFault.__mro__[:2] == (extmod.FilterFault, ValueError)
+    assert extmod.KernelFault.__mro__[:3] == (extmod.KernelFault, extmod.FilterFault, ValueError)
+    for size, kind, message in [(0, extmod.FilterFault, "a filter of size 0"), (3, extmod.KernelFault, "no kernel of size 3")]:
+        with pytest.raises(ValueError) as caught:
+            extmod.filter(size)
+        assert type(caught.value) is kind and str(caught.value) == message
+        assert type(pickle.loads(pickle.dumps(caught.value))) is kind
+    assert extmod.FilterFault.__module__ == "extmod"
+
+
 def test_a_panic_is_an_exception(extmod):
     with pytest.raises(RuntimeError, match="panicked at .*: a panic on purpose"):
         extmod.panics()
@@ -255,6 +266,13 @@ def test_a_kept_callback_lives_as_long_as_it_is_kept(extmod):
     assert gone() is None
     with pytest.raises(RuntimeError, match="no function is kept"):
         extmod.call_kept(1)
+
+
+def test_a_function_that_gives_the_lock_away(extmod):
+    """It waits for a thread that calls into Python, and no parameter of it says so."""
+    extmod.keep(lambda _: threading.get_ident())
+    assert extmod.call_kept_on_a_thread() != threading.get_ident()
+    extmod.keep(None)
 
 
 def test_a_callback_that_deletes_the_module(extmod, folder):

@@ -115,6 +115,36 @@ def test_weak_references(extmod):
     assert gone() is None
 
 
+def test_cyclic_garbage(extmod):
+    """An object that holds a callable which refers to the object; not while Rust holds the callable, too."""
+
+    class Derived(extmod.Holder):
+        pass
+
+    def cycle(make, in_first):
+        place = []
+
+        def call():
+            return place
+
+        place.append(make(call, None) if in_first else make(print, call))
+        assert (place[0].function if in_first else place[0].other) is call
+        return weakref.ref(place[0]), call
+
+    for make in [extmod.Holder, Derived]:
+        for in_first in [True, False]:
+            gone, call = cycle(make, in_first)
+            gc.collect()
+            assert gone() is not None
+            extmod.keep(call)
+            del call
+            gc.collect()
+            assert gone() is not None
+            extmod.keep(None)
+            gc.collect()
+            assert gone() is None
+
+
 def test_an_object_outlives_its_python_object(extmod):
     held = extmod.record(1, "x")
     same = extmod.echo_any([held])[0]

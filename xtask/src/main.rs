@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -86,6 +86,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
   bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
+  bench python  a library that Python imports, beside PyO3, nanobind and tvm_ffi; writes its section of docs/performance.md (--rounds N, default 15)
   bench rpc     calls and copies with RPC servers, ours and Apache TVM's, each with each (--rounds N, default 3)
   bench size    what a library weighs, by room of the runtime; ci checks tests/bench/size-budgets.txt
   bench plots   draws the tables of docs/performance.md into docs/plots
@@ -126,6 +127,7 @@ fn main() -> ExitCode {
         ["bench", "compiler"] => bench::compiler::run(9, Torch::System),
         ["bench", "compiler", "--torch-compile"] => bench::compiler::run(9, Torch::Pypi),
         ["bench", "parallel"] => bench::parallel::run(31),
+        ["bench", "python"] => bench::extension::run(15),
         ["bench", "rpc"] => bench::rpc::run(3),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
@@ -135,7 +137,7 @@ fn main() -> ExitCode {
         },
         [
             "bench",
-            what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel" | "rpc"),
+            what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel" | "python" | "rpc"),
             "--rounds",
             rounds,
         ] => match rounds.parse() {
@@ -144,6 +146,7 @@ fn main() -> ExitCode {
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
             Ok(rounds @ 1..) if what == "models" => bench::models::run(rounds),
             Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),
+            Ok(rounds @ 1..) if what == "python" => bench::extension::run(rounds),
             Ok(rounds @ 1..) if what == "rpc" => bench::rpc::run(rounds),
             Ok(rounds @ 1..) => bench::parallel::run(rounds),
             _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),

@@ -18,6 +18,8 @@
 //! assert_eq!(decode(&[]).unwrap_err().kind(), "ValueError");
 //! assert_eq!(decode(&[0]).unwrap_err().kind(), DecodeError);
 //! ```
+//!
+//! `kernpack::exception!(DecodeError: ValueError);` writes the constant, and tells Python the class that it is derived from.
 
 #![allow(non_upper_case_globals, reason = "the names of Python's exceptions")]
 
@@ -52,6 +54,15 @@ impl core::fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.0)
     }
+}
+
+/// A kind of errors that `kernpack::exception!` declares.
+#[doc(hidden)]
+pub struct ExceptionInfo {
+    /// The kind.
+    pub kind: ErrorKind,
+    /// The kind that it is a special case of.
+    pub base: ErrorKind,
 }
 
 /// For `error.kind() == ValueError`.

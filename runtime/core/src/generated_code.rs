@@ -5,6 +5,7 @@ pub use core::ffi::c_void;
 pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
+pub use crate::error_kind::ExceptionInfo;
 pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };
@@ -21,8 +22,9 @@ pub use crate::object::derived::{
 pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
-    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, ThreadSafety, TypeDef,
-    TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of, writable_field_def,
+    NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, TextInPlace, ThreadSafety,
+    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
+    writable_field_def,
 };
 pub use crate::object::{
     EnumDef, EnumInstances, EnumKind, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
@@ -35,7 +37,7 @@ pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, 
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};
-pub use crate::value::{Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
+pub use crate::value::{Access, Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {
@@ -56,16 +58,16 @@ impl<T: Schema> SchemaOf<T> {
     /// The schema.
     pub const TYPE: TypeSchema = <T as Schema>::TYPE;
 
-    /// Whether a parameter of the type writes to its argument.
-    pub const WRITES: bool = <T as Schema>::WRITES;
+    /// What a parameter of the type does with its argument.
+    pub const ACCESS: Access = <T as Schema>::ACCESS;
 }
 
 /// The placeholder; the inherent constant of [`SchemaOf`] goes before it.
 pub trait NoSchema {
     /// Stands where a schema would.
     const TYPE: TypeSchema = TypeSchema::new("Any");
-    /// Stands where the type would say whether it writes.
-    const WRITES: bool = false;
+    /// Stands where the type would say what it does with its argument.
+    const ACCESS: Access = Access::Keeps;
 }
 
 impl<T> NoSchema for SchemaOf<T> {}

@@ -14,6 +14,7 @@ use crate::container::sequence;
 use crate::device;
 use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
+use crate::error_kind::ExceptionInfo;
 use crate::function::{Function, FunctionInfo, install_hook};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
@@ -42,6 +43,8 @@ pub struct Collected {
     pub carried: &'static [CarriedKind],
     /// Kinds of devices that this artifact brings.
     pub devices: &'static [DeviceKindInfo],
+    /// Kinds of errors of its own.
+    pub exceptions: &'static [ExceptionInfo],
     /// Crates that called `library!()`.
     pub libraries: &'static [LibraryInfo],
 }
@@ -59,6 +62,7 @@ impl Collected {
         methods: &[],
         carried: &[],
         devices: &[],
+        exceptions: &[],
         libraries: &[],
     };
 }

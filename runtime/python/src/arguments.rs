@@ -1,19 +1,26 @@
 //! The arguments of a call: bound to parameters, converted, kept until the call is over.
 
+use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ptr;
+
 use kernpack_core::abi::TVMFFIAny;
 use kernpack_core::function::{FunctionInfo, did_you_mean};
-use kernpack_core::value::TypeSchema;
+use kernpack_core::value::Access;
 use kernpack_core::{Any, Error};
 
 use crate::capi::{Py, PyObject};
 use crate::from_python::{self, Keep, Refused};
-use crate::function::is_undeclared;
+use crate::function::{Callable, is_undeclared};
+use crate::lend::{self, LentTensor};
 use crate::object::{PyResult, Raised};
-use crate::{exception, handle};
+use crate::wanted::Wanted;
+use crate::{class, exception, handle};
 
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
 #[derive(Clone, Copy)]
 pub(crate) struct Given {
+    /// The object that a method is called for, in front of the others; NULL for none.
+    receiver: *mut PyObject,
     values: *const *mut PyObject,
     positional: usize,
     /// A tuple of names, whose values follow those by position; NULL for none.
@@ -22,31 +29,68 @@ pub(crate) struct Given {
 
 impl Given {
     /// The arguments of a call.
+    #[inline]
     pub(crate) fn new(values: *const *mut PyObject, positional: isize, names: *mut PyObject) -> Self {
-        Self { values, positional: positional.max(0) as usize, names }
+        Self { receiver: ptr::null_mut(), values, positional: positional.max(0) as usize, names }
+    }
+
+    /// The arguments of a method, with the object that it is called for in front.
+    #[inline]
+    pub(crate) fn behind(receiver: *mut PyObject, given: Self) -> Self {
+        Self { receiver, positional: given.positional + 1, ..given }
+    }
+
+    /// Number of arguments by position.
+    pub(crate) fn positional(self) -> usize {
+        self.positional
+    }
+
+    /// The names of the others, a tuple; NULL for none.
+    pub(crate) fn names(self) -> *mut PyObject {
+        self.names
     }
 
     /// The argument at this place.
     ///
     /// # Safety
     /// There is one.
-    unsafe fn value(self, index: usize) -> *mut PyObject {
+    #[inline]
+    pub(crate) unsafe fn value(self, index: usize) -> *mut PyObject {
         // SAFETY: promised by the caller.
-        unsafe { *self.values.add(index) }
+        unsafe {
+            match (self.receiver.is_null(), index) {
+                (true, _) => *self.values.add(index),
+                (false, 0) => self.receiver,
+                (false, _) => *self.values.add(index - 1),
+            }
+        }
     }
 }
 
 /// Arguments that need no allocation.
 const INLINE: usize = 8;
+/// Tensors that need none.
+const LENT: usize = 4;
 
-/// The converted arguments of one call, and what they borrow from.
+/// The converted arguments of one call, and what they borrow from. It stays where it is from the first argument on: views of tensors point into it.
 pub(crate) struct Arguments {
-    views: [TVMFFIAny; INLINE],
-    keeps: [Keep; INLINE],
+    /// The first `count` are values, unless there are more than fit.
+    views: [MaybeUninit<TVMFFIAny>; INLINE],
     count: usize,
+    /// The first `kept` are values.
+    keeps: [MaybeUninit<Keep>; INLINE],
+    kept: usize,
+    /// The first `lent` are described.
+    tensors: [MaybeUninit<LentTensor>; LENT],
+    lent: usize,
     /// All of them, when there are more than fit.
-    many: Vec<TVMFFIAny>,
-    many_keeps: Vec<Keep>,
+    more: ManuallyDrop<Option<Box<More>>>,
+}
+
+#[derive(Default)]
+struct More {
+    views: Vec<TVMFFIAny>,
+    keeps: Vec<Keep>,
 }
 
 impl Arguments {
@@ -54,52 +98,110 @@ impl Arguments {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            views: [TVMFFIAny::NONE; INLINE],
-            keeps: [const { Keep::Nothing }; INLINE],
+            views: [MaybeUninit::uninit(); INLINE],
             count: 0,
-            many: Vec::new(),
-            many_keeps: Vec::new(),
+            keeps: [const { MaybeUninit::uninit() }; INLINE],
+            kept: 0,
+            tensors: [const { MaybeUninit::uninit() }; LENT],
+            lent: 0,
+            more: ManuallyDrop::new(None),
         }
     }
 
     /// The arguments as the ABI passes them; they live as long as this value stays where it is.
     #[inline]
     pub(crate) fn views(&self) -> &[TVMFFIAny] {
-        if self.many.is_empty() { &self.views[..self.count] } else { &self.many }
+        match &*self.more {
+            Some(more) if !more.views.is_empty() => &more.views,
+            // SAFETY: the first `count` were written; there are no more, else they would be in `more`.
+            _ => unsafe { core::slice::from_raw_parts(self.views.as_ptr().cast(), self.count) },
+        }
     }
 
     /// Adds an argument that is converted already.
     #[inline]
-    pub(crate) fn push(&mut self, view: TVMFFIAny, keep: Keep) {
+    pub(crate) fn push(&mut self, view: TVMFFIAny) {
         if self.count < INLINE {
-            self.views[self.count] = view;
-            self.keeps[self.count] = keep;
+            self.views[self.count].write(view);
         } else {
-            if self.many.is_empty() {
-                self.many.extend_from_slice(&self.views);
-            }
-            self.many.push(view);
-            self.many_keeps.push(keep);
+            self.push_more(view);
         }
         self.count += 1;
+    }
+
+    #[cold]
+    fn push_more(&mut self, view: TVMFFIAny) {
+        let more = self.more.get_or_insert_default();
+        if more.views.is_empty() {
+            // SAFETY: all places were written before the first argument beyond them.
+            more.views.extend(self.views.iter().map(|view| unsafe { view.assume_init() }));
+        }
+        more.views.push(view);
+    }
+
+    /// Adds an argument with what it borrows from.
+    pub(crate) fn push_kept(&mut self, (view, keep): (TVMFFIAny, Keep)) {
+        self.push(view);
+        if matches!(keep, Keep::Nothing) {
+            return;
+        }
+        if self.kept < INLINE {
+            self.keeps[self.kept].write(keep);
+            self.kept += 1;
+        } else {
+            self.more.get_or_insert_default().keeps.push(keep);
+        }
     }
 
     /// Converts an argument and adds it.
     ///
     /// # Safety
     /// The object lives for the call.
-    #[inline]
-    unsafe fn convert(&mut self, py: Py, info: &FunctionInfo, object: *mut PyObject, place: usize) -> PyResult<()> {
-        const ANY: TypeSchema = TypeSchema::new("Any");
-        let (ty, writes) = info.params.get(place).map_or((&ANY, false), |param| (&param.ty, param.writes));
+    #[inline(always)]
+    pub(crate) unsafe fn convert(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
-        match unsafe { from_python::argument(py, object, ty, writes) } {
-            Ok((view, keep)) => {
-                self.push(view, keep);
-                Ok(())
+        unsafe {
+            if self.count < INLINE && from_python::simple(py, object, wanted, self.views[self.count].as_mut_ptr()) {
+                self.count += 1;
+                return Ok(());
             }
-            Err(refused) => Err(refuse(py, info, place, refused)),
+            self.convert_other(py, object, wanted)
         }
+    }
+
+    /// # Safety
+    /// As for [`Arguments::convert`].
+    #[inline(never)]
+    unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
+        // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
+        unsafe {
+            if wanted.access != Access::Keeps
+                && self.lent < LENT
+                && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?
+            {
+                self.lent += 1;
+                self.push(view);
+                return Ok(());
+            }
+            if self.count < INLINE && class::is_known(py.type_of(object)) {
+                class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
+                self.count += 1;
+                return Ok(());
+            }
+            self.push_kept(from_python::argument(py, object, wanted)?);
+            Ok(())
+        }
+    }
+
+    /// Converts argument `place` of a function and adds it.
+    ///
+    /// # Safety
+    /// The object lives for the call.
+    #[inline(always)]
+    unsafe fn bind_one(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
+        let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
+        // SAFETY: promised by the caller.
+        unsafe { self.convert(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
     }
 
     /// Converts an argument of a constructor, whose parameters are not known, and adds it.
@@ -107,56 +209,44 @@ impl Arguments {
     /// # Safety
     /// The object lives for the call.
     pub(crate) unsafe fn add(&mut self, py: Py, object: *mut PyObject, name: &str) -> PyResult<()> {
-        const ANY: TypeSchema = TypeSchema::new("Any");
         // SAFETY: promised by the caller.
-        match unsafe { from_python::argument(py, object, &ANY, false) } {
-            Ok((view, keep)) => {
-                self.push(view, keep);
-                Ok(())
+        unsafe { self.convert(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
+            Refused::Raised(raised) => raised,
+            Refused::Because { kind, clause } => {
+                exception::raise(py, &Error::with_backtrace(kind, &format!("{name}: {clause}"), ""))
             }
-            Err(Refused::Raised(raised)) => Err(raised),
-            Err(Refused::Because { kind, clause }) => {
-                Err(exception::raise(py, &Error::with_backtrace(kind, &format!("{name}: {clause}"), "")))
-            }
-        }
+        })
     }
 
     /// Binds arguments to the parameters of a function and converts them. Too few by position are passed on as they are: the function says
     /// what it expects, or has defaults.
     ///
     /// # Safety
-    /// The arguments live for the call; `names` are the names of the parameters.
-    #[inline]
-    pub(crate) unsafe fn bind(
-        &mut self,
-        py: Py,
-        info: &FunctionInfo,
-        names: &[*mut PyObject],
-        has_defaults: bool,
-        given: Given,
-    ) -> PyResult<()> {
+    /// The arguments live for the call.
+    #[inline(always)]
+    pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         if given.names.is_null() {
-            for index in 0..given.positional {
+            let mut first = 0;
+            if !given.receiver.is_null() {
+                // SAFETY: a method's descriptor has checked the class of its object.
+                unsafe { class::write_view(py, given.receiver, self.views[0].as_mut_ptr())? };
+                (self.count, first) = (1, 1);
+            }
+            for index in first..given.positional {
                 // SAFETY: promised by the caller; the index is one of them.
-                unsafe { self.convert(py, info, given.value(index), index)? };
+                unsafe { self.bind_one(py, callable, given.value(index), index)? };
             }
             return Ok(());
         }
         // SAFETY: promised by the caller.
-        unsafe { self.bind_named(py, info, names, has_defaults, given) }
+        unsafe { self.bind_named(py, callable, given) }
     }
 
     /// # Safety
     /// As for [`Arguments::bind`]; there are names.
     #[inline(never)]
-    unsafe fn bind_named(
-        &mut self,
-        py: Py,
-        info: &FunctionInfo,
-        names: &[*mut PyObject],
-        has_defaults: bool,
-        given: Given,
-    ) -> PyResult<()> {
+    unsafe fn bind_named(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
+        let Callable { info, names, .. } = callable;
         let fault = |clause: &str| Err(exception::raise(py, &info.fault(clause)));
         if is_undeclared(info) {
             return fault("the kernel's arguments have no names; pass them by position");
@@ -166,12 +256,12 @@ impl Arguments {
             let noun = if most == 1 { "argument" } else { "arguments" };
             return fault(&format!("expected {most} {noun}, got {got}"));
         }
-        let mut few = [core::ptr::null_mut(); INLINE];
+        let mut few = [ptr::null_mut(); INLINE];
         let mut many = Vec::new();
         let places: &mut [*mut PyObject] = if names.len() <= INLINE {
             &mut few[..names.len()]
         } else {
-            many.resize(names.len(), core::ptr::null_mut());
+            many.resize(names.len(), ptr::null_mut());
             &mut many
         };
         // SAFETY: promised by the caller: values by position, then one for each of the names, which are a tuple of texts.
@@ -196,17 +286,39 @@ impl Arguments {
                 places[place] = given.value(given.positional + index as usize);
             }
             let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
-            if has_defaults && places[..end].contains(&core::ptr::null_mut()) {
-                return self.bind_around_defaults(py, info, &places[..end]);
+            if callable.has_defaults && places[..end].contains(&ptr::null_mut()) {
+                return self.bind_around_defaults(py, callable, &places[..end]);
             }
             for (place, object) in places[..end].iter().enumerate() {
                 if object.is_null() {
                     return fault(&format!("argument '{}' is missing", info.params[place].name));
                 }
-                self.convert(py, info, *object, place)?;
+                self.bind_one(py, callable, *object, place)?;
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Arguments {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.kept > 0 || self.more.is_some() {
+            self.free();
+        }
+    }
+}
+
+impl Arguments {
+    /// Drops what is kept; nothing is used afterwards.
+    #[inline(never)]
+    fn free(&mut self) {
+        for keep in &mut self.keeps[..self.kept] {
+            // SAFETY: the first `kept` were written, and are dropped here only.
+            unsafe { keep.assume_init_drop() };
+        }
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::drop(&mut self.more) };
     }
 }
 
@@ -216,19 +328,19 @@ impl Arguments {
     /// # Safety
     /// The objects that are not NULL live for the call.
     #[cold]
-    unsafe fn bind_around_defaults(&mut self, py: Py, info: &FunctionInfo, places: &[*mut PyObject]) -> PyResult<()> {
+    unsafe fn bind_around_defaults(&mut self, py: Py, callable: &Callable, places: &[*mut PyObject]) -> PyResult<()> {
         let first = places.iter().position(|place| place.is_null()).unwrap_or(places.len());
         // SAFETY: promised by the caller; the names are texts of the library, which are copied.
         unsafe {
             for (place, object) in places[..first].iter().enumerate() {
-                self.convert(py, info, *object, place)?;
+                self.bind_one(py, callable, *object, place)?;
             }
             let marker = handle::keywords_marker().map_err(|error| exception::raise(py, &error))?;
-            self.push(*marker.as_raw(), Keep::Value(marker));
+            self.push_kept((*marker.as_raw(), Keep::Value(marker)));
             for (place, object) in places.iter().enumerate().filter(|(_, object)| !object.is_null()).skip(first) {
-                let name = Any::from(info.params[place].name);
-                self.push(*name.as_raw(), Keep::Value(name));
-                self.convert(py, info, *object, place)?;
+                let name = Any::from(callable.info.params[place].name);
+                self.push_kept((*name.as_raw(), Keep::Value(name)));
+                self.bind_one(py, callable, *object, place)?;
             }
         }
         Ok(())

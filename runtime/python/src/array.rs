@@ -8,7 +8,7 @@ use kernpack_core::{DataType, Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyBuffer, PyGetSet, PyMethodDef, PyObject, Slot, constant};
 use crate::exception;
-use crate::function::{Shared, dealloc, new_class, pointer_place, refuse_new};
+use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::tensor::{CAPSULE, VERSIONED, format};
@@ -22,18 +22,12 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
             flags: constant::METH_VARARGS | constant::METH_KEYWORDS,
             doc: c"A capsule with the tensor, which shares its memory.".as_ptr(),
         },
-        PyMethodDef {
-            name: c"__dlpack_device__".as_ptr(),
-            function: dlpack_device as *const c_void,
-            flags: constant::METH_NOARGS,
-            doc: c"Kind and number of the device.".as_ptr(),
-        },
-        PyMethodDef {
-            name: c"numpy".as_ptr(),
-            function: numpy as *const c_void,
-            flags: constant::METH_NOARGS,
-            doc: c"numpy($self, /)\n--\n\nThe tensor as a NumPy array, which shares its memory.".as_ptr(),
-        },
+        PyMethodDef::no_arguments(c"__dlpack_device__", dlpack_device, c"Kind and number of the device."),
+        PyMethodDef::no_arguments(
+            c"numpy",
+            numpy,
+            c"numpy($self, /)\n--\n\nThe tensor as a NumPy array, which shares its memory.",
+        ),
         PyMethodDef::END,
     ]);
     static PROPERTIES: Shared<[PyGetSet; 5]> = Shared([
@@ -57,7 +51,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
         },
         Slot::END,
     ];
-    new_class(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+    heap_type::new(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
 /// The Python object for a tensor, which holds a further reference to it.
@@ -65,13 +59,8 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
 /// # Safety
 /// `tensor` is a live tensor object.
 pub(crate) unsafe fn new(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; an object of the class has room for one pointer behind its header.
-    unsafe {
-        let object = Owned::take(py, py.PyType_GenericAlloc(State::get(py).tensor, 0))?;
-        embedded::inc_ref(tensor);
-        *pointer_place(py, object.as_ptr()) = tensor.cast();
-        Ok(object)
-    }
+    // SAFETY: promised by the caller.
+    unsafe { holder(py, State::get(py).tensor, tensor) }
 }
 
 /// The tensor of an object, borrowed from it.
@@ -84,18 +73,6 @@ unsafe fn of<'a>(this: *mut PyObject) -> (Py, *mut TVMFFIObject, &'a DLTensor) {
         let py = Py::held();
         let tensor = (*pointer_place(py, this)).cast();
         (py, tensor, embedded::tensor::dl_tensor(tensor))
-    }
-}
-
-unsafe extern "C" fn release(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references; the tensor was stored by `new`, or is NULL.
-    unsafe {
-        let py = Py::held();
-        let tensor = (*pointer_place(py, this)).cast::<TVMFFIObject>();
-        dealloc(this);
-        if !tensor.is_null() {
-            embedded::dec_ref(tensor);
-        }
     }
 }
 

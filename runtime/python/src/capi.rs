@@ -72,7 +72,10 @@ pub(crate) mod constant {
     pub(crate) const DICT_SUBCLASS: c_ulong = 1 << 29;
     pub(crate) const BASE_EXCEPTION_SUBCLASS: c_ulong = 1 << 30;
     pub(crate) const TYPE_SUBCLASS: c_ulong = 1 << 31;
+    pub(crate) const TPFLAGS_HAVE_GC: c_uint = 1 << 14;
     pub(crate) const TP_CALL: c_int = 50;
+    pub(crate) const TP_CLEAR: c_int = 51;
+    pub(crate) const TP_TRAVERSE: c_int = 71;
     pub(crate) const TP_DEALLOC: c_int = 52;
     pub(crate) const TP_DOC: c_int = 56;
     pub(crate) const BF_GETBUFFER: c_int = 1;
@@ -148,6 +151,7 @@ pub(crate) struct PyBuffer {
 macro_rules! table {
     (
         functions { $($function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)* }
+        waiting { $($waiting:ident($($waiting_argument:ident: $waiting_type:ty),*) $(-> $waiting_result:ty)?;)* }
         optional { $($maybe:ident($($maybe_argument:ident: $maybe_type:ty),*) $(-> $maybe_result:ty)?;)* }
         objects { $($object:ident)* }
         variables { $($variable:ident)* }
@@ -157,6 +161,7 @@ macro_rules! table {
         #[allow(non_snake_case)]
         struct Table {
             $($function: unsafe extern "C" fn($($type),*) $(-> $result)?,)*
+            $($waiting: unsafe extern "C-unwind" fn($($waiting_type),*) $(-> $waiting_result)?,)*
             $($maybe: Option<unsafe extern "C" fn($($maybe_type),*) $(-> $maybe_result)?>,)*
             $($object: *mut PyObject,)*
             $($variable: *const *mut PyObject,)*
@@ -164,10 +169,10 @@ macro_rules! table {
 
         /// The names, each with a NUL behind it: functions, those that not every version has, objects, variables with objects.
         static NAMES: &str = concat!(
-            $(stringify!($function), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
+            $(stringify!($function), "\0",)* $(stringify!($waiting), "\0",)* $(stringify!($maybe), "\0",)* $(stringify!($object), "\0",)*
             $(stringify!($variable), "\0",)*
         );
-        const FUNCTIONS: usize = [$(stringify!($function)),*].len();
+        const FUNCTIONS: usize = [$(stringify!($function),)* $(stringify!($waiting)),*].len();
         const OPTIONAL: usize = [$(stringify!($maybe)),*].len();
 
         #[allow(non_snake_case, clippy::too_many_arguments, dead_code)]
@@ -181,6 +186,18 @@ macro_rules! table {
                 pub(crate) unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
                     // SAFETY: the token says that the interpreter's lock is held; the rest is the caller's promise.
                     unsafe { (table().$function)($($argument),*) }
+                }
+            )*
+            $(
+                #[inline]
+                #[doc = concat!("`", stringify!($waiting), "`, which waits for the interpreter's lock. When Python has ended meanwhile, versions before 3.14 end")]
+                /// the thread, which unwinds it.
+                ///
+                /// # Safety
+                /// The arguments are what the function of this name wants.
+                pub(crate) unsafe fn $waiting(self, $($waiting_argument: $waiting_type),*) $(-> $waiting_result)? {
+                    // SAFETY: promised by the caller.
+                    unsafe { (table().$waiting)($($waiting_argument),*) }
                 }
             )*
             $(
@@ -214,11 +231,10 @@ table! {
         Py_IncRef(object: *mut PyObject);
         Py_DecRef(object: *mut PyObject);
         Py_IsInitialized() -> c_int;
+        Py_GetVersion() -> *const c_char;
         Py_AtExit(function: extern "C" fn()) -> c_int;
-        PyGILState_Ensure() -> c_int;
         PyGILState_Release(state: c_int);
         PyEval_SaveThread() -> *mut c_void;
-        PyEval_RestoreThread(state: *mut c_void);
         PyInterpreterState_Get() -> *mut c_void;
         PyErr_Occurred() -> *mut PyObject;
         PyErr_Clear();
@@ -274,11 +290,13 @@ table! {
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
         PyObject_ClearWeakRefs(object: *mut PyObject);
+        PyObject_GC_UnTrack(object: *mut c_void);
         PyBuffer_Release(buffer: *mut PyBuffer);
         PyCapsule_New(pointer: *mut c_void, name: *const c_char, destructor: Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;
         PyCapsule_IsValid(capsule: *mut PyObject, name: *const c_char) -> c_int;
         PyCapsule_GetPointer(capsule: *mut PyObject, name: *const c_char) -> *mut c_void;
         PyCapsule_SetName(capsule: *mut PyObject, name: *const c_char) -> c_int;
+        PyDescr_NewMethod(class: *mut PyObject, method: *const PyMethodDef) -> *mut PyObject;
         PyInstanceMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyStaticMethod_New(function: *mut PyObject) -> *mut PyObject;
         PyCallable_Check(object: *mut PyObject) -> c_int;
@@ -295,6 +313,10 @@ table! {
         PySys_GetObject(name: *const c_char) -> *mut PyObject;
         PyImport_GetModuleDict() -> *mut PyObject;
     }
+    waiting {
+        PyGILState_Ensure() -> c_int;
+        PyEval_RestoreThread(state: *mut c_void);
+    }
     optional {
         PyErr_GetRaisedException() -> *mut PyObject;
         PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
@@ -304,7 +326,7 @@ table! {
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type
     }
     variables {
-        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError
+        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError PyExc_IndexError PyExc_KeyError
     }
 }
 
@@ -313,6 +335,13 @@ const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 /// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
+
+/// How ints lie in memory; 0 where nothing is known.
+static LAYOUT: AtomicUsize = AtomicUsize::new(0);
+/// The size has the sign, and follows the header.
+const BEFORE_3_12: usize = 1;
+/// A tag follows the header: sign in two bits, number of digits from the fourth on.
+const SINCE_3_12: usize = 2;
 
 #[inline]
 fn table() -> &'static Table {
@@ -344,10 +373,56 @@ impl Py {
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
     }
 
+    /// Whether objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        HEADER.load(Ordering::Relaxed) == 16
+    }
+
     /// Bytes before what a class adds to an object.
     #[inline]
     pub(crate) fn header(self) -> usize {
         HEADER.load(Ordering::Relaxed)
+    }
+
+    /// The value of an `int` of one digit, read where it is.
+    ///
+    /// # Safety
+    /// `object` is a live `int`.
+    #[inline]
+    pub(crate) unsafe fn small_int(self, object: *mut PyObject) -> Option<i64> {
+        // SAFETY: promised by the caller; `find` has seen that these versions lay ints out so.
+        unsafe {
+            let word = *object.byte_add(16).cast::<isize>();
+            let digit = i64::from(*object.byte_add(24).cast::<u32>());
+            match LAYOUT.load(Ordering::Relaxed) {
+                BEFORE_3_12 if (-1..=1).contains(&word) => Some(digit * word as i64),
+                SINCE_3_12 if word < 16 => Some(digit * (1 - (word as i64 & 3))),
+                _ => None,
+            }
+        }
+    }
+
+    /// The value of a `float`, read where it is, where that is known.
+    ///
+    /// # Safety
+    /// `object` is a live `float`.
+    #[inline]
+    pub(crate) unsafe fn float_in_place(self, object: *mut PyObject) -> Option<f64> {
+        // SAFETY: promised by the caller; the number follows the header.
+        (LAYOUT.load(Ordering::Relaxed) != 0).then(|| unsafe { *object.byte_add(16).cast::<f64>() })
+    }
+
+    /// The number of elements of a `list` and where they are, where that is known; valid until code of Python runs.
+    ///
+    /// # Safety
+    /// `list` is a live `list`.
+    #[inline]
+    pub(crate) unsafe fn list_in_place(self, list: *mut PyObject) -> Option<(isize, *const *mut PyObject)> {
+        // SAFETY: promised by the caller; the size follows the header, and then the address of the elements.
+        let read =
+            || unsafe { (*list.byte_add(16).cast::<isize>(), *list.byte_add(24).cast::<*const *mut PyObject>()) };
+        (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
     }
 
     /// The interpreter's `None`, borrowed.
@@ -402,7 +477,20 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         return Err(format!("objects of this Python begin with {header} bytes of its own, which is not known here"));
     }
     HEADER.store(header as usize, Ordering::Relaxed);
+    // SAFETY: the function gives a C string that lives forever.
+    let version = unsafe { core::ffi::CStr::from_ptr(py.Py_GetVersion()) }.to_string_lossy();
+    LAYOUT.store(if header == 16 { layout(&version) } else { 0 }, Ordering::Relaxed);
     Ok(py)
+}
+
+/// How the ints of CPython lie in memory, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
+fn layout(version: &str) -> usize {
+    let minor = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    match minor.and_then(|minor| minor.parse().ok()) {
+        Some(9..=11) => BEFORE_3_12,
+        Some(12..=15) => SINCE_3_12,
+        _ => 0,
+    }
 }
 
 /// Where the functions are: in the program, or in a libpython that another library loaded for itself.
@@ -412,4 +500,25 @@ fn interpreter() -> Option<Scope> {
         return Some(Scope::DEFAULT);
     }
     loaded_files().iter().filter_map(|name| Scope::loaded(name)).find(|scope| !scope.symbol(PROBE).is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_of_versions() {
+        for (version, expected) in [
+            ("3.9.18 (main, Nov 23 2023)", BEFORE_3_12),
+            ("3.11.2", BEFORE_3_12),
+            ("3.12.0a1", SINCE_3_12),
+            ("3.15.2+", SINCE_3_12),
+            ("3.8.18", 0),
+            ("3.16.0", 0),
+            ("4.0", 0),
+            ("", 0),
+        ] {
+            assert_eq!(layout(version), expected, "{version}");
+        }
+    }
 }

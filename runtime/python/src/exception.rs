@@ -42,9 +42,23 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     }
 }
 
-/// The class for a kind of error: Python's own of this name, else one that is made for it, a kind of RuntimeError.
-fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
+/// The class for a kind of error: the one that the library declares, else Python's own of this name, else one that is made for it, a kind of
+/// RuntimeError.
+pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     let state = State::get(py);
+    let usual = match kind {
+        "ValueError" => py.PyExc_ValueError(),
+        "TypeError" => py.PyExc_TypeError(),
+        "RuntimeError" => py.PyExc_RuntimeError(),
+        "IndexError" => py.PyExc_IndexError(),
+        "KeyError" => py.PyExc_KeyError(),
+        _ => ptr::null_mut(),
+    };
+    // A library may declare one of the same name.
+    if !usual.is_null() && !state.collected.exceptions.iter().any(|info| info.kind.as_str() == kind) {
+        // SAFETY: one of the interpreter's classes.
+        return Ok(unsafe { Owned::share(py, usual) });
+    }
     let name = py.text(kind)?;
     // SAFETY: the state's dict and the name are alive; what is found in the dict is shared at once.
     unsafe {
@@ -53,9 +67,16 @@ fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
             return Ok(Owned::share(py, known));
         }
     }
-    let class = match builtin(py, kind)? {
-        Some(class) => class,
-        None => new_class(py, kind, &state.module)?,
+    let declared = state.collected.exceptions.iter().find(|info| info.kind.as_str() == kind);
+    let class = match (declared, builtin(py, kind)?) {
+        (Some(info), _) => {
+            // One that is declared as its own base has none.
+            let base = Some(info.base.as_str()).filter(|base| *base != kind).unwrap_or("RuntimeError");
+            let base = py.nested(|py| class_of(py, base))?;
+            new_class(py, kind, &state.module, base.as_ptr())?
+        }
+        (None, Some(class)) => class,
+        (None, None) => new_class(py, kind, &state.module, py.PyExc_RuntimeError())?,
     };
     // SAFETY: all three are alive.
     if unsafe { py.PyDict_SetItem(state.exceptions, name.as_ptr(), class.as_ptr()) } != 0 {
@@ -78,7 +99,9 @@ fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
 }
 
 /// A new class of exceptions, an attribute of the module so that its exceptions can be pickled.
-fn new_class(py: Py, kind: &str, module: &str) -> PyResult<Owned> {
+///
+/// `base` is a class of exceptions.
+fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<Owned> {
     let is_name = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
         // SAFETY: one of the interpreter's classes.
@@ -86,8 +109,7 @@ fn new_class(py: Py, kind: &str, module: &str) -> PyResult<Owned> {
     }
     let full = CString::new(format!("{module}.{kind}")).map_err(|_| py.raise(py.PyExc_RuntimeError(), kind))?;
     // SAFETY: a C string with a dot, and a class of exceptions.
-    let class =
-        unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), py.PyExc_RuntimeError(), ptr::null_mut()))? };
+    let class = unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), base, ptr::null_mut()))? };
     let name = py.text(module)?;
     let attribute = py.text(kind)?;
     // SAFETY: the dict of modules is alive, and so is the module while it is in there; Python code may run in setting the attribute, so it

@@ -9,10 +9,11 @@ use kernpack_core::{Any, DataType, Device, Error, IntoAny, embedded};
 
 use crate::capi::{Py, PyObject, constant};
 use crate::exception;
-use crate::function::pointer_place;
+use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{callback, class, number, tensor};
+use crate::wanted::{Kind, Wanted, value_of_map};
+use crate::{callback, class, number, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -57,79 +58,107 @@ impl From<Error> for Refused {
     }
 }
 
-/// What `Optional[T]` and `T` have in common: `T`.
-pub(crate) fn wanted(mut ty: &TypeSchema) -> &TypeSchema {
-    while let ("Optional", [inner]) = (ty.key, ty.args) {
-        ty = inner;
-    }
-    ty
-}
-
-/// Whether a parameter of this type takes tensors.
-pub(crate) fn is_tensor(ty: &TypeSchema) -> bool {
-    matches!(ty.key, "ffi.Tensor" | "DLTensor*")
-}
-
-const ANY: TypeSchema = TypeSchema::new("Any");
-
-/// The type of an element of a container.
-pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
-    match ty.key {
-        "Tuple" => ty.args.get(index).unwrap_or(&ANY),
-        _ => ty.args.first().unwrap_or(&ANY),
-    }
-}
-
-/// The value for an argument whose parameter has this type, borrowed from the object and from what is kept. A function that writes to
-/// the memory of an array refuses one that is read-only.
+/// Writes the value for an object of one of the five most common classes, which needs nothing kept. `false`: it is of another class, or needs
+/// more than a look.
+///
+/// The value is written where it is read: one that is copied as a whole before its parts have reached the cache costs more than the rest of a
+/// call.
 ///
 /// # Safety
-/// `object` is alive, and stays so for as long as the value is used.
-#[inline]
-pub(crate) unsafe fn argument(
-    py: Py,
-    object: *mut PyObject,
-    ty: &TypeSchema,
-    writes: bool,
-) -> Result<(TVMFFIAny, Keep), Refused> {
+/// `object` is alive, and stays so for as long as the value is used; `place` is writable.
+#[inline(always)]
+pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
         let class = py.type_of(object);
         if class == py.PyLong_Type() {
+            if let Some(value) = py.small_int(object) {
+                place.write(TVMFFIAny::int(value));
+                return true;
+            }
             let value = py.PyLong_AsLongLong(object);
             if value == -1 && !py.PyErr_Occurred().is_null() {
-                return number::big(py, object);
+                // `argument` finds out again what is wrong with it.
+                py.PyErr_Clear();
+                return false;
             }
-            return Ok((TVMFFIAny::int(value), Keep::Nothing));
+            place.write(TVMFFIAny::int(value));
+        } else if class == py.PyFloat_Type() {
+            let value = match py.float_in_place(object) {
+                Some(value) => value,
+                None => py.PyFloat_AsDouble(object),
+            };
+            place.write(TVMFFIAny::float(value));
+        } else if class == py.PyUnicode_Type() {
+            return simple_text(py, object, wanted, place);
+        } else if object == py.none() {
+            place.write(TVMFFIAny::NONE);
+        } else if class == py.PyBool_Type() {
+            place.write(TVMFFIAny::bool(object == py._Py_TrueStruct()));
+        } else {
+            return false;
         }
-        if class == py.PyFloat_Type() {
-            return Ok((TVMFFIAny::float(py.PyFloat_AsDouble(object)), Keep::Nothing));
-        }
-        if class == py.PyUnicode_Type() {
-            return text(py, object, ty);
-        }
-        if object == py.none() {
-            return Ok((TVMFFIAny::NONE, Keep::Nothing));
-        }
-        if class == py.PyBool_Type() {
-            return Ok((TVMFFIAny::bool(object == py._Py_TrueStruct()), Keep::Nothing));
-        }
-        other(py, object, class, ty, writes)
+        true
     }
 }
 
 /// # Safety
+/// `object` is a live `str`, and stays so for as long as the value is used; `place` is writable.
+#[inline]
+unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
+    let mut size = 0;
+    // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind them, and live as long as it. A function
+    // that is lent them takes a text and is of this artifact.
+    unsafe {
+        let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
+        if start.is_null() {
+            py.PyErr_Clear();
+            return false;
+        }
+        let bytes = core::slice::from_raw_parts(start.cast(), size as usize);
+        if wanted.lends_text {
+            return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
+        }
+        let is_small = bytes.len() <= SMALL && wanted.kind != Kind::Device;
+        if is_small {
+            place.write(embedded::new_string(bytes));
+        }
+        is_small
+    }
+}
+
+/// The value for an argument, borrowed from the object and from what is kept.
+///
+/// # Safety
+/// `object` is alive, and stays so for as long as the value is used.
+pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
+    unsafe {
+        let mut view = TVMFFIAny::NONE;
+        if simple(py, object, wanted, &mut view) {
+            return Ok((view, Keep::Nothing));
+        }
+        let class = py.type_of(object);
+        if class == py.PyUnicode_Type() {
+            return text(py, object, wanted);
+        }
+        other(py, object, class, wanted)
+    }
+}
+
+/// Texts of at most this many bytes are in the value itself.
+const SMALL: usize = 7;
+
+/// # Safety
 /// `object` is a live `str`.
-unsafe fn text(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
-    /// Texts of at most this many bytes are in the value itself.
-    const SMALL: usize = 7;
+unsafe fn text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the bytes live as long as the text.
     let bytes = match unsafe { py.utf8(object) } {
         Ok(bytes) => bytes,
         // SAFETY: promised by the caller; an exception is set.
         Err(Raised) => return unsafe { escaped_text(py, object) },
     };
-    if wanted(ty).key == "Device" {
+    if wanted.kind == Kind::Device {
         let device: Device = String::from_utf8_lossy(bytes).parse()?;
         return Ok((*device.into_any().as_raw(), Keep::Nothing));
     }
@@ -177,7 +206,7 @@ fn kept_object(object: *mut TVMFFIObject) -> (TVMFFIAny, Keep) {
     kept(unsafe { TVMFFIAny::pointer((*object).type_index, object.cast()) })
 }
 
-/// Everything that is not one of the five most common classes itself.
+/// Everything that is not one of the most common classes itself.
 ///
 /// # Safety
 /// `object` is alive and of this class.
@@ -186,12 +215,14 @@ unsafe fn other(
     py: Py,
     object: *mut PyObject,
     class: *mut PyObject,
-    ty: &TypeSchema,
-    writes: bool,
+    wanted: &Wanted,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
-    let ty = wanted(ty);
+    let Wanted { ty, kind, .. } = *wanted;
     // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
     unsafe {
+        if class::is_known(class) {
+            return Ok((class::view(py, object)?, Keep::Nothing));
+        }
         if class == State::get(py).function {
             let function = *pointer_place(py, object);
             return Ok((TVMFFIAny::pointer(type_index::FUNCTION, function), Keep::Nothing));
@@ -204,22 +235,22 @@ unsafe fn other(
             return number::integer(py, object);
         }
         if flags & constant::UNICODE_SUBCLASS != 0 {
-            return text(py, object, ty);
+            return text(py, object, wanted);
         }
         if flags & constant::BYTES_SUBCLASS != 0 {
             return bytes(py, object);
         }
         if flags & constant::LIST_SUBCLASS != 0 {
-            return py.nested(|py| list(py, object, ty));
+            return py.nested(|py| list(py, object, wanted));
         }
         if flags & constant::TUPLE_SUBCLASS != 0 {
-            if ty.key == "Device" {
+            if kind == Kind::Device {
                 return device_of_pair(py, object);
             }
-            return py.nested(|py| tuple(py, object, ty));
+            return py.nested(|py| tuple(py, object, wanted));
         }
         if flags & constant::DICT_SUBCLASS != 0 {
-            return py.nested(|py| dict(py, object, ty));
+            return py.nested(|py| dict(py, object, wanted));
         }
         if py.PyType_IsSubtype(class, State::get(py).object) != 0 {
             return Ok((class::view(py, object)?, Keep::Nothing));
@@ -227,33 +258,39 @@ unsafe fn other(
         if py.PyType_IsSubtype(class, py.PyFloat_Type()) != 0 {
             return number::float(py, object);
         }
-        if !is_tensor(ty) && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
+        if kind != Kind::Tensor && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
             // It may change while the function runs, so the bytes are copied.
             let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
             let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
             return Ok(kept(embedded::new_bytes(bytes)));
         }
-        match ty.key {
-            "DataType" => return dtype(py, object),
-            "Device" => return device(py, object),
+        if let Some(found) = tvm_ffi::object_of(py, object, class)? {
+            return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
+        }
+        match kind {
+            Kind::Function if py.PyCallable_Check(object) != 0 => {
+                return Ok(kept_object(callback::function(py, object)?));
+            }
+            Kind::DataType => return dtype(py, object),
+            Kind::Device => return device(py, object),
             _ => {}
         }
         if tensor::is_array(py, object)? {
-            return Ok(kept_object(tensor::of_array(py, object, writes)?));
+            return Ok(kept_object(tensor::of_array(py, object, wanted.writes())?));
         }
-        if is_tensor(ty)
+        if kind == Kind::Tensor
             && py.PyObject_CheckBuffer(object) != 0
-            && let Some(tensor) = tensor::of_buffer(py, object, writes)?
+            && let Some(tensor) = tensor::of_buffer(py, object, wanted.writes())?
         {
             return Ok(kept_object(tensor));
         }
-        if let Some(value) = number::like(py, object, ty)? {
+        if let Some(value) = number::like(py, object, kind)? {
             return Ok(value);
         }
         if py.PyCallable_Check(object) != 0 {
             return Ok(kept_object(callback::function(py, object)?));
         }
-        if matches!(ty.key, "Any" | "ffi.Object") {
+        if kind == Kind::Any {
             let Some(opaque) = exception::opaque(Owned::share(py, object)) else { return Err(unlike(py, object, ty)) };
             return Ok(kept_object(opaque));
         }
@@ -291,10 +328,10 @@ unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
 ///
 /// # Safety
 /// `object` is alive.
-pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<Any, Refused> {
+pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Any, Refused> {
     // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
     unsafe {
-        let (view, keep) = argument(py, object, ty, false)?;
+        let (view, keep) = argument(py, object, wanted)?;
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Nothing | Keep::Bytes(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
@@ -306,17 +343,39 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Re
 ///
 /// # Safety
 /// `object` is a live `list`.
-unsafe fn list(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller. Each element is shared while it is converted, since the list may lose it.
     unsafe {
-        let mut values = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
+        let mut values: Vec<Any> = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
+        let is_tuple = wanted.ty.key == "Tuple";
+        let mut element = wanted.element(0);
         let mut index = 0;
         while index < py.PyList_Size(object) {
+            if is_tuple {
+                element = wanted.element(index as usize);
+            }
+            if let Some((size, items)) = py.list_in_place(object) {
+                // No code of Python runs in looking at simple elements, so the list stays what it is. An owned value is transparent over its raw
+                // form, and simple ones own nothing.
+                let before = index;
+                while index < size && !is_tuple || index == before {
+                    values.reserve(1);
+                    let place = values.spare_capacity_mut().as_mut_ptr().cast();
+                    if !simple(py, *items.add(index as usize), &element, place) {
+                        break;
+                    }
+                    values.set_len(values.len() + 1);
+                    index += 1;
+                }
+                if index > before {
+                    continue;
+                }
+            }
             let item = match py.PyList_GetItemRef() {
                 Some(get) => Owned::take(py, get(object, index))?,
                 None => Owned::share(py, py.PyList_GetItem(object, index)),
             };
-            values.push(owned(py, item.as_ptr(), element(ty, index as usize))?);
+            values.push(owned(py, item.as_ptr(), &element)?);
             index += 1;
         }
         Ok(array(values))
@@ -325,13 +384,13 @@ unsafe fn list(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFI
 
 /// # Safety
 /// `object` is a live `tuple`.
-unsafe fn tuple(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn tuple(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; a tuple keeps its elements.
     unsafe {
         let size = py.PyTuple_Size(object).max(0);
         let mut values = Vec::with_capacity(size as usize);
         for index in 0..size {
-            values.push(owned(py, py.PyTuple_GetItem(object, index), element(ty, index as usize))?);
+            values.push(owned(py, py.PyTuple_GetItem(object, index), &wanted.element(index as usize))?);
         }
         Ok(array(values))
     }
@@ -343,8 +402,8 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 
 /// # Safety
 /// `object` is a live `dict`.
-unsafe fn dict(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFIAny, Keep), Refused> {
-    let value_type = ty.args.get(1).unwrap_or(&ANY);
+unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+    let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
     // SAFETY: promised by the caller; the list of pairs is ours alone.
     unsafe {
         let items = Owned::take(py, py.PyDict_Items(object))?;
@@ -352,8 +411,8 @@ unsafe fn dict(py: Py, object: *mut PyObject, ty: &TypeSchema) -> Result<(TVMFFI
         let mut pairs = Vec::with_capacity(size as usize);
         for index in 0..size {
             let pair = py.PyList_GetItem(items.as_ptr(), index);
-            let key = owned(py, py.PyTuple_GetItem(pair, 0), element(ty, 0))?;
-            pairs.push((key, owned(py, py.PyTuple_GetItem(pair, 1), value_type)?));
+            let key = owned(py, py.PyTuple_GetItem(pair, 0), &key_type)?;
+            pairs.push((key, owned(py, py.PyTuple_GetItem(pair, 1), &value_type)?));
         }
         let pairs = pairs.into_iter().map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
         Ok(kept_object(embedded::map::new_map(pairs)?))
@@ -438,7 +497,7 @@ pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut
 /// `object` is alive.
 pub(crate) unsafe fn result(py: Py, object: *mut PyObject) -> PyResult<Any> {
     // SAFETY: promised by the caller.
-    unsafe { owned(py, object, &ANY) }.map_err(|refused| match refused {
+    unsafe { owned(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
         Refused::Raised(raised) => raised,
         Refused::Because { clause, .. } => py.raise(py.PyExc_TypeError(), &clause),
     })

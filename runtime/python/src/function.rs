@@ -1,31 +1,34 @@
 //! Functions of the library as functions of its module.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::c_void;
 use core::ptr;
-use std::ffi::CString;
 
-use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
+use kernpack_core::abi::{TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
-use kernpack_core::value::TypeSchema;
+use kernpack_core::value::{Access, TypeSchema};
 use kernpack_core::{Any, Error};
 
 use crate::arguments::{Arguments, Given};
-use crate::capi::{FastCall, Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constant};
+use crate::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
+use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place, refuse_new};
 use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{exception, from_python, to_python};
+use crate::wanted::Wanted;
+use crate::{exception, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
     pub(crate) info: &'static FunctionInfo,
     /// The names of the parameters, interned.
     pub(crate) names: Box<[*mut PyObject]>,
+    /// What the parameters want.
+    pub(crate) wanted: Box<[Wanted]>,
     /// Whether other threads of Python run during a call.
-    pub(crate) releases: bool,
+    releases: bool,
     /// Whether parameters may have defaults, as those of methods may.
-    has_defaults: bool,
+    pub(crate) has_defaults: bool,
     /// Where Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
@@ -33,44 +36,50 @@ pub(crate) struct Callable {
     method: PyMethodDef,
 }
 
+// SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
+unsafe impl Sync for Callable {}
+
 /// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
     fn is_long(ty: &TypeSchema) -> bool {
-        from_python::is_tensor(ty) || matches!(ty.key, "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
+        matches!(ty.key, "ffi.Tensor" | "DLTensor*" | "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
     }
-    info.params.iter().any(|param| is_long(&param.ty))
+    info.detach || info.params.iter().any(|param| is_long(&param.ty))
 }
 
 impl Callable {
-    /// Describes a function, which is then an attribute of a module under the last of the names in `path`.
-    fn new(
+    /// Describes a function, which is then an attribute of a module under the last of the names in `path`. `is_method`: the first parameter
+    /// is the object, and others may have defaults.
+    pub(crate) fn new(
         py: Py,
         info: &'static FunctionInfo,
         module: &str,
         path: Vec<String>,
-        has_defaults: bool,
-    ) -> PyResult<&'static Self> {
+        is_method: bool,
+    ) -> PyResult<Self> {
         let names: PyResult<Box<[_]>> =
             info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
         let name = path.last().map_or(info.name, String::as_str);
+        let is_kernel = info.line == 0;
+        let first = if is_undeclared(info) { "*args" } else { "" };
         let fast: FastCall = call;
         let method = PyMethodDef {
             name: leaked(name),
             function: fast as *const c_void,
             flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
-            doc: leaked(&documentation(name, if is_undeclared(info) { "*args" } else { "" }, info.params, info.doc)),
+            doc: leaked(&documentation(name, first, info.params, info.doc)),
         };
-        let releases = releases(info);
-        Ok(Box::leak(Box::new(Self {
+        Ok(Self {
             info,
             names: names?,
-            releases,
-            has_defaults,
+            wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
+            releases: releases(info),
+            has_defaults: is_method,
             module: module.to_owned(),
             path,
             method,
-        })))
+        })
     }
 }
 
@@ -80,7 +89,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
     let (params, result) = match &kernel.types {
         Some(types) => {
             let params = types.names.iter().zip(types.keys);
-            let params = params.map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), writes: true });
+            let params = params.map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), access: Access::Writes });
             (params.collect(), types.result)
         }
         None => (Vec::new(), "Any"),
@@ -92,6 +101,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         params: Vec::leak(params),
         ret: TypeSchema::new(result),
         call: kernel.call,
+        detach: false,
         crate_name: kernel.crate_name,
         file: kernel.source,
         line: 0,
@@ -101,12 +111,6 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
 /// Whether it is a kernel that nothing declares the arguments of.
 pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
     info.params.is_empty() && info.line == 0
-}
-
-/// A C string that lives forever; what stands behind a NUL is left out.
-pub(crate) fn leaked(text: &str) -> *const core::ffi::c_char {
-    let text = text.split('\0').next().unwrap_or_default();
-    CString::new(text).unwrap_or_default().into_raw()
 }
 
 /// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one.
@@ -136,7 +140,8 @@ pub(crate) fn add(
     info: &'static FunctionInfo,
 ) -> PyResult<()> {
     let Some(name) = path.last().cloned() else { return Ok(()) };
-    let function = new(py, Callable::new(py, info, root, path, false)?, module_name)?;
+    let callable = Box::leak(Box::new(Callable::new(py, info, root, path, false)?));
+    let function = new(py, callable, module_name)?;
     let name = py.interned(&name)?;
     // SAFETY: all three are alive.
     match unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), function.as_ptr()) } {
@@ -145,10 +150,10 @@ pub(crate) fn add(
     }
 }
 
-/// A method, which takes the object first.
-pub(crate) fn method(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
+/// A function that is an attribute of a class: a static method, or one that takes the object first.
+pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let module = &State::get(py).module;
-    let callable = Callable::new(py, info, module, vec![name.to_owned()], true)?;
+    let callable = Box::leak(Box::new(Callable::new(py, info, module, vec![name.to_owned()], true)?));
     new(py, callable, &py.interned(module)?)
 }
 
@@ -160,16 +165,6 @@ fn new(py: Py, callable: &'static Callable, module: &Owned) -> PyResult<Owned> {
         *pointer_place(py, this.as_ptr()) = ptr::from_ref(callable).cast_mut().cast();
         Owned::take(py, py.PyCFunction_NewEx(&callable.method, this.as_ptr(), module.as_ptr()))
     }
-}
-
-/// The place behind an object's header.
-///
-/// # Safety
-/// `object` is alive and of a class of this room, which has a pointer there.
-#[inline]
-pub(crate) unsafe fn pointer_place(py: Py, object: *mut PyObject) -> *mut *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { object.byte_add(py.header()).cast() }
 }
 
 /// The entry point of every function of the module.
@@ -192,49 +187,50 @@ unsafe extern "C" fn call(
 ///
 /// # Safety
 /// The arguments live for the call.
-unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    let info = callable.info;
+#[inline]
+pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
-    unsafe { arguments.bind(py, info, &callable.names, callable.has_defaults, given)? };
-    // SAFETY: the entry point is the function's own; the views live until `arguments` is dropped.
-    let result = unsafe { invoke(py, info.call, arguments.views(), callable.releases) };
-    match result {
-        Ok(value) => to_python::value(py, value, &info.ret),
-        Err(error) => Err(exception::raise(py, &error)),
+    unsafe { arguments.bind(py, callable, given)? };
+    let mut result = TVMFFIAny::NONE;
+    // SAFETY: the arguments are those of this function; on success the result is an owned value, of which numbers and None own nothing.
+    unsafe {
+        invoke(py, callable, &arguments, &mut result).map_err(|error| exception::raise(py, &error))?;
+        if result.type_index < type_index::RAW_STR {
+            return to_python::view(py, &result, &callable.info.ret);
+        }
+        to_python::value(py, Any::from_raw(result), &callable.info.ret)
     }
 }
 
-/// Calls an entry point of this library.
+/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None.
 ///
 /// # Safety
-/// `entry_point` follows the ABI's convention without a handle; the views live for the call.
-pub(crate) unsafe fn invoke(py: Py, entry_point: SafeCall, views: &[TVMFFIAny], releases: bool) -> Result<Any, Error> {
-    let mut result = TVMFFIAny::NONE;
-    // SAFETY: promised by the caller; the result is writable and None.
-    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, &mut result) };
-    let status = if releases { without_lock(py, call) } else { call() };
+/// The arguments are those of this function.
+#[inline]
+pub(crate) unsafe fn invoke(
+    py: Py,
+    callable: &Callable,
+    arguments: &Arguments,
+    result: &mut TVMFFIAny,
+) -> Result<(), Error> {
+    let (entry_point, views) = (callable.info.call, arguments.views());
+    // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
+    // writable and None.
+    let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
+    let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {
         return Err(Error::take_raised());
     }
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
         return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));
     }
-    // SAFETY: on success the callee has written an owned value, or left None.
-    Ok(unsafe { Any::from_raw(result) })
+    Ok(())
 }
 
 /// Makes the class of what functions have for `self`: a pointer to the function's description, and how it is pickled.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
-    static METHODS: Shared<[PyMethodDef; 2]> = Shared([
-        PyMethodDef {
-            name: c"__reduce__".as_ptr(),
-            function: reduce as *const c_void,
-            flags: constant::METH_NOARGS,
-            doc: c"The module that the function is an attribute of.".as_ptr(),
-        },
-        PyMethodDef::END,
-    ]);
+    static METHODS: Shared<[PyMethodDef; 2]> = pickled_by(reduce, c"The module that the function is an attribute of.");
     let slots = [
         Slot { id: constant::TP_DEALLOC, value: dealloc as *const c_void },
         Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
@@ -242,60 +238,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
         Slot { id: constant::TP_DOC, value: c"What a function of a Kernpack library is bound to.".as_ptr().cast() },
         Slot::END,
     ];
-    new_class(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
-}
-
-/// A table that CPython only reads.
-pub(crate) struct Shared<T>(pub(crate) T);
-// SAFETY: the tables hold pointers to constants and functions, and nothing writes to them.
-unsafe impl<T> Sync for Shared<T> {}
-
-/// Makes a class whose objects have `size` bytes behind the header.
-pub(crate) fn new_class(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
-    new_class_of(py, name, size, flags, slots, None)
-}
-
-/// As [`new_class`], derived from other classes than `object`.
-pub(crate) fn new_class_of(
-    py: Py,
-    name: &'static CStr,
-    size: usize,
-    flags: u32,
-    slots: &[Slot],
-    bases: Option<&Owned>,
-) -> PyResult<Owned> {
-    let spec = PyTypeSpec {
-        name: name.as_ptr(),
-        basic_size: (py.header() + size) as i32,
-        item_size: 0,
-        flags,
-        slots: slots.as_ptr(),
-    };
-    // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
-    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
-}
-
-/// Frees an object that owns nothing.
-pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
-    // each of its objects holds a reference to it.
-    unsafe {
-        let py = Py::held();
-        let class = py.type_of(this);
-        let free = py.PyType_GetSlot(class, constant::TP_FREE);
-        if !free.is_null() {
-            core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(free)(this.cast());
-        }
-        py.Py_DecRef(class);
-    }
-}
-
-/// The constructor of classes whose objects only this room makes.
-pub(crate) unsafe extern "C" fn refuse_new(_: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: the interpreter calls with its lock held.
-    let py = unsafe { Py::held() };
-    py.raise(py.PyExc_TypeError(), "objects of this class are made by the library only");
-    ptr::null_mut()
+    heap_type::new(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
 /// How a function's `self` is pickled: as the module that the function is an attribute of, which Python imports again.

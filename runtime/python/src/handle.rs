@@ -10,12 +10,13 @@ use kernpack_core::{Any, Error, Function, embedded};
 use crate::arguments::Arguments;
 use crate::capi::{Py, PyObject, Slot, constant};
 use crate::exception;
-use crate::from_python::{self, Refused};
-use crate::function::{dealloc, new_class, pointer_place, refuse_new};
+use crate::from_python::Refused;
+use crate::heap_type::{self, holder, pointer_place, refuse_new, release};
 use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult};
 use crate::state::State;
 use crate::to_python;
+use crate::wanted::Wanted;
 
 /// Makes the class of functions that come as values.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
@@ -29,7 +30,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
         },
         Slot::END,
     ];
-    new_class(py, c"kernpack.Function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+    heap_type::new(py, c"kernpack.Function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
 /// The Python object for a function, which holds a further reference to it.
@@ -37,13 +38,8 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
 /// # Safety
 /// `function` is a live function object.
 pub(crate) unsafe fn new(py: Py, function: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; an object of the class has room for one pointer behind its header.
-    unsafe {
-        let object = Owned::take(py, py.PyType_GenericAlloc(State::get(py).function, 0))?;
-        embedded::inc_ref(function);
-        *pointer_place(py, object.as_ptr()) = function.cast();
-        Ok(object)
-    }
+    // SAFETY: promised by the caller.
+    unsafe { holder(py, State::get(py).function, function) }
 }
 
 /// What stands between arguments by position and those by name, each of which is a name and a value.
@@ -64,18 +60,6 @@ pub(crate) unsafe fn call_object(function: *mut TVMFFIObject, views: &[TVMFFIAny
         let mut result = TVMFFIAny::NONE;
         Error::check(entry_point(function.cast(), views.as_ptr(), views.len() as i32, &mut result))?;
         Ok(Any::from_raw(result))
-    }
-}
-
-unsafe extern "C" fn release(this: *mut PyObject) {
-    // SAFETY: the interpreter calls with its lock held for an object without references; the function was stored by `new`, or is NULL.
-    unsafe {
-        let py = Py::held();
-        let function = (*pointer_place(py, this)).cast::<TVMFFIObject>();
-        dealloc(this);
-        if !function.is_null() {
-            embedded::dec_ref(function);
-        }
     }
 }
 
@@ -100,8 +84,8 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         }
         let mut arguments = Arguments::new();
         for index in 0..py.PyTuple_Size(args) {
-            match from_python::argument(py, py.PyTuple_GetItem(args, index), &ANY, false) {
-                Ok((view, keep)) => arguments.push(view, keep),
+            match arguments.convert(py, py.PyTuple_GetItem(args, index), &Wanted::ANY) {
+                Ok(()) => {}
                 Err(Refused::Raised(raised)) => return Err(raised),
                 Err(Refused::Because { kind, clause }) => {
                     let error = Error::with_backtrace(kind, &format!("argument {index}: {clause}"), "");

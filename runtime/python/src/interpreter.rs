@@ -41,6 +41,23 @@ extern "C" fn ended() {
     ENDED.store(true, Ordering::Release);
 }
 
+/// Waits for the interpreter's lock. A thread that Python would end, because Python itself has ended meanwhile, stops here forever instead:
+/// ending it would unwind code of other languages.
+fn waiting<R>(wait: impl FnOnce() -> R) -> R {
+    struct Stop;
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+    let stop = Stop;
+    let result = wait();
+    core::mem::forget(stop);
+    result
+}
+
 /// Runs code with the interpreter's lock, from any thread; `None` when there is no interpreter, or it has ended.
 pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
     /// Gives the lock back, also when `run` panics.
@@ -60,7 +77,7 @@ pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
         if py.Py_IsInitialized() == 0 {
             return None;
         }
-        let _held = Held(py, py.PyGILState_Ensure());
+        let _held = Held(py, waiting(|| py.PyGILState_Ensure()));
         Some(run(py))
     }
 }
@@ -72,7 +89,7 @@ pub(crate) fn without_lock<R>(py: Py, run: impl FnOnce() -> R) -> R {
     impl Drop for Released {
         fn drop(&mut self) {
             // SAFETY: what `PyEval_SaveThread` gave this thread, once.
-            unsafe { self.0.PyEval_RestoreThread(self.1) }
+            unsafe { waiting(|| self.0.PyEval_RestoreThread(self.1)) }
         }
     }
     // SAFETY: the lock is held, as the token says; until it is taken again nothing of Python is used.

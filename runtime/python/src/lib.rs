@@ -12,9 +12,10 @@
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `array` | arrays of Python as tensors, and tensors as Python objects |
-//! | `class` | a class for each registered type |
-//! | `arguments`, `function` | a call |
+//! | `tensor`, `lend`, `array` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
+//! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle`, `gc` |
+//! | `heap_type` | how classes are made |
+//! | `wanted`, `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
 //! | `module` | what `PyInit_<name>` does |
 //!
@@ -25,18 +26,27 @@ mod array;
 mod callback;
 mod capi;
 mod class;
+mod construct;
 mod exception;
+mod field;
 mod from_python;
 mod function;
+mod gc;
 mod handle;
+mod heap_type;
 mod interpreter;
+mod lend;
+mod method;
 mod module;
 mod number;
 mod object;
+mod operators;
+mod pickle;
 mod state;
 mod tensor;
 mod to_python;
 mod tvm_ffi;
+mod wanted;
 
 pub use capi::PyObject;
 pub use module::Module;

@@ -9,11 +9,12 @@ use kernpack_core::reflect::TypeInfo;
 use kernpack_core::{load_problems, provider};
 
 use crate::capi::{Py, PyObject, Slot, constant};
-use crate::function::{self, leaked};
+use crate::function;
+use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{class, tvm_ffi};
+use crate::{class, exception, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -127,6 +128,14 @@ impl Module {
             let name = py.interned(&name)?;
             // SAFETY: all three are alive.
             if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
+                return Err(Raised);
+            }
+        }
+        for info in collected.exceptions {
+            let class = exception::class_of(py, info.kind.as_str())?;
+            let name = py.interned(info.kind.as_str())?;
+            // SAFETY: all three are alive.
+            if unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), class.as_ptr()) } != 0 {
                 return Err(Raised);
             }
         }

@@ -4,11 +4,11 @@ use core::ptr;
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIByteArray};
 use kernpack_core::embedded::big_int;
-use kernpack_core::value::TypeSchema;
 
 use crate::capi::{Py, PyObject};
-use crate::from_python::{Keep, Refused, is_tensor, kept};
+use crate::from_python::{Keep, Refused, kept};
 use crate::object::{Owned, PyResult, Raised};
+use crate::wanted::Kind;
 
 /// The value of an `int`, or of a class derived from it.
 ///
@@ -120,25 +120,21 @@ pub(crate) unsafe fn float(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, 
 ///
 /// # Safety
 /// `object` is alive.
-pub(crate) unsafe fn like(
-    py: Py,
-    object: *mut PyObject,
-    ty: &TypeSchema,
-) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
+pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<Option<(TVMFFIAny, Keep)>, Refused> {
     // SAFETY: promised by the caller.
     unsafe {
-        if matches!(ty.key, "bool" | "Any") && is_numpy_bool(py, object)? {
+        if matches!(kind, Kind::Bool | Kind::Any) && is_numpy_bool(py, object)? {
             return match py.PyObject_IsTrue(object) {
                 -1 => Err(Raised.into()),
                 value => Ok(Some((TVMFFIAny::bool(value != 0), Keep::Nothing))),
             };
         }
-        if py.PyIndex_Check(object) != 0 && ty.key != "ffi.Function" && !is_tensor(ty) {
+        if py.PyIndex_Check(object) != 0 && !matches!(kind, Kind::Function | Kind::Tensor) {
             let index = Owned::take(py, py.PyNumber_Index(object))?;
             let (view, keep) = integer(py, index.as_ptr())?;
             return Ok(Some((view, keep)));
         }
-        if ty.key == "float" && py.attribute_if_any(object, c"__float__")?.is_some() {
+        if kind == Kind::Float && py.attribute_if_any(object, c"__float__")?.is_some() {
             return float(py, object).map(Some);
         }
         Ok(None)

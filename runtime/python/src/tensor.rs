@@ -36,6 +36,11 @@ impl Drop for Lent {
 
 const READ_ONLY: &str = "the array is read-only, but the function writes to it; pass a copy";
 
+/// What a function says that writes to an array which is read-only.
+pub(crate) fn read_only() -> Refused {
+    refused("ValueError", READ_ONLY)
+}
+
 fn refused(kind: &'static str, clause: impl Into<String>) -> Refused {
     Refused::Because { kind, clause: clause.into() }
 }
@@ -89,7 +94,7 @@ pub(crate) unsafe fn of_buffer(
         let format = if buffer.format.is_null() { c"B" } else { CStr::from_ptr(buffer.format) };
         let Some(dtype) = data_type(format.to_bytes(), buffer.item_size) else { return Ok(None) };
         if writes && buffer.read_only != 0 {
-            return Err(refused("ValueError", READ_ONLY));
+            return Err(read_only());
         }
         let ndim = buffer.ndim.max(0) as usize;
         let extents = |start: *mut isize| -> Vec<i64> {
@@ -185,7 +190,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
                 return Err(Raised.into());
             }
             if writes && (*managed).flags & dlpack_flags::READ_ONLY != 0 {
-                return Err(refused("ValueError", READ_ONLY));
+                return Err(read_only());
             }
             Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
             py.PyCapsule_SetName(capsule.as_ptr(), USED_VERSIONED.as_ptr());

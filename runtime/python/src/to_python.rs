@@ -5,13 +5,17 @@ use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
 use crate::capi::Py;
-use crate::from_python::{element, python_callable, wanted};
+use crate::from_python::python_callable;
 use crate::object::{Owned, PyResult, Raised};
+use crate::wanted::{element, inner};
 use crate::{array, class, handle, number};
 
 /// The Python object for a result.
 #[inline]
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
+    if value.type_index() >= type_index::DYN_OBJECT_BEGIN {
+        return class::wrap_value(py, value);
+    }
     // SAFETY: an owned value is a valid view for as long as it lives.
     unsafe { view(py, value.as_raw(), ty) }
 }
@@ -56,7 +60,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
             type_index::DATA_TYPE => py.text(&DataType::from_raw(value.payload.v_dtype).to_string()),
             type_index::DEVICE => py.text(&Device::from_raw(value.payload.v_device).to_string()),
             type_index::BIG_INT => number::from_big(py, value),
-            index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, wanted(ty)),
+            index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, inner(ty)),
             _ => {
                 let name = AnyView::from_raw(*value).type_name();
                 Err(py.raise(py.PyExc_TypeError(), &format!("a value of type {name} has no form in Python")))
@@ -73,6 +77,10 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
                 let elements = embedded::seq::elements(object);
+                let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);
+                if is_flat && ty.key == "Tuple" {
+                    return tuple(py, elements, ty);
+                }
                 py.nested(|py| match ty.key {
                     "Tuple" => tuple(py, elements, ty),
                     _ => list(py, elements, ty),
@@ -113,12 +121,13 @@ unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owne
 
 /// # Safety
 /// The elements are valid for the call.
+#[inline]
 unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
-            let item = view(py, item, element(ty, index))?;
+            let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
             py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
         }
         Ok(tuple)

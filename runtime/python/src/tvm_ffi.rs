@@ -1,12 +1,16 @@
 //! The package tvm_ffi: a library that Python imports shares the implementation of the ABI with it, whichever is imported first.
 
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CString;
 use std::path::Path;
 
+use kernpack_core::abi::{TVMFFIObject, type_index};
 use kernpack_core::embedded::dynamic_linker::Scope;
+use kernpack_core::provider::{self, Origin};
 
-use crate::capi::Py;
-use crate::object::{Owned, PyResult};
+use crate::capi::{Py, PyObject, constant};
+use crate::object::{Owned, PyResult, Raised};
 
 /// Where the package has its library, from a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";
@@ -51,4 +55,61 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
         }
     }
     Ok(())
+}
+
+/// The package's class of everything that is an object of the ABI, once the package was seen; a reference to it is kept.
+static OBJECT: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// That class; NULL while the package is not imported.
+fn object_class(py: Py) -> PyResult<*mut PyObject> {
+    let known = OBJECT.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    let name = py.text("tvm_ffi.core")?;
+    // SAFETY: what the dict of modules gives is shared before other code runs; the class is asked what it is before it is kept.
+    unsafe {
+        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name.as_ptr());
+        if core.is_null() {
+            return if py.PyErr_Occurred().is_null() { Ok(ptr::null_mut()) } else { Err(Raised) };
+        }
+        let core = Owned::share(py, core);
+        let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
+        if py.PyType_GetFlags(py.type_of(class.as_ptr())) & constant::TYPE_SUBCLASS == 0 {
+            return Ok(ptr::null_mut());
+        }
+        let class = class.into_ptr();
+        OBJECT.store(class, Ordering::Release);
+        Ok(class)
+    }
+}
+
+/// The object that a Python object of the package holds, borrowed from it; `None` for every other Python object, and for objects of types that
+/// this library's implementation of the ABI does not know.
+///
+/// # Safety
+/// `object` is alive and of this class.
+pub(crate) unsafe fn object_of(
+    py: Py,
+    object: *mut PyObject,
+    class: *mut PyObject,
+) -> PyResult<Option<*mut TVMFFIObject>> {
+    // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
+    // object. Numbers of types below the dynamic ones are the same in all implementations.
+    unsafe {
+        let base = object_class(py)?;
+        if base.is_null() || py.PyType_IsSubtype(class, base) == 0 {
+            return Ok(None);
+        }
+        let method = py.attribute(base, c"__chandle__")?;
+        let address = py.call(method.as_ptr(), [Owned::share(py, object)])?;
+        let address = py.PyLong_AsLongLong(address.as_ptr());
+        if address == -1 && !py.PyErr_Occurred().is_null() {
+            return Err(Raised);
+        }
+        let found = ptr::with_exposed_provenance_mut::<TVMFFIObject>(address as usize);
+        let is_shared = provider::origin() == Origin::Process;
+        let is_known = !found.is_null() && (is_shared || (*found).type_index < type_index::DYN_OBJECT_BEGIN);
+        Ok(is_known.then_some(found))
+    }
 }

@@ -49,6 +49,22 @@ pub fn fail(kind: &str, message: &str) -> Result<()> {
     Err(Error::new(kind, message))
 }
 
+kernpack::exception! {
+    /// Something that cannot be filtered.
+    pub FilterFault: ValueError
+}
+
+kernpack::exception!(KernelFault: FilterFault);
+
+/// Fails with an error that the library declares.
+#[packed_func]
+pub fn filter(size: i64) -> Result<()> {
+    match size {
+        0 => bail!(FilterFault, "a filter of size 0"),
+        _ => bail!(KernelFault, "no kernel of size {size}"),
+    }
+}
+
 /// Panics, which is an error of the function.
 #[packed_func]
 pub fn panics() {
@@ -92,6 +108,12 @@ pub fn call_kept(argument: Any) -> Result<Any> {
         Some(function) => function.call((argument,)),
         None => bail!(RuntimeError, "no function is kept"),
     }
+}
+
+/// Calls the function that is kept on another thread, and waits for it: without Python's lock, which the thread needs.
+#[packed_func(detach)]
+pub fn call_kept_on_a_thread() -> Result<Any> {
+    std::thread::spawn(|| call_kept(Any::NONE)).join().unwrap_or_else(|_| bail!(RuntimeError, "the thread panicked"))
 }
 
 /// A function that multiplies by a factor.
@@ -141,6 +163,17 @@ pub struct Record {
     pub label: String,
     /// Shape of something, as a pair.
     pub pair: (i64, i64),
+}
+
+/// Something that holds a function.
+#[derive(Object)]
+#[object(key = "extmod.Holder")]
+#[repr(C)]
+pub struct Holder {
+    /// What it holds.
+    pub function: Function,
+    /// What else it holds.
+    pub other: Option<Function>,
 }
 
 /// Makes a record.

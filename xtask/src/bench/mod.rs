@@ -5,6 +5,7 @@ mod caller;
 pub(crate) mod calls;
 pub(crate) mod compiler;
 pub(crate) mod devices;
+pub(crate) mod extension;
 mod figures;
 pub(crate) mod models;
 pub(crate) mod modules;

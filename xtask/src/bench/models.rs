@@ -166,7 +166,7 @@ fn geometric_mean(output: &str) -> String {
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
 }
 
-/// The page with this text in its section, which is added at the end if it is not there.
+/// The page with this text in the section of this heading, which is added at the end if it is not there.
 pub(super) fn with_section(page: &str, heading: &str, text: &str) -> String {
     match page.split_once(heading) {
         Some((before, rest)) => {

@@ -21,6 +21,8 @@ pub(crate) struct Distribution<'a> {
     /// After PEP 440.
     pub(crate) version: &'a str,
     pub(crate) python: &'a str,
+    /// What it requires.
+    pub(crate) requires: Option<&'a str>,
     /// The readme's file name and text.
     pub(crate) readme: Option<(&'a str, &'a str)>,
     /// Names of the license files in `licenses/`.
@@ -62,7 +64,9 @@ fn try_metadata(out: &mut String, package: &Package, distribution: &Distribution
         writeln!(out, "Project-URL: {label}, {}", one_line(url))?;
     }
     writeln!(out, "Requires-Python: >={}", distribution.python)?;
-    writeln!(out, "Requires-Dist: {TVM_FFI}")?;
+    if let Some(requires) = distribution.requires {
+        writeln!(out, "Requires-Dist: {requires}")?;
+    }
     if let Some((name, text)) = distribution.readme {
         let kind = match name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
             Some("md" | "markdown") => "text/markdown",
@@ -130,6 +134,7 @@ mod tests {
             name: "my-kit",
             version: "1.0rc1",
             python: "3.10",
+            requires: Some(TVM_FFI),
             readme: Some(("README.md", "# Kit\n\nText\n\n")),
             licenses: &["LICENSE-MIT".to_owned()],
         };
@@ -154,10 +159,10 @@ Description-Content-Type: text/markdown; charset=UTF-8
 Text
 "
         );
-        let bare = Distribution { readme: None, licenses: &[], ..distribution };
+        let bare = Distribution { readme: None, licenses: &[], requires: None, ..distribution };
         assert_eq!(
             metadata(&Package::default(), &bare),
-            "Metadata-Version: 2.4\nName: my-kit\nVersion: 1.0rc1\nRequires-Python: >=3.10\nRequires-Dist: apache-tvm-ffi>=0.1.15,<0.2\n"
+            "Metadata-Version: 2.4\nName: my-kit\nVersion: 1.0rc1\nRequires-Python: >=3.10\n"
         );
     }
 

@@ -1,6 +1,7 @@
 //! `cargo kernpack wheel`: one wheel around a package's cdylib, for every Python 3.
 //!
-//! The library is C to Python: `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
+//! A library that is an extension module is imported as it is (`cp39-abi3-<platform>`), and nothing else is needed. Any other is C to Python:
+//! `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
 
 mod archive;
 mod metadata;
@@ -17,8 +18,10 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 pub(crate) use options::{HELP, Options, parse};
+use python::Host;
 pub(crate) use python::is_identifier;
 
+use crate::library::file::LibraryFile;
 use crate::library::inspection::Inspection;
 use crate::library::{file, loaded};
 use crate::{Result, text};
@@ -83,14 +86,23 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         ));
     }
 
-    let library_name = file_name(&library);
+    let host = host(&described_bytes, &package.library, options).map_err(named)?;
+    let library_name = match host {
+        // What every CPython looks for, whatever its version.
+        Host::Extension => format!("{}.so", package.library),
+        Host::TvmFfi => file_name(&library),
+    };
     let about = package.description.clone().unwrap_or_else(|| format!("The library {name}."));
     let folder = &package.library;
     let dist_info = format!("{}-{version}.dist-info", metadata::file_name(&name));
-    let tag = format!("py3-none-{}", platform.tag);
+    let python = options.python_version.as_deref().unwrap_or(metadata::OLDEST_PYTHON);
+    let tag = match host {
+        Host::Extension => format!("cp{}-abi3-{}", python.replace('.', ""), platform.tag),
+        Host::TvmFfi => format!("py3-none-{}", platform.tag),
+    };
     let mut archive = Archive::default();
-    archive.add(format!("{folder}/__init__.py"), python::module(&api, &library_name, &version, &about));
-    archive.add(format!("{folder}/__init__.pyi"), python::stub(&api, &about));
+    archive.add(format!("{folder}/__init__.py"), python::module(&api, host, &library_name, &version, &about));
+    archive.add(format!("{folder}/__init__.pyi"), python::stub(&api, host, &about));
     archive.add(format!("{folder}/py.typed"), "");
     archive.add_library(format!("{folder}/{library_name}"), bytes);
     let licenses = add_licenses(&mut archive, &package, &dist_info)?;
@@ -98,7 +110,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let distribution = Distribution {
         name: &name,
         version: &version,
-        python: options.python_version.as_deref().unwrap_or(metadata::OLDEST_PYTHON),
+        python,
+        requires: (host == Host::TvmFfi).then_some(metadata::TVM_FFI),
         readme: readme.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
         licenses: &licenses,
     };
@@ -112,6 +125,13 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let (functions, types) = api.counts();
     let files = archive.paths().map(str::to_owned).collect();
     Ok(Made { path, package, size: content.len(), platform, functions, types, nameless: api.nameless, files })
+}
+
+/// What loads the library: CPython itself, where the library exports what it looks for, unless tvm_ffi is asked for.
+fn host(library: &[u8], name: &str, options: &Options) -> Result<Host> {
+    let entry = format!("PyInit_{name}");
+    let is_extension = LibraryFile::parse(library)?.symbols.iter().any(|(symbol, _)| *symbol == entry);
+    Ok(if is_extension && !options.tvm_ffi { Host::Extension } else { Host::TvmFfi })
 }
 
 /// The files that say under which terms it may be used: `license-file` of Cargo.toml, and what lies beside it by its usual name.

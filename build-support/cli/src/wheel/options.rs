@@ -8,7 +8,8 @@ use super::version;
 use crate::arguments::Parsed;
 
 pub(crate) const HELP: &str = "\
-Builds one Python wheel around a package's cdylib, for every Python 3: the library, a module that loads it, type stubs.
+Builds one Python wheel around a package's cdylib, for every Python 3: the library, a module that loads it, type stubs. A library with the
+feature `python` of kernpack is imported as it is, and its wheel requires nothing; another is loaded by the package tvm_ffi.
 
 Usage: cargo kernpack wheel [OPTIONS]
 
@@ -24,6 +25,7 @@ Options:
       --offline              cargo asks no registry
       --name NAME            name of the Python distribution (default: the package's; the module is named after the library)
       --python-version X.Y   oldest Python that may install it (default: 3.9)
+      --tvm-ffi              load an extension module through the package tvm_ffi all the same, which the wheel then requires
       --platform TAG         platform tag, unchecked (default: read off the library)
       --json                 print JSON (the README of kernpack-cli describes it)
   -h, --help                 print this
@@ -43,6 +45,7 @@ pub(crate) struct Options {
     pub(crate) offline: bool,
     pub(crate) name: Option<String>,
     pub(crate) python_version: Option<String>,
+    pub(crate) tvm_ffi: bool,
     pub(crate) platform: Option<String>,
     pub(crate) json: bool,
 }
@@ -82,6 +85,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
                 }
                 options.platform = Some(tag);
             }
+            Arg::Long("tvm-ffi") => options.tvm_ffi = true,
             Arg::Long("json") => options.json = true,
             other => return Err(other.unexpected()),
         }

@@ -81,7 +81,7 @@ impl Callable<'_> {
         let here = ident.span();
         let callback = self.callback().map(|operator| {
             let name = operator.callback();
-            quote!(__k::ParamInfo { name: #name, ty: __k::SchemaOf::<#krate::Function>::TYPE, writes: false })
+            quote!(__k::ParamInfo { name: #name, ty: __k::SchemaOf::<#krate::Function>::TYPE, access: __k::Access::Keeps })
         });
         let parameters = self.arguments().iter().map(|argument| {
             let ty = self_type.resolve(lifetime::elide(argument.ty.clone()));
@@ -106,6 +106,7 @@ impl Callable<'_> {
                 params: &[#(#parameters),*],
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: #call,
+                detach: false,
                 crate_name: #crate_name,
                 file: #file,
                 line: #line,

@@ -37,6 +37,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         None => doc.to_token_stream(),
     };
     let doc_symbol = has_doc.then(|| format!("{SYMBOL_PREFIX}_doc_{exported_name}"));
+    let detach = options.detach || options.parallel;
     let symbols = [call_symbol, metadata_symbol].into_iter().chain(doc_symbol);
     quote! {
         #(#conditions)*
@@ -57,6 +58,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
                 params: &[#(#parameters),*],
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: __kernpack_call,
+                detach: #detach,
                 crate_name: #crate_name,
                 file: #file,
                 line: #line,

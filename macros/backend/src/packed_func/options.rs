@@ -5,7 +5,7 @@ use crate::mistakes::Mistakes;
 use crate::name::function_name_fault;
 use crate::options::{CratePath, entries};
 
-const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `global = false` and `crate = path`";
+const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `detach`, `global = false` and `crate = path`";
 
 /// What stands in the parentheses of `#[packed_func(...)]`.
 pub(super) struct Options {
@@ -17,12 +17,15 @@ pub(super) struct Options {
     pub(super) parallel: bool,
     /// How many of them a thread takes at least.
     pub(super) grain: Option<LitInt>,
+    /// Whether Python's lock is given away for the time of a call.
+    pub(super) detach: bool,
     pub(super) krate: CratePath,
 }
 
 impl Options {
     pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut options = Self { name: None, global: true, parallel: false, grain: None, krate: CratePath(None) };
+        let mut options =
+            Self { name: None, global: true, parallel: false, grain: None, detach: false, krate: CratePath(None) };
         for entry in entries(tokens, KNOWN, mistakes) {
             if entry.key == "name" {
                 options.name = entry.string(mistakes);
@@ -33,6 +36,9 @@ impl Options {
                 options.parallel = true;
             } else if entry.key == "grain" {
                 options.grain = entry.integer(mistakes);
+            } else if entry.key == "detach" {
+                entry.flag(mistakes);
+                options.detach = true;
             } else if entry.key == "crate" {
                 options.krate.0 = entry.path(mistakes);
             } else {

@@ -5,8 +5,8 @@ use syn::spanned::Spanned;
 /// One entry of a function's table of parameters. What is wrong with the type is shown at `place`.
 pub(crate) fn parameter_info(name: &str, ty: &TokenStream, place: &impl Spanned) -> TokenStream {
     let schema = quote_spanned!(inside(place)=> __k::SchemaOf::<#ty>::TYPE);
-    let writes = quote_spanned!(inside(place)=> __k::SchemaOf::<#ty>::WRITES);
-    quote!(__k::ParamInfo { name: #name, ty: #schema, writes: #writes })
+    let access = quote_spanned!(inside(place)=> __k::SchemaOf::<#ty>::ACCESS);
+    quote!(__k::ParamInfo { name: #name, ty: #schema, access: #access })
 }
 
 /// The place of the user's tokens with the hygiene of generated ones, so that lints leave the code alone.

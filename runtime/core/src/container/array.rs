@@ -164,10 +164,13 @@ impl<T: Schema> Schema for Vec<T> {
 
 impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Vec<T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        let convert = |(i, element): (usize, &'a AnyView<'a>)| {
-            T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))
-        };
-        sequence(value)?.iter().enumerate().map(convert).collect()
+        // Not `collect`, which forgets how many there are when a conversion may fail.
+        let elements = sequence(value)?;
+        let mut converted = Self::with_capacity(elements.len());
+        for (i, element) in elements.iter().enumerate() {
+            converted.push(T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))?);
+        }
+        Ok(converted)
     }
 }
 

@@ -1,5 +1,13 @@
-use super::array::{array_of, in_element};
+use super::array::in_element;
+use crate::embedded;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, sequence};
+
+/// An array of values.
+fn moved<const N: usize>(values: [Any; N]) -> Any {
+    let values = values.map(Any::into_raw);
+    // SAFETY: the values are owned, and are moved into a new object, whose one reference goes to the value.
+    unsafe { Any::from_object(embedded::seq::new_array_of_moved(&values)) }
+}
 
 macro_rules! tuple {
     ($count:literal; $($name:ident $index:tt)+) => {
@@ -24,7 +32,7 @@ macro_rules! tuple {
 
         impl<$($name: IntoAny),+> IntoAny for ($($name,)+) {
             fn into_any(self) -> Any {
-                array_of([$(self.$index.into_any()),+].into_iter())
+                moved([$(self.$index.into_any()),+])
             }
         }
 

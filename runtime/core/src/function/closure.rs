@@ -4,7 +4,7 @@ use super::packed::{call_packed, views};
 use super::panic::{guard, install_hook};
 use super::{Function, FunctionInfo, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
-use crate::value::{Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
+use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
 use crate::{Result, embedded};
 
 /// A Rust closure with typed parameters that can become a [`Function`]: up to 8 parameters, none of which borrows.
@@ -49,9 +49,10 @@ macro_rules! typed_closure {
                             name: "closure",
                             global_name: None,
                             doc: "",
-                            params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE, writes: false }),*],
+                            params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE, access: Access::Keeps }),*],
                             ret: R::TYPE,
                             call: call::<F, R, $($param),*>,
+                            detach: false,
                             crate_name: "",
                             file: "<closure>",
                             line: 0,
@@ -88,6 +89,7 @@ static PACKED: FunctionInfo = FunctionInfo {
     params: &[],
     ret: TypeSchema::new("Any"),
     call: never_called,
+    detach: false,
     crate_name: "",
     file: "<closure>",
     line: 0,

@@ -1,7 +1,7 @@
 use core::fmt;
 
 use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_index};
-use crate::value::{ToArg, TypeSchema};
+use crate::value::{Access, ToArg, TypeSchema};
 use crate::{Error, Function, Result, artifact, embedded, provider};
 
 /// A packed function as `#[packed_func]` describes it.
@@ -18,6 +18,8 @@ pub struct FunctionInfo {
     pub ret: TypeSchema,
     /// Entry point.
     pub call: SafeCall,
+    /// Whether a host with a global lock, such as Python, gives it away for the time of a call, whatever the parameters are.
+    pub detach: bool,
     /// Crate that defines the function.
     pub crate_name: &'static str,
     /// Where the function stands.
@@ -32,8 +34,8 @@ pub struct ParamInfo {
     pub name: &'static str,
     /// Type.
     pub ty: TypeSchema,
-    /// Whether the function writes to the memory of its argument, a tensor.
-    pub writes: bool,
+    /// What the function does with the memory of its argument, where that is a tensor.
+    pub access: Access,
 }
 
 impl FunctionInfo {

@@ -5,7 +5,7 @@ use crate::function::{
     Args, Function, ParamInfo, Signature, TypedFunction, arg_names, guard_nameless, invoke, invoke_as,
     register_entry_point, write_function_metadata,
 };
-use crate::value::{Any, FromAny, IntoAny, TypeSchema};
+use crate::value::{Access, Any, FromAny, IntoAny, TypeSchema};
 use crate::{Result, artifact, module};
 
 /// A cpu kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
@@ -79,7 +79,7 @@ impl HostKernelTypes {
         self.names
             .iter()
             .zip(self.keys)
-            .map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), writes: false })
+            .map(|(name, key)| ParamInfo { name, ty: TypeSchema::new(key), access: Access::Keeps })
             .collect()
     }
 }

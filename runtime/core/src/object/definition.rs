@@ -71,6 +71,8 @@ pub struct FieldDef {
     pub is_unsigned: bool,
     /// Reads the field.
     pub getter: TVMFFIFieldGetter,
+    /// Finds the field's text in place, where it is one of Rust's: from the field's address in a live object. `None`: the getter says why.
+    pub text: Option<TextInPlace>,
     /// Sets the field of an object that is under construction or has no other reference; always, when the field is writable.
     pub setter: Option<TVMFFIFieldSetter>,
     /// Default.
@@ -80,6 +82,9 @@ pub struct FieldDef {
     /// Whether a field of an object that was made of zeros has a value.
     pub is_set: unsafe fn(*const c_void) -> bool,
 }
+
+/// Finds the text of a field at an address, if its object is complete; the text is as valid as the object.
+pub type TextInPlace = unsafe fn(*mut c_void) -> Option<*const [u8]>;
 
 /// The default of a field.
 pub enum DefaultDef {

@@ -56,6 +56,10 @@ pub const fn field_def<F: FieldAt>(
             Storage::Plain if !(<F::Value as Schema>::IS_UNSIGNED && size_of::<F::Value>() == 8) => get_plain::<F>,
             _ => get::<F>,
         },
+        text: match <F::Value as Schema>::AS_TEXT {
+            Some(_) => Some(text_in_place::<F>),
+            None => None,
+        },
         setter,
         default,
         drop: drop_value::<F::Value>,
@@ -188,6 +192,20 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         let def = F::Owner::type_def();
         bail!(AttributeError, "field '{}' of {} has no value yet", def.fields[F::INDEX].name, def.key)
     })
+}
+
+/// The text of a field of an object that Rust made, without a copy; `None` where [`get`] has to say what is wrong.
+///
+/// # Safety
+/// `field` is the address of the field in a live object of its type, to which the caller owns a reference.
+unsafe fn text_in_place<F: FieldAt>(field: *mut c_void) -> Option<*const [u8]> {
+    // SAFETY: promised by the caller; a complete object of the type has a `Value` there.
+    unsafe {
+        let object = object_of::<F>(field);
+        let is_there = (*object).type_index == F::Owner::type_def().index.get() && write_access::is_readable(object);
+        let as_text = <F::Value as Schema>::AS_TEXT.filter(|_| is_there)?;
+        Some(as_text(&*field.cast::<F::Value>()))
+    }
 }
 
 thread_local! {

@@ -45,7 +45,7 @@ pub use borrowed::Borrowed;
 pub(crate) use brought::bring;
 pub use construction::create_of;
 pub use copy::{CopyFn, copy_of};
-pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, TypeDef, TypeIndexCell};
+pub use definition::{DefaultDef, Defined, FieldDef, HiddenDef, RegisterInit, TextInPlace, TypeDef, TypeIndexCell};
 pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };

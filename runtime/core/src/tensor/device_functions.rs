@@ -18,7 +18,7 @@ use crate::abi::{SafeCall, TVMFFIAny};
 use crate::container::Shape;
 use crate::device::{DeviceAttribute, api, attribute, current_stream, exists};
 use crate::function::{Function, FunctionInfo, ParamInfo, arg, call_packed, register_entry_point};
-use crate::value::{Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
+use crate::value::{Access, Any, AnyView, DataType, Device, FromAny, IntoReturn, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
 /// A device, or its name.
@@ -58,9 +58,10 @@ macro_rules! global {
             name: $name,
             global_name: Some($name),
             doc: $doc,
-            params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, writes: false }),*],
+            params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, access: Access::Keeps }),*],
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
+            detach: false,
             crate_name: env!("CARGO_PKG_NAME"),
             file: file!(),
             line: line!(),

@@ -6,7 +6,7 @@ use super::borrow::Borrow;
 use crate::abi::DLTensor;
 use crate::layout::Element;
 use crate::layout::{Layout, dl_tensor, viewed};
-use crate::value::{AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
+use crate::value::{Access, AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
 /// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow.
@@ -138,7 +138,7 @@ fn not_contiguous(layout: &Layout<'_>) -> Error {
 }
 
 macro_rules! shared_methods {
-    ($view:ident, $writes:literal) => {
+    ($view:ident, $access:ident) => {
         impl<'a, T: Element> $view<'a, T> {
             /// Dimensions, in elements.
             pub fn shape(&self) -> &'a [i64] {
@@ -222,12 +222,12 @@ macro_rules! shared_methods {
 
         impl<T> Schema for $view<'_, T> {
             const TYPE: TypeSchema = TypeSchema::new("ffi.Tensor");
-            const WRITES: bool = $writes;
+            const ACCESS: Access = Access::$access;
         }
     };
 }
-shared_methods!(TensorView, false);
-shared_methods!(TensorViewMut, true);
+shared_methods!(TensorView, Reads);
+shared_methods!(TensorViewMut, Writes);
 
 impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
     #[inline]

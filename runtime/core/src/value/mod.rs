@@ -28,7 +28,7 @@ pub(crate) use counted::Counted;
 pub use data_type::DataType;
 pub use device::Device;
 pub(crate) use raw_handle::raw_handle;
-pub use schema::{Schema, Storage, TypeSchema};
+pub use schema::{Access, Schema, Storage, TypeSchema};
 #[doc(hidden)]
 pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]

@@ -35,9 +35,24 @@ pub trait Schema {
     #[doc(hidden)]
     const IS_UNSIGNED: bool = false;
 
-    /// Whether a parameter of the type writes to the memory of its argument, which the schema does not say.
+    /// What a parameter of the type does with its argument, which the schema does not say.
     #[doc(hidden)]
-    const WRITES: bool = false;
+    const ACCESS: Access = Access::Keeps;
+
+    /// The text that a value is, where it is one that is read in place.
+    #[doc(hidden)]
+    const AS_TEXT: Option<fn(&Self) -> &[u8]> = None;
+}
+
+/// What a parameter does with the memory of its argument, where that is a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It may keep the argument, so it wants a counted reference.
+    Keeps,
+    /// It reads during the call.
+    Reads,
+    /// It reads and writes during the call.
+    Writes,
 }
 
 /// How a value lies in memory, for code that treats fields of other languages' types as bytes.

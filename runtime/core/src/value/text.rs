@@ -54,6 +54,10 @@ impl Schema for &str {
 impl<'a> FromAny<'a> for &'a str {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        // SAFETY: a view follows the ABI's rules, and a text that carries this artifact's mark is what was marked.
+        if let Some(text) = unsafe { embedded::lent_text(value.as_raw()) } {
+            return Ok(text);
+        }
         core::str::from_utf8(str_bytes(value)?).map_err(|error| {
             Mismatch::value(format!(
                 "the string is not valid UTF-8 at byte {}; pass bytes instead",
@@ -81,6 +85,7 @@ impl ToArg for str {
 
 impl Schema for String {
     const TYPE: TypeSchema = STR;
+    const AS_TEXT: Option<fn(&Self) -> &[u8]> = Some(|text| text.as_bytes());
 }
 
 impl<'a> FromAny<'a> for String {

@@ -29,4 +29,6 @@ pub use object::{
 };
 #[doc(hidden)]
 pub use object::{deleter_of, discard_panic, inc_ref_in_order, is_unique_in_order};
-pub use text::{new_bytes, new_bytes_object, new_bytes_object_of, new_string, new_string_object, text_of};
+pub use text::{
+    lend_text, lent_text, new_bytes, new_bytes_object, new_bytes_object_of, new_string, new_string_object, text_of,
+};

@@ -92,7 +92,10 @@ pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
                 if value.payload.v_c_str.is_null() {
                     return None;
                 }
-                Some(core::ffi::CStr::from_ptr(value.payload.v_c_str).to_bytes())
+                match lent_text(value) {
+                    Some(text) => Some(text.as_bytes()),
+                    None => Some(core::ffi::CStr::from_ptr(value.payload.v_c_str).to_bytes()),
+                }
             }
             type_index::BYTE_ARRAY_PTR => {
                 let array = value.payload.v_ptr.cast::<TVMFFIByteArray>();
@@ -101,6 +104,53 @@ pub unsafe fn text_of(value: &TVMFFIAny) -> Option<&[u8]> {
             _ => None,
         }
     }
+}
+
+/// The view of a text that lives longer than the view, for a function of this artifact: its length and that it is UTF-8 need not be found
+/// out again. Everything else takes it for the C string that it also is. `false`: it is too long for the mark.
+///
+/// # Safety
+/// A NUL follows the text, and `place` is writable. The view is only given to code of this artifact that takes a text, because for other code the text ends at its
+/// first NUL.
+#[inline]
+pub unsafe fn lend_text(text: &str, place: *mut TVMFFIAny) -> bool {
+    let Ok(len) = u16::try_from(text.len()) else { return false };
+    // SAFETY: promised by the caller; the parts are written where they are read.
+    unsafe {
+        (*place).type_index = type_index::RAW_STR;
+        (*place).small_len = (mark_of(text.as_ptr()) << 16) | u32::from(len);
+        (*place).payload.v_c_str = text.as_ptr().cast();
+    }
+    true
+}
+
+/// The text of a view that [`lend_text`] made; `None` for any other value.
+///
+/// # Safety
+/// The value follows the ABI's rules for its type index (the padding of a C string is zero), and what it refers to lives as long as the borrow.
+#[inline]
+pub unsafe fn lent_text(value: &TVMFFIAny) -> Option<&str> {
+    if value.type_index != type_index::RAW_STR || value.small_len == 0 {
+        return None;
+    }
+    // SAFETY: the index says that the payload is a pointer. Nothing but `lend_text` sets the padding, and the mark of another artifact
+    // is another number; so the pointer and the length are those of a text.
+    unsafe {
+        let start = value.payload.v_c_str.cast::<u8>();
+        if value.small_len >> 16 != mark_of(start) {
+            return None;
+        }
+        let bytes = core::slice::from_raw_parts(start, (value.small_len & 0xffff) as usize);
+        Some(core::str::from_utf8_unchecked(bytes))
+    }
+}
+
+/// The mark of a text at this address: 16 bits that depend on where this artifact is, too. Never 0.
+#[inline]
+fn mark_of(start: *const u8) -> u32 {
+    static ARTIFACT: u8 = 0;
+    let mixed = (start.addr() ^ (&raw const ARTIFACT).addr()) as u64;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u32 | 1
 }
 
 #[cfg(test)]
@@ -124,5 +174,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_lent_text_is_a_c_string_for_others() {
+        let longest = format!("{}\0", "x".repeat(65_535));
+        for text in ["\0", "a\0", "with a NUL\0inside\0", longest.as_str()] {
+            let text = text.strip_suffix('\0').unwrap();
+            // SAFETY: a NUL follows the text, which outlives the view.
+            unsafe {
+                let mut view = TVMFFIAny::NONE;
+                assert!(lend_text(text, &mut view));
+                assert_eq!(lent_text(&view), Some(text));
+                assert_eq!(text_of(&view), Some(text.as_bytes()));
+                let mut plain = view;
+                plain.small_len = 0;
+                assert_eq!(lent_text(&plain), None);
+                assert_eq!(text_of(&plain), text.as_bytes().split(|byte| *byte == 0).next());
+                let mut other = view;
+                other.small_len ^= 2 << 16;
+                assert_eq!(lent_text(&other), None);
+            }
+        }
+        let too_long = "x".repeat(65_536);
+        let mut view = TVMFFIAny::NONE;
+        // SAFETY: no view is made.
+        assert!(!unsafe { lend_text(&too_long, &mut view) });
     }
 }

@@ -15,7 +15,7 @@ const SPIN: Duration = Duration::from_micros(40);
 const QUICK: Duration = Duration::from_micros(80);
 /// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
 /// keeps the peer from answering.
-const IN_VAIN: [u32; 2] = [8, 4096];
+const IN_VAIN: [u32; 2] = [8, 128];
 
 /// How often a wait that can be interrupted is looked at.
 const SLICE: Duration = Duration::from_millis(100);

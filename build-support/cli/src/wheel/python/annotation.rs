@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::Host;
 use super::api::{Api, Constructor};
 use crate::library::signature::Schema;
 
@@ -20,22 +21,28 @@ pub(super) enum Position {
 /// Writes types with the names that the stub imports.
 pub(super) struct Annotations<'a> {
     api: &'a Api,
+    host: Host,
     /// Every name that something of the library has: a builtin type of this name is written with its module.
     own: BTreeSet<&'a str>,
 }
 
 impl<'a> Annotations<'a> {
-    pub(super) fn new(api: &'a Api) -> Self {
+    pub(super) fn new(api: &'a Api, host: Host) -> Self {
         let functions = api.functions.iter().map(|function| function.name.as_str());
         let types = api.types.iter().flat_map(|ty| {
             let fields = ty.fields.iter().map(|field| field.name.as_str());
             let methods = ty.methods.iter().map(|method| method.name.as_str());
             [ty.name.as_str()].into_iter().chain(fields).chain(methods).chain(ty.variants.iter().map(String::as_str))
         });
-        Self { api, own: functions.chain(types).collect() }
+        Self { api, host, own: functions.chain(types).collect() }
     }
 
-    fn builtin(&self, name: &str) -> String {
+    pub(super) fn host(&self) -> Host {
+        self.host
+    }
+
+    /// The name of something that is always there.
+    pub(super) fn builtin(&self, name: &str) -> String {
         if self.own.contains(name) { format!("_builtins.{name}") } else { name.to_owned() }
     }
 
@@ -53,6 +60,11 @@ impl<'a> Annotations<'a> {
         let of = |arg: Option<&Value>| arg.map_or_else(|| "_Any".to_owned(), |arg| self.at(arg, position, depth - 1));
         let all = || args.iter().map(|arg| of(Some(arg))).collect::<Vec<_>>();
         let is_parameter = position == Position::Parameter;
+        if self.host == Host::Extension
+            && let Some(hint) = self.of_extension(key, args, position, depth)
+        {
+            return hint;
+        }
         match key {
             "None" => "None".to_owned(),
             "bool" | "int" | "float" => self.builtin(key),
@@ -81,6 +93,30 @@ impl<'a> Annotations<'a> {
         }
     }
 
+    /// Types that an extension module takes or gives in another form than tvm_ffi does: its containers are Python's own.
+    fn of_extension(&self, key: &str, args: &[Value], position: Position, depth: usize) -> Option<String> {
+        let of = |index: usize| match args.get(index) {
+            Some(arg) => self.at(arg, position, depth - 1),
+            None => "_Any".to_owned(),
+        };
+        let (list, tuple, int, text) =
+            (self.builtin("list"), self.builtin("tuple"), self.builtin("int"), self.builtin("str"));
+        Some(match (key, position) {
+            ("ffi.Array" | "ffi.List" | "list", Position::Result) => format!("{list}[{}]", of(0)),
+            ("ffi.Array" | "ffi.List" | "list", Position::Parameter) => {
+                format!("{list}[{0}] | {tuple}[{0}, ...]", of(0))
+            }
+            ("ffi.Map" | "ffi.Dict" | "dict", _) => format!("{}[{}, {}]", self.builtin("dict"), of(0), of(1)),
+            ("ffi.Shape", Position::Result) => format!("{tuple}[{int}, ...]"),
+            ("ffi.Shape", Position::Parameter) => format!("{list}[{int}] | {tuple}[{int}, ...]"),
+            ("ffi.Tensor" | "Tensor" | "DLTensor*", Position::Result) => "_Tensor".to_owned(),
+            ("DataType" | "dtype" | "Device", Position::Result) => text,
+            ("DataType" | "dtype" | "Device", Position::Parameter) => "_Any".to_owned(),
+            ("ffi.Module" | "ffi.Object", _) => "_Any".to_owned(),
+            _ => return None,
+        })
+    }
+
     /// The parameters and the result of a function: `(_0: int, _1: str, /) -> float`. `first` stands for the parameter before the
     /// first one that is written, such as `self`; of a method, `skip` parameters are the object.
     pub(super) fn signature(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize) -> String {
@@ -94,7 +130,13 @@ impl<'a> Annotations<'a> {
             let name = name.cloned().unwrap_or_else(|| format!("_{index}"));
             parts.push(format!("{name}: {}", self.of(param, Position::Parameter)));
         }
-        if !parts.is_empty() {
+        let are_named = schema
+            .params
+            .iter()
+            .enumerate()
+            .all(|(index, _)| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name)));
+        let takes_keywords = self.host == Host::Extension && are_named;
+        if !parts.is_empty() && !takes_keywords {
             // Arguments go by position: the ABI has no names for them.
             parts.push("/".to_owned());
         }
@@ -140,7 +182,7 @@ mod tests {
     #[test]
     fn types() {
         let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
-        let annotations = Annotations::new(&api);
+        let annotations = Annotations::new(&api, Host::TvmFfi);
         let array = |inner: Value| json!({ "type": "ffi.Array", "args": [inner] });
         for (schema, parameter, result) in [
             (json!({ "type": "int" }), "int", "int"),
@@ -168,5 +210,27 @@ mod tests {
         }
         assert!(annotations.of(&deep, Position::Result).contains("_Sequence[_Any]"));
         assert_eq!(annotations.signature(None, None, 0), "(*args: _Any) -> _Any");
+    }
+
+    #[test]
+    fn an_extension_module_has_pythons_own_containers_and_keywords() {
+        let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let annotations = Annotations::new(&api, Host::Extension);
+        let ints = json!({ "type": "ffi.Array", "args": [{ "type": "int" }] });
+        for (schema, parameter, result) in [
+            (ints.clone(), "list[int] | tuple[int, ...]", "list[int]"),
+            (
+                json!({ "type": "ffi.Map", "args": [{ "type": "str" }, ints] }),
+                "dict[str, list[int] | tuple[int, ...]]",
+                "dict[str, list[int]]",
+            ),
+            (json!({ "type": "ffi.Tensor" }), "_DLPack", "_Tensor"),
+            (json!({ "type": "ffi.Shape" }), "list[int] | tuple[int, ...]", "tuple[int, ...]"),
+            (json!({ "type": "Device" }), "_Any", "str"),
+            (json!({ "type": "int" }), "int", "int"),
+        ] {
+            assert_eq!(annotations.of(&schema, Position::Parameter), parameter, "{schema}");
+            assert_eq!(annotations.of(&schema, Position::Result), result, "{schema}");
+        }
     }
 }

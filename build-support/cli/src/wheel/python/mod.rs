@@ -10,3 +10,12 @@ pub(crate) use api::Api;
 pub(crate) use module::module;
 pub(crate) use names::is_identifier;
 pub(crate) use stub::stub;
+
+/// What loads the library in Python.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Host {
+    /// CPython: the library is an extension module.
+    Extension,
+    /// The package tvm_ffi.
+    TvmFfi,
+}

@@ -2,16 +2,33 @@
 
 use std::fmt::Write;
 
+use super::Host;
 use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Type};
 use super::names::{docstring, literal};
 
 /// The module's text. `library` is the file's name, `about` the package's description.
-pub(crate) fn module(api: &Api, library: &str, version: &str, about: &str) -> String {
+pub(crate) fn module(api: &Api, host: Host, library: &str, version: &str, about: &str) -> String {
     let mut out = String::new();
+    if host == Host::Extension {
+        let _ = try_extension(&mut out, library, version, about);
+        return out;
+    }
     // Writing into a String does not fail.
     let _ = try_write(&mut out, api, library, version, about);
     out
+}
+
+/// The module around an extension module, which has everything.
+fn try_extension(out: &mut String, library: &str, version: &str, about: &str) -> std::fmt::Result {
+    let name = library.strip_suffix(".so").unwrap_or(library);
+    out.push_str(&docstring(about, ""));
+    out.push_str("\n# Written by `cargo kernpack wheel`. The types of everything are in __init__.pyi.\n\n");
+    writeln!(out, "from . import {name} as _library\nfrom .{name} import *\n")?;
+    writeln!(out, "__version__ = {}", literal(version))?;
+    out.push_str("# The file, for other ways to load it, such as tvm_ffi.load_module(__library__).\n");
+    out.push_str("__library__ = _library.__file__\n");
+    Ok(())
 }
 
 fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &str) -> std::fmt::Result {
@@ -45,7 +62,7 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
             writeln!(out, "{} = _ffi.get_global_func({})", function.name, literal(&function.key))?;
         }
     }
-    let annotations = Annotations::new(api);
+    let annotations = Annotations::new(api, Host::TvmFfi);
     for ty in &api.types {
         class(out, ty, &annotations)?;
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::Host;
 use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
@@ -16,17 +17,38 @@ class _DLPack(_Protocol):
     def __dlpack_device__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
 ";
 
+/// What an extension module gives for a tensor.
+const TENSOR: &str = "
+class _Tensor(_Protocol):
+    \"\"\"A tensor of the library. NumPy, PyTorch, JAX and memoryview take it without a copy.\"\"\"
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def ndim(self) -> int: ...
+    def numpy(self) -> _Any: ...
+    def __dlpack__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+";
+
 /// The stub's text.
-pub(crate) fn stub(api: &Api, about: &str) -> String {
+pub(crate) fn stub(api: &Api, host: Host, about: &str) -> String {
     let mut out = String::new();
     // Writing into a String does not fail.
-    let _ = try_write(&mut out, api, about);
+    let _ = try_write(&mut out, api, host, about);
     out
 }
 
-fn try_write(out: &mut String, api: &Api, about: &str) -> std::fmt::Result {
+fn try_write(out: &mut String, api: &Api, host: Host, about: &str) -> std::fmt::Result {
     let mut body = String::new();
-    let _ = try_body(&mut body, api);
+    let _ = try_body(&mut body, api, host);
+    if body.contains("_Tensor") {
+        body.insert_str(0, TENSOR);
+    }
     if body.contains("_DLPack") {
         body.insert_str(0, TENSORS);
     }
@@ -37,15 +59,18 @@ fn try_write(out: &mut String, api: &Api, about: &str) -> std::fmt::Result {
     Ok(())
 }
 
-fn try_body(out: &mut String, api: &Api) -> std::fmt::Result {
-    let annotations = Annotations::new(api);
+fn try_body(out: &mut String, api: &Api, host: Host) -> std::fmt::Result {
+    let annotations = Annotations::new(api, host);
     out.push_str("\n__all__ = [\n");
     for name in exports(api) {
         writeln!(out, "    {},", literal(name))?;
     }
     out.push_str("]\n\n__version__: ");
     out.push_str(&annotations.of(&serde_json::json!({ "type": "str" }), Position::Result));
-    out.push_str("\n__library__: _ffi.Module\n");
+    match host {
+        Host::TvmFfi => out.push_str("\n__library__: _ffi.Module\n"),
+        Host::Extension => writeln!(out, "\n__library__: {}", annotations.builtin("str"))?,
+    }
     for ty in &api.types {
         class(out, ty, &annotations)?;
     }
@@ -74,15 +99,17 @@ fn body(out: &mut String, doc: &str, indent: &str) {
 }
 
 fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
-    let base = match &ty.base {
-        Base::Object => "_ffi.Object",
-        Base::IntEnum => "_dataclasses.IntEnum",
-        Base::StrEnum => "_dataclasses.StrEnum",
-        Base::Own(base) => base,
+    let object = annotations.builtin("object");
+    let base = match (&ty.base, annotations.host()) {
+        (Base::Own(base), _) => base,
+        (_, Host::Extension) => &object,
+        (Base::Object, Host::TvmFfi) => "_ffi.Object",
+        (Base::IntEnum, Host::TvmFfi) => "_dataclasses.IntEnum",
+        (Base::StrEnum, Host::TvmFfi) => "_dataclasses.StrEnum",
     };
     write!(out, "\nclass {}({base}", ty.name)?;
     let is_enum = matches!(ty.base, Base::IntEnum | Base::StrEnum);
-    if is_enum {
+    if is_enum && annotations.host() == Host::TvmFfi {
         write!(out, ", type_key={}", literal(&ty.key))?;
     }
     out.push_str("):\n");

@@ -24,7 +24,7 @@ use crate::Result;
 use crate::container::Map;
 use crate::function::{ParamInfo, arg_names, write_function_metadata, write_json_string};
 use crate::module::device_image::ArgType;
-use crate::value::{Any, DataType, Str, TypeSchema};
+use crate::value::{Access, Any, DataType, Str, TypeSchema};
 
 const MEMBER: &str = "device_kernel";
 
@@ -39,7 +39,7 @@ pub(crate) fn write(
     launch_params: &[&str],
     extra_tags: &[i32],
 ) -> String {
-    let param = |key| ParamInfo { name: "", ty: TypeSchema::new(key), writes: false };
+    let param = |key| ParamInfo { name: "", ty: TypeSchema::new(key), access: Access::Keeps };
     let extra_tag = |index: usize| extra_tags.get(index).copied().unwrap_or(0);
     let own = arg_types.iter().enumerate().map(|(index, ty)| match Param::new(*ty, extra_tag(index)) {
         Param::Pointer => param("ffi.Tensor"),

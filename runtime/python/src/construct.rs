@@ -1,0 +1,265 @@
+//! Constructors: `Class(...)`, and `__init__` of classes that Python derives.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use kernpack_core::generated_code::{MethodDef, ParamInfo};
+use kernpack_core::reflect::{AttrColumn, TypeInfo};
+use kernpack_core::{Any, embedded};
+
+use crate::arguments::{Arguments, Given};
+use crate::capi::{Py, PyObject, constant};
+use crate::class::{self, Class, blocks};
+use crate::from_python::Keep;
+use crate::function::{Callable, invoke};
+use crate::heap_type::pointer_place;
+use crate::object::{Owned, PyResult, Raised};
+use crate::{exception, handle};
+
+/// The constructor, as a type attribute.
+static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
+
+/// What makes the objects of a type.
+pub(crate) enum Constructor {
+    /// Nothing: functions of the library do.
+    None,
+    /// A function of this artifact, whose parameters are known.
+    Own(Callable),
+    /// A function object, which the type table keeps: it takes arguments by position, then by name.
+    Function(*mut TVMFFIObject),
+}
+
+impl Constructor {
+    /// That of a type.
+    pub(crate) fn of(py: Py, info: TypeInfo) -> PyResult<Self> {
+        let Some(value) = INIT.get(info.index()).filter(|value| value.type_index() == type_index::FUNCTION) else {
+            return Ok(Self::None);
+        };
+        let declared = blocks(py, &info.key()).find_map(|member| match member {
+            MethodDef::Constructor { info } => Some(*info),
+            _ => None,
+        });
+        match (declared, value.object()) {
+            (Some(info), _) => Ok(Self::Own(Callable::new(py, info, "", vec!["__init__".to_owned()], true)?)),
+            (None, Some(function)) => Ok(Self::Function(function)),
+            (None, None) => Ok(Self::None),
+        }
+    }
+}
+
+/// The names of the constructor's parameters; `None` without a constructor.
+pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
+    INIT.get(info.index())?;
+    let declared: Option<&'static [ParamInfo]> = blocks(py, &info.key()).find_map(|member| match member {
+        MethodDef::Constructor { info } => Some(info.params),
+        _ => None,
+    });
+    Some(match declared {
+        Some(params) => params.iter().map(|param| param.name.to_owned()).collect(),
+        // The fields of the ancestors come first.
+        None => info
+            .fields()
+            .filter(|field| !field.has(field_flag::INIT_OFF))
+            .map(|field| field.name().into_owned())
+            .collect(),
+    })
+}
+
+/// What the constructor of a class makes of arguments.
+///
+/// # Safety
+/// The arguments live for the call.
+unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
+    let mut arguments = Arguments::new();
+    let name = &class.name;
+    // SAFETY: promised by the caller; the type table keeps the function; the views live as long as the arguments.
+    let result = unsafe {
+        match &class.constructor {
+            Constructor::None => {
+                return Err(py.raise(
+                    py.PyExc_TypeError(),
+                    &format!("{name} has no constructor; functions of the library make its objects"),
+                ));
+            }
+            Constructor::Own(callable) => {
+                arguments.bind(py, callable, given)?;
+                let mut result = TVMFFIAny::NONE;
+                invoke(py, callable, &arguments, &mut result).map(|()| Any::from_raw(result))
+            }
+            Constructor::Function(function) => {
+                add_all(py, &mut arguments, given, name)?;
+                handle::call_object(*function, arguments.views())
+            }
+        }
+    };
+    let result = result.map_err(|error| exception::raise(py, &error))?;
+    if !class::is_a(result.type_index(), class.index) {
+        return Err(py.raise(py.PyExc_TypeError(), &format!("the constructor of {name} gave no {name}")));
+    }
+    Ok(result)
+}
+
+/// Converts arguments for a function that takes them by position, then by name.
+///
+/// # Safety
+/// The arguments live for the call.
+unsafe fn add_all(py: Py, arguments: &mut Arguments, given: Given, name: &str) -> PyResult<()> {
+    // SAFETY: promised by the caller: values by position, then one for each of the names, which are a tuple of texts.
+    unsafe {
+        for place in 0..given.positional() {
+            arguments.add(py, given.value(place), name)?;
+        }
+        let names = given.names();
+        if names.is_null() || py.PyTuple_Size(names) == 0 {
+            return Ok(());
+        }
+        let marker = handle::keywords_marker().map_err(|error| exception::raise(py, &error))?;
+        arguments.push_kept((*marker.as_raw(), Keep::Value(marker)));
+        for place in 0..py.PyTuple_Size(names) {
+            arguments.add(py, py.PyTuple_GetItem(names, place), name)?;
+            arguments.add(py, given.value(given.positional() + place as usize), name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Offsets in `PyTypeObject`, which are the same from 3.8 on in builds with the interpreter's lock.
+mod offset {
+    pub(super) const FLAGS: usize = 168;
+    pub(super) const INIT: usize = 296;
+    pub(super) const NEW: usize = 312;
+    pub(super) const FREE: usize = 320;
+    pub(super) const VECTORCALL: usize = 400;
+}
+
+/// The word at an offset of a class.
+///
+/// # Safety
+/// `class` is alive, and its interpreter has the interpreter's lock.
+unsafe fn word(class: *mut PyObject, offset: usize) -> *mut *mut c_void {
+    // SAFETY: promised by the caller: the struct is larger.
+    unsafe { class.byte_add(offset).cast() }
+}
+
+/// Lets the interpreter call a class without a tuple of arguments, where classes lie in memory as is known here. Elsewhere `__init__` does
+/// the same.
+///
+/// # Safety
+/// `class` is a class of this room.
+pub(crate) unsafe fn take_calls(py: Py, class: *mut PyObject) {
+    if !py.is_plain() {
+        return;
+    }
+    // SAFETY: promised by the caller. Four known values at their places, and a class of CPython's own that is called this way, say that the
+    // struct is the known one.
+    unsafe {
+        let is_known = (*word(class, offset::FLAGS)).addr() as u64 == py.PyType_GetFlags(class)
+            && *word(class, offset::INIT) == py.PyType_GetSlot(class, constant::TP_INIT)
+            && *word(class, offset::NEW) == py.PyType_GetSlot(class, constant::TP_NEW)
+            && *word(class, offset::FREE) == py.PyType_GetSlot(class, constant::TP_FREE)
+            && (*word(class, offset::VECTORCALL)).is_null()
+            && !(*word(py.PyList_Type(), offset::VECTORCALL)).is_null();
+        if is_known {
+            *word(class, offset::VECTORCALL) = call as *mut c_void;
+        }
+    }
+}
+
+/// `Class(...)`.
+unsafe extern "C" fn call(
+    class: *mut PyObject,
+    args: *const *mut PyObject,
+    count: usize,
+    names: *mut PyObject,
+) -> *mut PyObject {
+    /// The highest bit says that the caller leaves a place in front of the arguments.
+    const COUNT: usize = usize::MAX >> 1;
+    // SAFETY: the interpreter calls with its lock held, for a class that `take_calls` has changed, with arguments that live for the call. What the
+    // constructor makes goes into a new object of the class, which has its pointer behind the header.
+    let object = unsafe {
+        let py = Py::held();
+        let given = Given::new(args, (count & COUNT) as isize, names);
+        (|| {
+            // Not if Python code has given the class another `__init__`.
+            let is_own = *word(class, offset::INIT) == init as *mut c_void;
+            let Some(known) = class::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
+            let made = made(py, known, given)?;
+            class::hold(py, class, made)
+        })()
+    };
+    object.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// Calls a class as if it had not been changed, from now on.
+///
+/// # Safety
+/// As for [`call`].
+#[cold]
+unsafe fn call_as_usual(py: Py, class: *mut PyObject, given: Given) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        *word(class, offset::VECTORCALL) = ptr::null_mut();
+        let args = Owned::take(py, py.PyTuple_New(given.positional() as isize))?;
+        for place in 0..given.positional() {
+            let value = Owned::share(py, given.value(place));
+            py.PyTuple_SetItem(args.as_ptr(), place as isize, value.into_ptr());
+        }
+        let named = Owned::take(py, py.PyDict_New())?;
+        let names = given.names();
+        let count = if names.is_null() { 0 } else { py.PyTuple_Size(names) };
+        for place in 0..count {
+            let value = given.value(given.positional() + place as usize);
+            if py.PyDict_SetItem(named.as_ptr(), py.PyTuple_GetItem(names, place), value) != 0 {
+                return Err(Raised);
+            }
+        }
+        Owned::take(py, py.PyObject_Call(class, args.as_ptr(), named.as_ptr()))
+    }
+}
+
+/// `__init__`: what the type's constructor makes goes into the new Python object.
+pub(crate) unsafe extern "C" fn init(this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> c_int {
+    // SAFETY: the interpreter calls with its lock held, with a tuple, and a dict or NULL.
+    let done = unsafe { construct(Py::held(), this, args, kwargs) };
+    if done.is_ok() { 0 } else { -1 }
+}
+
+/// # Safety
+/// `this` is alive and of a class derived from the base; `args` is a tuple, `kwargs` a dict or NULL.
+unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<()> {
+    // SAFETY: promised by the caller. The list of pairs is ours, and keeps the values. Code of Python may run while arguments are converted, so
+    // the place is looked at again before it is written; once written it stays, since calls that run without the lock may borrow from it.
+    unsafe {
+        let Some(class) = class::nearest(py, py.type_of(this)) else {
+            let text = "Object has no constructor; functions of the library make its objects";
+            return Err(py.raise(py.PyExc_TypeError(), text));
+        };
+        let positional = py.PyTuple_Size(args);
+        let mut values: Vec<*mut PyObject> = (0..positional).map(|place| py.PyTuple_GetItem(args, place)).collect();
+        let (mut names, mut items) = (None, None);
+        if !kwargs.is_null() && py.PyDict_Size(kwargs) > 0 {
+            let pairs = Owned::take(py, py.PyDict_Items(kwargs))?;
+            let count = py.PyList_Size(pairs.as_ptr());
+            let tuple = Owned::take(py, py.PyTuple_New(count))?;
+            for place in 0..count {
+                let pair = py.PyList_GetItem(pairs.as_ptr(), place);
+                let name = Owned::share(py, py.PyTuple_GetItem(pair, 0));
+                py.PyTuple_SetItem(tuple.as_ptr(), place, name.into_ptr());
+                values.push(py.PyTuple_GetItem(pair, 1));
+            }
+            (names, items) = (Some(tuple), Some(pairs));
+        }
+        let given = Given::new(values.as_ptr(), positional, names.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
+        let made = made(py, class, given)?;
+        drop(items);
+        let place = pointer_place(py, this);
+        if !(*place).is_null() {
+            return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
+        }
+        let Some(object) = made.as_view().object() else { return Err(Raised) };
+        embedded::inc_ref(object);
+        *place = object.cast();
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Fields and properties of objects, as attributes of their classes.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::generated_code::{FieldDef, TextInPlace};
+use kernpack_core::reflect::Field;
+use kernpack_core::value::{Storage, TypeSchema};
+
+use crate::capi::{Py, PyObject};
+use crate::class::{declared, object_of, own_field};
+use crate::from_python::result;
+use crate::object::{Owned, PyResult};
+use crate::{exception, to_python};
+
+/// A field, for its getter and setter.
+pub(crate) struct Property {
+    field: Field,
+    ty: &'static TypeSchema,
+    read: Read,
+}
+
+/// How a field is read.
+#[derive(Clone, Copy)]
+enum Read {
+    /// By its getter.
+    Getter,
+    /// An `i64`, at this many bytes from the object.
+    Int(usize),
+    /// An `f64`.
+    Float(usize),
+    /// A text.
+    Text(usize, TextInPlace),
+}
+
+impl Read {
+    /// Plain numbers and texts of this artifact's types are read where they are.
+    fn of(def: &FieldDef) -> Self {
+        match (def.storage, def.ty.key, def.size, def.text) {
+            (Storage::Plain, "int", 8, _) if !def.is_unsigned => Self::Int(def.offset),
+            (Storage::Plain, "float", 8, _) => Self::Float(def.offset),
+            (.., Some(text)) => Self::Text(def.offset, text),
+            _ => Self::Getter,
+        }
+    }
+}
+
+impl Property {
+    /// A field of the type with this key.
+    pub(crate) fn new(py: Py, key: &str, field: Field) -> Self {
+        let name = field.name();
+        let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);
+        Self { ty: declared(py, key, &name), field, read }
+    }
+
+    /// The value of an object's field.
+    ///
+    /// # Safety
+    /// The object is alive and of the type that has the field.
+    #[inline]
+    unsafe fn value(&self, py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+        // SAFETY: promised by the caller; the definition says what is at the offset, and plain bytes are a value also when they are zeros. The text
+        // stays what it is as long as the object, which its Python object keeps, is shared.
+        unsafe {
+            match self.read {
+                Read::Int(offset) => Owned::take(py, py.PyLong_FromLongLong(*object.byte_add(offset).cast::<i64>())),
+                Read::Float(offset) => Owned::take(py, py.PyFloat_FromDouble(*object.byte_add(offset).cast::<f64>())),
+                Read::Text(offset, text) => match text(object.byte_add(offset).cast()) {
+                    Some(text) => {
+                        let text = &*text;
+                        let (start, size) = (text.as_ptr().cast(), text.len() as isize);
+                        Owned::take(py, py.PyUnicode_FromStringAndSize(start, size))
+                    }
+                    None => self.by_getter(py, object),
+                },
+                Read::Getter => self.by_getter(py, object),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Property::value`].
+    unsafe fn by_getter(&self, py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+        // SAFETY: promised by the caller.
+        match unsafe { self.field.get(object) } {
+            Ok(value) => to_python::value(py, value, self.ty),
+            Err(error) => Err(exception::raise(py, &error)),
+        }
+    }
+
+    /// The getter of all fields.
+    pub(crate) unsafe extern "C" fn get(this: *mut PyObject, property: *mut c_void) -> *mut PyObject {
+        // SAFETY: the interpreter calls with its lock held, for an object of the class or one derived from it; the closure is a property.
+        let value = unsafe {
+            let py = Py::held();
+            object_of(py, this).and_then(|object| (*property.cast::<Self>()).value(py, object))
+        };
+        value.map_or(ptr::null_mut(), Owned::into_ptr)
+    }
+
+    /// The setter of all fields that may be written.
+    pub(crate) unsafe extern "C" fn set(this: *mut PyObject, value: *mut PyObject, property: *mut c_void) -> c_int {
+        // SAFETY: as for `get`; NULL stands for a deletion. The field is one that may be written while others use the object.
+        let done = unsafe {
+            let py = Py::held();
+            let property = &*property.cast::<Self>();
+            (|| {
+                let object = object_of(py, this)?;
+                if value.is_null() {
+                    return Err(py.raise(py.PyExc_AttributeError(), "a field cannot be deleted"));
+                }
+                let converted = result(py, value)?;
+                property.field.set(object, converted.as_view()).map_err(|error| exception::raise(py, &error))
+            })()
+        };
+        if done.is_ok() { 0 } else { -1 }
+    }
+}

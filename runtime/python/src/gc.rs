@@ -1,0 +1,111 @@
+//! Cyclic garbage: an object that holds a Python callable which refers to the object is found by Python's collector.
+//!
+//! The collector sees what Python objects refer to. Ours refer to objects of the ABI, whose fields may hold functions made of Python callables.
+//! A callable counts as the Python object's own only while each step on the way is referred to once: else Rust code holds it as well.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use kernpack_core::embedded;
+use kernpack_core::generated_code::FieldDef;
+use kernpack_core::value::Storage;
+
+use crate::capi::{Py, PyObject, Slot, constant};
+use crate::class;
+use crate::from_python::python_callable;
+use crate::heap_type::pointer_place;
+use crate::wanted::inner;
+
+/// A field that may hold a function: its offset from the object, and how it lies there.
+#[derive(Clone, Copy)]
+pub(crate) struct Edge {
+    offset: usize,
+    is_any: bool,
+}
+
+impl Edge {
+    /// Of a field that may hold a function.
+    pub(crate) fn of(def: &FieldDef) -> Option<Self> {
+        let ty = inner(&def.ty);
+        let is_any = def.storage == Storage::Any;
+        let may_hold = matches!(ty.key, "ffi.Function" | "Any") && (is_any || def.storage == Storage::Object);
+        may_hold.then_some(Self { offset: def.offset, is_any })
+    }
+
+    /// The Python callable that the field alone holds.
+    ///
+    /// # Safety
+    /// The object is alive and of the field's type, or one derived from it.
+    unsafe fn callable(self, object: *mut TVMFFIObject) -> Option<*mut PyObject> {
+        // SAFETY: promised by the caller; the storage says what is at the offset: a value, or a pointer, where zeros are none.
+        unsafe {
+            let field = object.byte_add(self.offset);
+            let function = match self.is_any {
+                true => {
+                    let value = &*field.cast::<TVMFFIAny>();
+                    if value.type_index == type_index::FUNCTION { value.payload.v_obj } else { ptr::null_mut() }
+                }
+                false => *field.cast::<*mut TVMFFIObject>(),
+            };
+            if function.is_null() || (*function).type_index != type_index::FUNCTION || !embedded::is_unique(function) {
+                return None;
+            }
+            python_callable(function)
+        }
+    }
+}
+
+/// What a class has whose objects the collector looks at, beyond what all have.
+pub(crate) fn slots() -> [Slot; 3] {
+    [
+        Slot { id: constant::TP_TRAVERSE, value: traverse as *const c_void },
+        Slot { id: constant::TP_CLEAR, value: clear as *const c_void },
+        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+    ]
+}
+
+/// Gives the collector a reference; anything but 0 ends the walk.
+type Visit = unsafe extern "C" fn(*mut PyObject, *mut c_void) -> c_int;
+
+unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_void) -> c_int {
+    // SAFETY: the collector calls with the lock held, for a live object of one of the classes. It only reads.
+    unsafe {
+        let py = Py::held();
+        let own_class = py.type_of(this);
+        let stopped = visit(own_class, data);
+        let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+        if stopped != 0 || object.is_null() || !embedded::is_unique(object) {
+            return stopped;
+        }
+        let Some(class) = class::nearest(py, own_class) else { return 0 };
+        for callable in class.edges.iter().filter_map(|edge| edge.callable(object)) {
+            let stopped = visit(callable, data);
+            if stopped != 0 {
+                return stopped;
+            }
+        }
+        0
+    }
+}
+
+/// Lets go of the object: nothing but garbage refers to it.
+unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
+    // SAFETY: the collector calls with the lock held, for a live object of one of the classes.
+    unsafe {
+        let place = pointer_place(Py::held(), this);
+        let object = place.replace(ptr::null_mut()).cast::<TVMFFIObject>();
+        if !object.is_null() {
+            embedded::dec_ref(object);
+        }
+    }
+    0
+}
+
+unsafe extern "C" fn release(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references.
+    unsafe {
+        Py::held().PyObject_GC_UnTrack(this.cast());
+        class::release(this);
+    }
+}

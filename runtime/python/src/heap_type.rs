@@ -1,0 +1,123 @@
+//! Classes made of specifications, and what their objects begin with: a header of CPython's, then a pointer of ours.
+
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr;
+use std::ffi::CString;
+
+use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::embedded;
+
+use crate::capi::{Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constant};
+use crate::object::{Owned, PyResult};
+
+/// A table that CPython only reads.
+pub(crate) struct Shared<T>(pub(crate) T);
+// SAFETY: the tables hold pointers to constants and functions, and nothing writes to them.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// A function without arguments: `METH_NOARGS`.
+pub(crate) type NoArguments = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
+
+impl PyMethodDef {
+    /// A method without arguments.
+    pub(crate) const fn no_arguments(name: &'static CStr, function: NoArguments, doc: &'static CStr) -> Self {
+        let function = function as *const c_void;
+        Self { name: name.as_ptr(), function, flags: constant::METH_NOARGS, doc: doc.as_ptr() }
+    }
+}
+
+/// The methods of a class whose objects are pickled by what `function` gives.
+pub(crate) const fn pickled_by(function: NoArguments, doc: &'static CStr) -> Shared<[PyMethodDef; 2]> {
+    Shared([PyMethodDef::no_arguments(c"__reduce__", function, doc), PyMethodDef::END])
+}
+
+/// Makes a class whose objects have `size` bytes behind the header.
+pub(crate) fn new(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &[Slot]) -> PyResult<Owned> {
+    derived(py, name, size, flags, slots, None)
+}
+
+/// As [`new`], derived from the classes of a tuple.
+pub(crate) fn derived(
+    py: Py,
+    name: &'static CStr,
+    size: usize,
+    flags: u32,
+    slots: &[Slot],
+    bases: Option<&Owned>,
+) -> PyResult<Owned> {
+    let spec = PyTypeSpec {
+        name: name.as_ptr(),
+        basic_size: (py.header() + size) as i32,
+        item_size: 0,
+        flags,
+        slots: slots.as_ptr(),
+    };
+    // SAFETY: the description is complete and ends with its mark; CPython copies what it keeps, but for the name, which lives forever.
+    unsafe { Owned::take(py, py.PyType_FromSpecWithBases(&spec, bases.map_or(ptr::null_mut(), Owned::as_ptr))) }
+}
+
+/// A C string that lives forever; what stands behind a NUL is left out.
+pub(crate) fn leaked(text: &str) -> *const c_char {
+    let text = text.split('\0').next().unwrap_or_default();
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+/// The place behind an object's header.
+///
+/// # Safety
+/// `object` is alive and of a class of this room, which has a pointer there.
+#[inline]
+pub(crate) unsafe fn pointer_place(py: Py, object: *mut PyObject) -> *mut *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { object.byte_add(py.header()).cast() }
+}
+
+/// A Python object of a class whose objects hold an object of the ABI, with a further reference to it.
+///
+/// # Safety
+/// The class is one of this room and holds objects of this kind; the object is alive.
+pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; an object of the class has room for a pointer behind its header.
+    unsafe {
+        let holder = Owned::take(py, py.PyType_GenericAlloc(class, 0))?;
+        embedded::inc_ref(object);
+        *pointer_place(py, holder.as_ptr()) = object.cast();
+        Ok(holder)
+    }
+}
+
+/// Frees a Python object that [`holder`] made.
+pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references, whose pointer is an object or NULL.
+    unsafe {
+        let py = Py::held();
+        let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+        dealloc(this);
+        if !object.is_null() {
+            embedded::dec_ref(object);
+        }
+    }
+}
+
+/// Frees an object that owns nothing.
+pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
+    // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
+    // each of its objects holds a reference to it.
+    unsafe {
+        let py = Py::held();
+        let class = py.type_of(this);
+        let free = py.PyType_GetSlot(class, constant::TP_FREE);
+        if !free.is_null() {
+            core::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(free)(this.cast());
+        }
+        py.Py_DecRef(class);
+    }
+}
+
+/// The constructor of classes whose objects only this room makes.
+pub(crate) unsafe extern "C" fn refuse_new(_: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held.
+    let py = unsafe { Py::held() };
+    py.raise(py.PyExc_TypeError(), "objects of this class are made by the library only");
+    ptr::null_mut()
+}

@@ -1,0 +1,164 @@
+//! NumPy's arrays as views for the time of a call: what the array says of itself is read where it stands, and nothing is counted or allocated.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::mem::MaybeUninit;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernpack_core::abi::{DLDataType, DLDevice, DLTensor, TVMFFIAny, device_type, dtype_code, type_index};
+
+use crate::capi::{Py, PyObject};
+use crate::from_python::Refused;
+use crate::object::{Owned, PyResult};
+use crate::tensor::read_only;
+use crate::wanted::Wanted;
+
+/// Arrays of more axes are not lent.
+const AXES: usize = 4;
+
+/// A tensor over the memory of an array that lives for the call.
+pub(crate) struct LentTensor {
+    tensor: DLTensor,
+    shape: [i64; AXES],
+    strides: [i64; AXES],
+}
+
+/// `PyArrayObject_fields` of NumPy 1 and 2, behind the header.
+#[repr(C)]
+struct ArrayFields {
+    data: *mut c_void,
+    ndim: c_int,
+    dimensions: *const isize,
+    strides: *const isize,
+    _base: *mut PyObject,
+    descr: *mut PyObject,
+    flags: c_int,
+}
+
+/// `PyArray_Descr` of NumPy 1 and 2, behind the header, as far as it is the same.
+#[repr(C)]
+struct DescrFields {
+    _scalar: *mut PyObject,
+    _kind: c_char,
+    _letter: c_char,
+    byte_order: c_char,
+    _flags: c_char,
+    type_number: c_int,
+}
+
+const ALIGNED: c_int = 0x0100;
+const WRITEABLE: c_int = 0x0400;
+
+/// NumPy's class of arrays, once one was seen; a reference to it is kept.
+static NDARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether a class is NumPy's, of a version whose arrays lie in memory as is known here.
+///
+/// # Safety
+/// `class` is alive.
+unsafe fn is_ndarray(py: Py, class: *mut PyObject) -> PyResult<bool> {
+    let known = NDARRAY.load(Ordering::Acquire);
+    if !known.is_null() || !py.is_plain() {
+        return Ok(class == known && py.is_plain());
+    }
+    // SAFETY: promised by the caller; what the dict of modules gives is shared before other code runs.
+    unsafe {
+        let numpy = py.text("numpy")?;
+        let numpy = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), numpy.as_ptr());
+        if numpy.is_null() {
+            return Ok(false);
+        }
+        let numpy = Owned::share(py, numpy);
+        let Some(ndarray) = py.attribute_if_any(numpy.as_ptr(), c"ndarray")? else { return Ok(false) };
+        let Some(version) = py.attribute_if_any(numpy.as_ptr(), c"__version__")? else { return Ok(false) };
+        let version = py.str_of(version.as_ptr());
+        let is_known_version = version.starts_with("1.") || version.starts_with("2.");
+        if ndarray.as_ptr() != class || !is_known_version {
+            return Ok(false);
+        }
+        NDARRAY.store(ndarray.into_ptr(), Ordering::Release);
+        Ok(true)
+    }
+}
+
+/// The view of an array of NumPy's own class, described in `place`, which stays where it is for the call. `None`: the array has to go the
+/// way of all others.
+///
+/// # Safety
+/// `object` is alive for the call.
+pub(crate) unsafe fn lend(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    place: &mut MaybeUninit<LentTensor>,
+) -> Result<Option<TVMFFIAny>, Refused> {
+    // SAFETY: promised by the caller; the class says that the object is an array, whose fields and element type lie so.
+    unsafe {
+        if !is_ndarray(py, py.type_of(object))? {
+            return Ok(None);
+        }
+        let array = &*object.byte_add(py.header()).cast::<ArrayFields>();
+        let descr = &*array.descr.byte_add(py.header()).cast::<DescrFields>();
+        let ndim = array.ndim.max(0) as usize;
+        let Some(dtype) = data_type(descr) else { return Ok(None) };
+        if ndim > AXES || array.flags & ALIGNED == 0 {
+            return Ok(None);
+        }
+        if wanted.writes() && array.flags & WRITEABLE == 0 {
+            return Err(read_only());
+        }
+        let item_size = i64::from(dtype.bits) / 8;
+        let (mut shape, mut strides) = ([0; AXES], [0; AXES]);
+        for axis in 0..ndim {
+            let (extent, stride) = (*array.dimensions.add(axis) as i64, *array.strides.add(axis) as i64);
+            if stride % item_size != 0 {
+                return Ok(None);
+            }
+            (shape[axis], strides[axis]) = (extent, stride / item_size);
+        }
+        let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
+        let tensor = DLTensor {
+            data: array.data,
+            device,
+            ndim: ndim as i32,
+            dtype,
+            shape: ptr::null_mut(),
+            strides: ptr::null_mut(),
+            byte_offset: 0,
+        };
+        let lent = place.write(LentTensor { tensor, shape, strides });
+        lent.tensor.shape = lent.shape.as_mut_ptr();
+        lent.tensor.strides = lent.strides.as_mut_ptr();
+        Ok(Some(TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw mut lent.tensor).cast())))
+    }
+}
+
+/// The element type of an array, of this machine's byte order. NumPy numbers its own types: bool, then pairs of signed and unsigned integers
+/// from `char` to `long long`, then floats, then complex numbers; float16 is 23.
+fn data_type(descr: &DescrFields) -> Option<DLDataType> {
+    let other_order = if cfg!(target_endian = "little") { b'>' } else { b'<' };
+    if descr.byte_order as u8 == other_order {
+        return None;
+    }
+    const LONG: u8 = core::ffi::c_long::BITS as u8;
+    let (code, bits) = match descr.type_number {
+        0 => (dtype_code::BOOL, 8),
+        1 => (dtype_code::INT, 8),
+        2 => (dtype_code::UINT, 8),
+        3 => (dtype_code::INT, 16),
+        4 => (dtype_code::UINT, 16),
+        5 => (dtype_code::INT, 32),
+        6 => (dtype_code::UINT, 32),
+        7 => (dtype_code::INT, LONG),
+        8 => (dtype_code::UINT, LONG),
+        9 => (dtype_code::INT, 64),
+        10 => (dtype_code::UINT, 64),
+        11 => (dtype_code::FLOAT, 32),
+        12 => (dtype_code::FLOAT, 64),
+        14 => (dtype_code::COMPLEX, 64),
+        15 => (dtype_code::COMPLEX, 128),
+        23 => (dtype_code::FLOAT, 16),
+        _ => return None,
+    };
+    Some(DLDataType { code, bits, lanes: 1 })
+}

@@ -1,0 +1,147 @@
+//! Methods: descriptors of CPython's own kind, which the interpreter calls without a bound object.
+//!
+//! CPython gives the function of such a descriptor the object and the arguments, and nothing that says which method it is. So each method
+//! gets an entry of a table of stubs, pieces of machine code that differ in a number only.
+
+use core::ffi::{c_char, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use kernpack_core::function::FunctionInfo;
+
+use crate::arguments::Given;
+use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::function::{self, Callable, documentation};
+use crate::heap_type::leaked;
+use crate::object::{Owned, PyResult};
+use crate::state::State;
+
+/// Number of stubs.
+const COUNT: usize = 256;
+
+/// The methods by the number of their stub.
+static METHODS: [AtomicPtr<Callable>; COUNT] = [const { AtomicPtr::new(ptr::null_mut()) }; COUNT];
+/// Stubs that are in use.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of a stub.
+const STUB: usize = 16;
+
+/// Defines a function that is a table of stubs: each puts its number behind four arguments and goes on in another function.
+macro_rules! stubs {
+    ($(#[$attribute:meta])* $name:ident, $label:literal, $call:ident) => {
+        $(#[$attribute])*
+        #[cfg(all(unix, target_arch = "x86_64"))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!(".set .L", $label, ", 0"),
+                ".rept {count}",
+                ".p2align 4",
+                concat!("movl $.L", $label, ", %r8d"),
+                "jmp {call}",
+                concat!(".set .L", $label, ", .L", $label, " + 1"),
+                ".endr",
+                count = const COUNT,
+                call = sym $call,
+                options(att_syntax),
+            )
+        }
+
+        $(#[$attribute])*
+        #[cfg(all(unix, target_arch = "aarch64"))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!(".set .L", $label, ", 0"),
+                ".rept {count}",
+                ".p2align 4",
+                concat!("mov w4, #.L", $label),
+                "b {call}",
+                concat!(".set .L", $label, ", .L", $label, " + 1"),
+                ".endr",
+                count = const COUNT,
+                call = sym $call,
+            )
+        }
+    };
+}
+
+stubs! {
+    /// The stubs of methods with arguments.
+    stubs, "kernpack_python_stub", call
+}
+stubs! {
+    /// The stubs of methods that take the object only.
+    lone_stubs, "kernpack_python_lone_stub", call_alone
+}
+
+/// The address of the stub of this number, where this machine has stubs.
+fn stub(number: usize, is_alone: bool) -> Option<*const c_void> {
+    #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return (number < COUNT).then(|| {
+        let start = if is_alone { lone_stubs as *const c_void } else { stubs as *const c_void };
+        // The assembler aligns the first stub, too.
+        start.wrapping_byte_add(start.addr().next_multiple_of(STUB) - start.addr() + STUB * number)
+    });
+    #[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    return None;
+}
+
+/// Where the stubs of methods without arguments go.
+unsafe extern "C" fn call_alone(
+    this: *mut PyObject,
+    _: *mut PyObject,
+    _: usize,
+    _: usize,
+    number: u32,
+) -> *mut PyObject {
+    // SAFETY: as for `call`; there are no arguments.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*METHODS[number as usize].load(Ordering::Acquire);
+        function::run(py, callable, Given::behind(this, Given::new(ptr::null(), 0, ptr::null_mut())))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// Where the stubs of methods with arguments go.
+unsafe extern "C" fn call(
+    this: *mut PyObject,
+    args: *const *mut PyObject,
+    count: isize,
+    names: *mut PyObject,
+    number: u32,
+) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with an object of the method's class and arguments that live for the call; a stub has
+    // a method before its descriptor is made, and methods live forever.
+    let result = unsafe {
+        let py = Py::held();
+        let callable = &*METHODS[number as usize].load(Ordering::Acquire);
+        function::run(py, callable, Given::behind(this, Given::new(args, count, names)))
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// A method of a class, which takes the object first. It is what the class has under its name.
+pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
+    let number = USED.fetch_add(1, Ordering::Relaxed);
+    let is_alone = info.params.len() == 1;
+    let Some(stub) = stub(number, is_alone) else {
+        USED.store(COUNT, Ordering::Relaxed);
+        let function = function::of_class(py, info, name)?;
+        // SAFETY: the function is alive.
+        return unsafe { Owned::take(py, py.PyInstanceMethod_New(function.as_ptr())) };
+    };
+    let callable = Callable::new(py, info, &State::get(py).module, vec![name.to_owned()], true)?;
+    METHODS[number].store(Box::into_raw(Box::new(callable)), Ordering::Release);
+    let params = info.params.get(1..).unwrap_or_default();
+    let method = PyMethodDef {
+        name: leaked(name),
+        function: stub,
+        flags: if is_alone { constant::METH_NOARGS } else { constant::METH_FASTCALL | constant::METH_KEYWORDS },
+        doc: leaked(&documentation(name, "$self", params, info.doc)) as *const c_char,
+    };
+    // SAFETY: a class, and a definition that lives forever.
+    unsafe { Owned::take(py, py.PyDescr_NewMethod(class.as_ptr(), Box::leak(Box::new(method)))) }
+}

@@ -1,0 +1,119 @@
+//! What Python does with objects beyond their members: `repr`, `hash`, `==`, `<`.
+
+use core::cmp::Ordering;
+use core::ffi::c_int;
+use core::ptr;
+
+use kernpack_builtins::{reflect, structural};
+use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::reflect::AttrColumn;
+use kernpack_core::{Any, embedded};
+
+use crate::capi::{Py, PyObject};
+use crate::class::object_of;
+use crate::exception;
+use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+
+static EQUAL: AttrColumn = AttrColumn::new("__ffi_eq__");
+static COMPARE: AttrColumn = AttrColumn::new("__ffi_compare__");
+static HASH: AttrColumn = AttrColumn::new("__ffi_hash__");
+
+/// A value with a further reference to an object.
+///
+/// # Safety
+/// The object is alive.
+unsafe fn value_of(object: *mut TVMFFIObject) -> Any {
+    // SAFETY: promised by the caller; the new reference goes to the value.
+    unsafe {
+        embedded::inc_ref(object);
+        Any::from_object(object)
+    }
+}
+
+pub(crate) unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with an object of a class derived from the base.
+    let text = unsafe {
+        let py = Py::held();
+        object_of(py, this).and_then(|object| {
+            let text = reflect::repr(&value_of(object)).map_err(|error| exception::raise(py, &error))?;
+            py.text(&text)
+        })
+    };
+    text.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
+    // SAFETY: as for `repr`.
+    let value = unsafe {
+        let py = Py::held();
+        object_of(py, this).and_then(|object| {
+            let index = (*object).type_index;
+            if HASH.get(index).is_some() {
+                let hash = structural::recursive_hash(&value_of(object));
+                return hash.map(|hash| hash as isize).map_err(|error| exception::raise(py, &error));
+            }
+            if EQUAL.get(index).is_some() || COMPARE.get(index).is_some() {
+                let key = kernpack_core::value::type_key(index);
+                return Err(py.raise(py.PyExc_TypeError(), &format!("unhashable type: '{key}'")));
+            }
+            Ok((object as isize) >> 4)
+        })
+    };
+    match value {
+        // -1 says that an exception is set.
+        Ok(-1) => -2,
+        Ok(value) => value,
+        Err(Raised) => -1,
+    }
+}
+
+/// Whether an order is what a relation asks for.
+type Asks = fn(Ordering) -> bool;
+
+/// `<`, `<=`, `>` and `>=` in the interpreter's numbers, and whether an order is what they ask for.
+const ORDERS: [(c_int, Asks); 4] =
+    [(0, Ordering::is_lt), (1, Ordering::is_le), (4, Ordering::is_gt), (5, Ordering::is_ge)];
+const EQ: c_int = 2;
+const NE: c_int = 3;
+
+pub(crate) unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObject, relation: c_int) -> *mut PyObject {
+    // SAFETY: as for `repr`; the other object may be of any class.
+    let result = unsafe {
+        let py = Py::held();
+        compared(py, this, other, relation)
+    };
+    result.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// # Safety
+/// Both are alive, and `this` is of a class derived from the base.
+unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: c_int) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the class of `other` says whether it holds an object.
+    unsafe {
+        let not_implemented = || Ok(Owned::share(py, py._Py_NotImplementedStruct()));
+        if py.PyType_IsSubtype(py.type_of(other), State::get(py).object) == 0 {
+            return not_implemented();
+        }
+        let (left, right) = (object_of(py, this)?, object_of(py, other)?);
+        let index = (*left).type_index;
+        let is_equality = relation == EQ || relation == NE;
+        let has_hook = COMPARE.get(index).is_some() || (is_equality && EQUAL.get(index).is_some());
+        let order = ORDERS.iter().find(|(own, _)| *own == relation).map(|(_, is_so)| is_so);
+        let values = || (value_of(left), value_of(right));
+        let answer = match (has_hook, order) {
+            (true, None) if is_equality => {
+                let (left, right) = values();
+                structural::recursive_equal(&left, &right)
+            }
+            (true, Some(is_so)) => {
+                let (left, right) = values();
+                structural::recursive_compare(&left, &right).map(is_so)
+            }
+            (false, None) if is_equality => Ok(left == right),
+            _ => return not_implemented(),
+        };
+        let answer = answer.map_err(|error| exception::raise(py, &error))?;
+        Owned::take(py, py.PyBool_FromLong((answer != (relation == NE)).into()))
+    }
+}

@@ -1,0 +1,92 @@
+//! What a parameter asks of a Python object, found once from its type.
+
+use kernpack_core::function::ParamInfo;
+use kernpack_core::value::{Access, TypeSchema};
+
+/// What is wanted of an argument, or of an element of a container.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The type, without `Optional`.
+    pub(crate) ty: &'static TypeSchema,
+    /// What the type is to a conversion.
+    pub(crate) kind: Kind,
+    /// What the function does with the memory of an array.
+    pub(crate) access: Access,
+    /// Whether a text may be lent with its length, to a function of this artifact that takes a text.
+    pub(crate) lends_text: bool,
+}
+
+/// Types that decide how a Python object is converted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything.
+    Any,
+    Bool,
+    Float,
+    DataType,
+    Device,
+    Tensor,
+    Function,
+    /// The object itself decides.
+    Other,
+}
+
+const ANY_TYPE: TypeSchema = TypeSchema::new("Any");
+
+impl Wanted {
+    /// Anything.
+    pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
+
+    /// A value of a type.
+    pub(crate) fn of(ty: &'static TypeSchema) -> Self {
+        let ty = inner(ty);
+        let kind = match ty.key {
+            "Any" | "ffi.Object" => Kind::Any,
+            "bool" => Kind::Bool,
+            "float" => Kind::Float,
+            "DataType" => Kind::DataType,
+            "Device" => Kind::Device,
+            "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
+            "ffi.Function" => Kind::Function,
+            _ => Kind::Other,
+        };
+        Self { ty, kind, access: Access::Keeps, lends_text: false }
+    }
+
+    /// A parameter. `is_own`: it is one of a function of this artifact, written in Rust.
+    pub(crate) fn parameter(param: &'static ParamInfo, is_own: bool) -> Self {
+        let wanted = Self::of(&param.ty);
+        Self { access: param.access, lends_text: is_own && wanted.ty.key == "ffi.String", ..wanted }
+    }
+
+    /// An element of a container, or a key of a map.
+    pub(crate) fn element(&self, index: usize) -> Self {
+        Self::of(element(self.ty, index))
+    }
+
+    /// Whether the function writes to an array.
+    pub(crate) fn writes(&self) -> bool {
+        self.access == Access::Writes
+    }
+}
+
+/// What `Optional[T]` and `T` have in common: `T`.
+pub(crate) fn inner(mut ty: &TypeSchema) -> &TypeSchema {
+    while let ("Optional", [of]) = (ty.key, ty.args) {
+        ty = of;
+    }
+    ty
+}
+
+/// The type of an element of a container.
+pub(crate) fn element(ty: &TypeSchema, index: usize) -> &TypeSchema {
+    match ty.key {
+        "Tuple" => ty.args.get(index).unwrap_or(&ANY_TYPE),
+        _ => ty.args.first().unwrap_or(&ANY_TYPE),
+    }
+}
+
+/// The type of a map's values.
+pub(crate) fn value_of_map(ty: &'static TypeSchema) -> &'static TypeSchema {
+    ty.args.get(1).unwrap_or(&ANY_TYPE)
+}

@@ -1,0 +1,84 @@
+"""The wheel that `cargo kernpack wheel` makes of an extension module: it is imported as it is, and needs nothing else.
+
+CARGO_KERNPACK is the program (cargo build -p kernpack-cli).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = os.environ.get("CARGO_KERNPACK")
+if not PROGRAM:
+    pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
+
+
+def run(*command):
+    result = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    # The tests' own build of the library, which is there already.
+    options = ["--package", "extmod", "--profile", "dev", "--json", "--out", tmp_path_factory.mktemp("wheel")]
+    return Path(json.loads(run(PROGRAM, "wheel", *options))["wheel"])
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """The interpreter of a fresh environment with the wheel, and nothing else: pip may ask no index."""
+    folder = tmp_path_factory.mktemp("venv")
+    run(sys.executable, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--no-index", wheel)
+    return python
+
+
+def test_what_is_in_it(wheel):
+    assert "-cp39-abi3-manylinux_" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert names[:4] == ["extmod/__init__.py", "extmod/__init__.pyi", "extmod/extmod.so", "extmod/py.typed"]
+        metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+        stub = archive.read("extmod/__init__.pyi").decode()
+    assert "Requires-Dist" not in metadata and "Requires-Python: >=3.9" in metadata
+    assert "tvm_ffi" not in stub.replace("JAX, CuPy, tvm_ffi", "")
+    assert "def subtract(minuend: int, subtrahend: int) -> int:" in stub
+    assert "def echo_vec(x: list[int] | tuple[int, ...], /) -> list[int]" in stub or "def echo_vec(x: list[int] | tuple[int, ...]) -> list[int]" in stub
+    compile(stub, "__init__.pyi", "exec")
+
+
+def test_it_works_where_nothing_else_is_installed(fresh):
+    program = """
+import extmod, pickle, sys
+assert extmod.subtract(7, subtrahend=3) == 4
+assert extmod.Record(1, 2.5, "x", (1, 2)).label == "x" and extmod.text.count("banana", "an") == 2
+assert pickle.loads(pickle.dumps(extmod.subtract)) is extmod.subtract
+assert extmod.__version__ == "0.1.0" and extmod.__library__.endswith("extmod.so")
+try:
+    extmod.filter(0)
+except extmod.FilterFault as error:
+    assert isinstance(error, ValueError)
+assert "tvm_ffi" not in sys.modules
+print("passed")
+"""
+    assert run(fresh, "-c", program) == "passed\n"
+
+
+def test_tvm_ffi_loads_the_same_file(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    program = f"""
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+import extmod, tvm_ffi
+assert tvm_ffi.load_module(extmod.__library__).subtract(7, 3) == extmod.subtract(7, 3) == 4
+print("passed")
+"""
+    assert run(sys.executable, "-c", program) == "passed\n"
