@@ -196,7 +196,7 @@ fn start_long(tested: &Tested, options: &[&str]) -> (Child, Vec<String>) {
 
 #[test]
 fn a_client_that_goes_leaves_nothing() {
-    let tested = Tested::new(&["--allow-run", "--stall-time", "1"]);
+    let tested = Tested::new(&["--allow-run", "--stall-time", "4"]);
     let names = |processes: &[String]| processes.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     // Killed, and ended by Ctrl+C.
     for signal in ["KILL", "INT"] {
@@ -210,7 +210,7 @@ fn a_client_that_goes_leaves_nothing() {
     let (mut runner, processes) = start_long(&tested, &["--timeout", "0.5"]);
     assert_eq!(runner.wait().unwrap().code(), Some(124));
     tested.wait_until_clean(&processes.iter().map(String::as_str).collect::<Vec<_>>());
-    // Silent, as if the network were gone: the connection stands, and nothing comes.
+    // Silent, as if the network were gone: the connection stands, and nothing comes for the stall time.
     let (mut runner, processes) = start_long(&tested, &[]);
     Command::new("kill").args(["-STOP", &runner.id().to_string()]).status().unwrap();
     let end = Instant::now() + TIME;

@@ -126,7 +126,15 @@ def test_sessions_apart(address):
         echo(1)
 
 
-def test_interrupt(address):
+@pytest.fixture
+def interruptible():
+    """Python's own handler: a process that a shell has started in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_interrupt(address, interruptible):
     """Ctrl+C ends the wait for a reply at once, and the session with it."""
     with remote.connect(address, "board", timeout=60.0) as session:
         sleep = session.get_function("rpc_test.sleep")

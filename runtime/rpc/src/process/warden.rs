@@ -77,6 +77,7 @@ impl<'a> Warden<'a> {
             let now = (self.position.phase(), self.position.requests());
             if now != seen {
                 (seen, since) = (now, Instant::now());
+                alone = None;
             }
             if seen.0 == Phase::Done {
                 let leaves = leaves.get_or_insert_with(Instant::now);
@@ -85,13 +86,14 @@ impl<'a> Warden<'a> {
                 }
             } else if let Some(message) = self.beyond(start, since, seen.0) {
                 return End::Told(message);
-            } else if is_hung_up(self.socket.as_raw_fd())
-                && alone.get_or_insert_with(Instant::now).elapsed() > ABANDONED
-            {
-                return End::Told(format!(
-                    "ConnectionError: the client is gone, and {} was still running",
-                    self.called()
-                ));
+            } else if seen.0 == Phase::Working && is_hung_up(self.socket.as_raw_fd()) {
+                // In other phases the session finds out by itself. Requests that were sent before the end have their time each.
+                if alone.get_or_insert_with(Instant::now).elapsed() > ABANDONED {
+                    return End::Told(format!(
+                        "ConnectionError: the client is gone, and {} was still running",
+                        self.called()
+                    ));
+                }
             }
         }
     }

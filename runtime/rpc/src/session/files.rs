@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kernpack::{Module, Result, bail, ensure, error};
+use kernpack::{Error, Module, Result, bail, ensure, error};
 
 use super::linking;
 
@@ -102,11 +102,35 @@ impl Files {
 
     /// Loads an uploaded library.
     pub(super) fn load(&self, name: &str) -> Result<Module> {
-        Module::load(self.library(name)?)
+        Module::load(self.library(name)?).map_err(|problem| {
+            let message = with_glibc(problem.message(), glibc().as_deref());
+            message.map_or_else(|| problem.clone(), |message| Error::new(problem.kind(), message))
+        })
     }
 }
 
-fn failed(verb: &str, name: &str, problem: &io::Error) -> kernpack::Error {
+/// A message that says which version of glibc a library needs, with the one that is here. Nothing is to be added to other messages.
+fn with_glibc(message: &str, here: Option<&str>) -> Option<String> {
+    let is_missing = message.contains("version `GLIBC_") && message.contains("not found");
+    let here = here.filter(|_| is_missing)?;
+    Some(format!(
+        "{message}; this server has glibc {here}: link the library on a system with that version or an older one"
+    ))
+}
+
+/// The version of this process's glibc.
+fn glibc() -> Option<String> {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: a string that ends with NUL and stays.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        Some(version.to_string_lossy().into_owned())
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    None
+}
+
+fn failed(verb: &str, name: &str, problem: &io::Error) -> Error {
     error!(RuntimeError, "cannot {verb} '{name}': {problem}")
 }
 
@@ -139,6 +163,16 @@ mod tests {
         assert!(files.load("nothing.so").unwrap_err().message().contains("upload it first"));
         assert!(files.open(".").unwrap_err().message().contains("is not a file"));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_glibc_that_is_too_old_is_named() {
+        let message = "cannot load lib.so: /lib/libc.so.6: version `GLIBC_2.38' not found (required by lib.so)";
+        let text = with_glibc(message, Some("2.31")).unwrap();
+        assert!(text.starts_with(message) && text.contains("this server has glibc 2.31"), "{text}");
+        assert_eq!((with_glibc("no such file", Some("2.31")), with_glibc(message, None)), (None, None));
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        assert!(glibc().unwrap().starts_with("2."));
     }
 
     #[test]
