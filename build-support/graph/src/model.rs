@@ -179,7 +179,8 @@ fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
             let path = std::path::Path::new(&path);
             let failed = |error: std::io::Error| error!(RuntimeError, "{}: cannot be read: {error}", path.display());
             let bytes = std::fs::read(path).map_err(failed)?;
-            crate::import(bytes, path.parent(), &options).map_err(|error| error.within(&path.display().to_string()))?
+            crate::import_owned(bytes, path.parent(), &options)
+                .map_err(|error| error.within(&path.display().to_string()))?
         }
         _ => {
             let found = source.type_name();

@@ -132,7 +132,7 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     let mut content = Digester::new("model");
     content.field(&bytes);
     let Imported { graph, files } =
-        kernpack_graph::import(bytes, full.parent(), &options).map_err(problems(&source))?;
+        kernpack_graph::import_owned(bytes, full.parent(), &options).map_err(problems(&source))?;
     for file in &files {
         session.tracker.file(file);
     }

@@ -157,10 +157,8 @@ fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result
 
 /// A sentence with the geometric mean of the ratios of the models in f32.
 fn geometric_mean(output: &str) -> String {
-    let ratios: Vec<f64> = rows(output)
-        .filter(|row| !NOT_F32.iter().any(|start| row.name.starts_with(start)))
-        .map(|row| row.ratio)
-        .collect();
+    let ratios: Vec<f64> =
+        rows(output).filter(|row| !NOT_F32.iter().any(|start| row.0.starts_with(start))).map(|row| row.3).collect();
     let mean = f64::powf(ratios.iter().product(), 1.0 / ratios.len() as f64);
     let verdict = super::figures::verdict(mean <= MEAN);
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")

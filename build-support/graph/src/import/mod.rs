@@ -50,14 +50,27 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads a model from the bytes of its file, which are dropped as soon as they are read if they are given; `folder` is where files with its weights lie.
+/// Reads a model from the bytes of its file; `folder` is where files with its weights lie.
 ///
 /// # Errors
 /// What is no model; everything in it that is not supported, in one error; dimensions that are not known.
-pub fn import(bytes: impl AsRef<[u8]>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
-    let (mut graph, files) = read(bytes.as_ref(), folder, options)?;
-    // What follows makes copies of weights, and the graph has its own.
+pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
+    let (graph, files) = read(bytes, folder, options)?;
+    optimized(graph, files, options)
+}
+
+/// As [`import`], but the bytes are dropped as soon as they are read: weights are in memory twice at most.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
+    let (graph, files) = read(&bytes, folder, options)?;
     drop(bytes);
+    optimized(graph, files, options)
+}
+
+/// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
+fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
     graph.drop_unread();
     if !options.plain {
         graph.flush_weights();
