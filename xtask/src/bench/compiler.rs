@@ -108,6 +108,8 @@ pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
+            // What torch.compile keeps does not say which CPU it was compiled for.
+            program.env("TORCHINDUCTOR_CACHE_DIR", workspace.folder("bench")?.join("torch-compile-avx2"));
             what += ", AVX2 (onnxruntime and the crates are not held to it)";
         }
         let output = step::run(&format!("kernels beside their peers, {what}"), &mut program, Show::Lines)?;
