@@ -11,7 +11,7 @@ use super::names::{docstring, literal};
 /// Tensors of every library go in: NumPy 2.1, PyTorch, JAX, CuPy.
 const TENSORS: &str = "
 class _DLPack(_Protocol):
-    \"\"\"A tensor of any library that speaks DLPack: NumPy, PyTorch, JAX, CuPy, tvm_ffi.\"\"\"
+    \"\"\"A tensor of any library that speaks DLPack, as NumPy, PyTorch, JAX, CuPy and tvm_ffi do.\"\"\"
 
     def __dlpack__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
     def __dlpack_device__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
