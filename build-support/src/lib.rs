@@ -105,6 +105,10 @@ pub use pack::object_packer::ObjectPacker;
 #[cfg(feature = "compiler")]
 pub use kernpack_compiler as compiler;
 
+/// The graphs behind [`Library::model`]: what operators of your own are written with.
+#[cfg(feature = "graph")]
+pub use kernpack_graph as graph;
+
 /// The LLVM bindings that [`Library::llvm`] hands out.
 #[cfg(feature = "llvm")]
 pub use inkwell;

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | compiler | runtime | models | modules | parallel | python | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -84,6 +84,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
                 bench compiler --torch-compile [--rounds N] measures PyPI's PyTorch, which has torch.compile: 5 GB below target/
   bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
+  bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench python  a library that Python imports, beside PyO3, nanobind and tvm_ffi; writes its section of docs/performance.md (--rounds N, default 15)
   bench rpc     calls and copies with RPC servers, ours and Apache TVM's, each with each (--rounds N, default 3)
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
         ["valgrind", ref rest @ ..] => valgrind::run(rest),
         ["bench", "calls"] => bench::calls::run(31),
         ["bench", "runtime"] => bench::runtime::run(15),
+        ["bench", "build"] => bench::build::run(),
         ["bench", "models"] => bench::models::run(9),
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "compiler"] => bench::compiler::run(9, Torch::System),

@@ -39,6 +39,11 @@ impl Attrs {
         self.0.get(name)
     }
 
+    /// Names and values, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Attr)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// The names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

@@ -188,7 +188,13 @@ impl Constant {
     pub fn first_nan(&self) -> Option<usize> {
         let is_nan_of_16 = |bits: u16, exponent: u16| bits & exponent == exponent && bits & !exponent & 0x7fff != 0;
         match self.dtype {
-            dtype if dtype == F32 => self.chunks::<4>().position(|bytes| f32::from_le_bytes(bytes).is_nan()),
+            dtype if dtype == F32 => {
+                let is_nan = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_nan();
+                self.words_with(has_largest_exponent).find_map(|word| {
+                    let pair = &self.bytes[word * 8..self.bytes.len().min(word * 8 + 8)];
+                    Some(word * 2 + pair.chunks_exact(4).position(is_nan)?)
+                })
+            }
             dtype if dtype == F64 => self.chunks::<8>().position(|bytes| f64::from_le_bytes(bytes).is_nan()),
             dtype if dtype == F16 => {
                 self.chunks::<2>().position(|bytes| is_nan_of_16(u16::from_le_bytes(bytes), 0x7c00))
@@ -198,6 +204,34 @@ impl Constant {
             }
             _ => None,
         }
+    }
+
+    /// The same with zeros in place of numbers of float32 below the smallest normal one, with which some CPUs compute a hundred times slower; none if there are none.
+    pub(crate) fn flushed(&self) -> Option<Self> {
+        let is_tiny = |bytes: &[u8]| {
+            let bits = u32::from_le_bytes(bytes.try_into().expect("four bytes")) & 0x7fff_ffff;
+            bits != 0 && bits < 0x0080_0000
+        };
+        if self.dtype != F32 {
+            return None;
+        }
+        let mut made: Option<Vec<u8>> = None;
+        for word in self.words_with(has_smallest_exponent) {
+            let end = self.bytes.len().min(word * 8 + 8);
+            for start in (word * 8..end).step_by(4).filter(|start| is_tiny(&self.bytes[*start..start + 4])) {
+                made.get_or_insert_with(|| self.bytes.to_vec())[start..start + 4].fill(0);
+            }
+        }
+        made.map(|bytes| Self { dtype: self.dtype, shape: self.shape.clone(), bytes: bytes.into() })
+    }
+
+    /// The words of two elements of float32, by their numbers, of which one may be what is looked for; the last one may have a single element. Weights are long, and a
+    /// build script is compiled without optimization: so this looks at two elements at a time.
+    fn words_with(&self, may_be: fn(u64) -> bool) -> impl Iterator<Item = usize> {
+        let (words, rest) = self.bytes.as_chunks::<8>();
+        let last = (!rest.is_empty()).then_some(words.len());
+        let found = words.iter().enumerate().filter(move |(_, word)| may_be(u64::from_le_bytes(**word)));
+        found.map(|(number, _)| number).chain(last)
     }
 
     fn chunks<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
@@ -224,6 +258,21 @@ impl Constant {
     }
 }
 
+/// The exponents of two elements of float32, and the lowest and the highest bit of each.
+const EXPONENTS: u64 = 0x7f80_0000_7f80_0000;
+const LOWEST: u64 = 0x0080_0000_0080_0000;
+const HIGHEST: u64 = 0x8000_0000_8000_0000;
+
+/// Whether one of two elements is infinite or no number. A sum with the lowest bit does not reach the next element.
+fn has_largest_exponent(word: u64) -> bool {
+    ((word & EXPONENTS) + LOWEST) & HIGHEST != 0
+}
+
+/// Whether one of two elements is zero or below the smallest normal number.
+fn has_smallest_exponent(word: u64) -> bool {
+    ((word & EXPONENTS) + EXPONENTS) & HIGHEST != HIGHEST
+}
+
 impl core::fmt::Debug for Constant {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}{:?}", self.dtype, self.shape)
@@ -245,8 +294,24 @@ mod tests {
         assert_eq!(of(BF16, &[0x3f80, 0x7f80, 0xff80, 0x7fc0]), Some(3));
         assert_eq!(of(F16, &[0x7c00, 0xfc00]), None);
         assert_eq!(Constant::of_floats(&[1.0, f32::INFINITY, f32::NAN]).first_nan(), Some(2));
+        for place in 0..5 {
+            let mut values = [f32::MAX, -1.0, f32::MIN_POSITIVE, f32::INFINITY, 0.0];
+            assert_eq!(Constant::of_floats(&values).first_nan(), None);
+            values[place] = -f32::NAN;
+            assert_eq!(Constant::of_floats(&values).first_nan(), Some(place));
+        }
         assert_eq!(Constant::of_floats(&[]).first_nan(), None);
         assert_eq!(Constant::of_ints(&[-1]).first_nan(), None);
+    }
+
+    #[test]
+    fn numbers_that_are_flushed() {
+        let smallest = f32::from_bits(1);
+        let values = [0.0, smallest, -smallest, f32::MIN_POSITIVE, -0.0, f32::from_bits(0x7f_ffff), 1.0];
+        assert_eq!(Constant::of_floats(&[1.0, f32::MIN_POSITIVE, 0.0]).flushed(), None);
+        let flushed = Constant::of_floats(&values).flushed().unwrap();
+        assert!(flushed == Constant::of_floats(&[0.0, 0.0, 0.0, f32::MIN_POSITIVE, -0.0, 0.0, 1.0]));
+        assert_eq!(Constant::of_ints(&[1]).flushed(), None);
     }
 
     #[test]

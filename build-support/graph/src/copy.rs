@@ -28,7 +28,7 @@ impl Graph {
         let copy = self.add_value(Value { name: name.to_owned(), dtype, shape, known: None, producer });
         self.nodes.push(Node {
             name: name.to_owned(),
-            op: &COPY,
+            op: (&COPY).into(),
             attrs: Arc::new(Attrs::default()),
             version,
             inputs: vec![Some(id)],

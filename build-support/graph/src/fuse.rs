@@ -25,7 +25,7 @@ impl Graph {
     pub fn memory_of(&self, mut id: ValueId) -> ValueId {
         while let Some(node) = self.values[id].producer.map(|node| &self.nodes[node]) {
             match node.inputs.first() {
-                Some(Some(input)) if node.op.pattern == Pattern::View && node.outputs.first() == Some(&Some(id)) => {
+                Some(Some(input)) if node.op.pattern() == Pattern::View && node.outputs.first() == Some(&Some(id)) => {
                     id = *input;
                 }
                 _ => break,
@@ -68,7 +68,7 @@ impl Graph {
                 .filter(|reader| is_needed[*reader])
                 .collect();
             is_needed[number] = leaves || !own.is_empty();
-            if !is_needed[number] || node.op.pattern == Pattern::View {
+            if !is_needed[number] || node.op.pattern() == Pattern::View {
                 continue;
             }
             let joined = if fuse && !leaves { self.group_to_join(number, &own, &groups, &group_of) } else { None };
@@ -80,7 +80,7 @@ impl Graph {
             if own.iter().any(|reader| Some(*reader) == joining.anchor || joining.before_anchor.contains(reader)) {
                 joining.before_anchor.push(number);
             }
-            if matches!(node.op.pattern, Pattern::Reduction | Pattern::Heavy | Pattern::Opaque) {
+            if matches!(node.op.pattern(), Pattern::Reduction | Pattern::Heavy | Pattern::Opaque) {
                 joining.anchor = Some(number);
             }
             joining.nodes.push(number);
@@ -112,12 +112,12 @@ impl Graph {
         }
         let feeds_anchor =
             own.iter().any(|reader| Some(*reader) == group.anchor || group.before_anchor.contains(reader));
-        let anchor = group.anchor.map(|anchor| self.nodes[anchor].op.pattern);
-        let fits = match node.op.pattern {
+        let anchor = group.anchor.map(|anchor| self.nodes[anchor].op.pattern());
+        let fits = match node.op.pattern() {
             Pattern::Elementwise | Pattern::Injective => match anchor {
                 None => true,
                 // Reductions read their input several times: only what costs little is computed again.
-                Some(Pattern::Reduction) => !feeds_anchor || node.op.pattern == Pattern::Elementwise,
+                Some(Pattern::Reduction) => !feeds_anchor || node.op.pattern() == Pattern::Elementwise,
                 Some(Pattern::Heavy) => !feeds_anchor,
                 Some(_) => false,
             },
@@ -126,7 +126,7 @@ impl Graph {
                 let same_shape = |id: &ValueId| self.values[*id].shape == self.values[output].shape;
                 anchor.is_none()
                     && sink.outputs.iter().flatten().all(same_shape)
-                    && group.nodes.iter().all(|member| self.nodes[*member].op.pattern == Pattern::Elementwise)
+                    && group.nodes.iter().all(|member| self.nodes[*member].op.pattern() == Pattern::Elementwise)
             }
             Pattern::Opaque | Pattern::View => false,
         };

@@ -10,7 +10,7 @@ use kernpack_compiler::take_reported;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
-use crate::op::{Call, Operand, Operator};
+use crate::op::{Call, NodeOp, Operand};
 
 /// The number of a value of a graph.
 pub type ValueId = usize;
@@ -36,7 +36,7 @@ pub struct Node {
     /// Its name, for messages.
     pub name: String,
     /// The operator.
-    pub op: &'static Operator,
+    pub op: NodeOp,
     /// The attributes.
     pub attrs: Arc<Attrs>,
     /// The version of the operators that the model asks for.
@@ -89,7 +89,7 @@ pub struct Graph {
 impl Node {
     /// The place for messages: `node 'conv_1' (Conv)`.
     pub fn place(&self) -> String {
-        format!("node '{}' ({})", self.name, self.op.name)
+        format!("node '{}' ({})", self.name, self.op.name())
     }
 
     /// What the node computes of these tensors, which stand for its inputs.
@@ -104,7 +104,7 @@ impl Node {
             Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype, element: value.dtype, value: known }
         };
         let call = Call {
-            name: self.op.name,
+            name: self.op.name(),
             version: self.version,
             attrs: &self.attrs,
             inputs: {
@@ -113,7 +113,7 @@ impl Node {
             },
             wanted: self.outputs.iter().map(Option::is_some).collect(),
         };
-        let made = (self.op.make)(&call).and_then(|made| {
+        let made = self.op.make(&call).and_then(|made| {
             take_reported()?;
             Ok(made)
         });

@@ -14,7 +14,7 @@ use crate::constant::{Constant, num_elements, stored};
 use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::op::{Operator, Pattern, classic, extents, narrow};
+use crate::op::{NodeOp, Pattern, classic, extents, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
 const LARGE: usize = 1 << 20;
@@ -28,7 +28,7 @@ fn shape_of(tensor: &Tensor) -> Vec<i64> {
 /// Results of a view, behind the first one, that are computed of nothing: no kernel would write them.
 fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     let mut known = vec![None; made.len()];
-    for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern == Pattern::View) {
+    for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern() == Pattern::View) {
         if input_tensors(&tensor.op).is_empty() && num_elements(&shape_of(tensor))? <= LARGE {
             let results = Evaluator::new().run(core::slice::from_ref(tensor));
             let results = results.map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
@@ -45,15 +45,19 @@ impl Graph {
     /// Inputs that do not fit the operator.
     pub fn add_node(
         &mut self,
-        op: &'static Operator,
+        op: impl Into<NodeOp>,
         name: &str,
         attrs: Arc<Attrs>,
         version: i64,
         inputs: &[Option<ValueId>],
         names: &[String],
     ) -> Result<Vec<Option<ValueId>>> {
-        let tables =
-            classic::tables(op.name, &attrs).map_err(|error| error.within(&format!("node '{name}' ({})", op.name)))?;
+        let op: NodeOp = op.into();
+        let tables = match op.listed() {
+            Some(op) => classic::tables(op.name, &attrs)
+                .map_err(|error| error.within(&format!("node '{name}' ({})", op.name)))?,
+            None => Vec::new(),
+        };
         let mut inputs = inputs.to_vec();
         inputs.extend(tables.into_iter().map(|table| Some(self.add_known(&format!("{name} (table)"), table))));
         let inputs = &inputs;
@@ -94,7 +98,8 @@ impl Graph {
         let read: Vec<ValueId> =
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
-        let narrow = narrow::result_type(op.name, &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
+        let narrow =
+            narrow::result_type(node.op.name(), &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
         let known = match self.evaluate(&node, &made, &read, &stands, &order)? {
             Some(known) => known.into_iter().map(Some).collect(),
             None => of_nothing(&node, &made)?,
@@ -169,7 +174,7 @@ impl Graph {
             return Ok(None);
         }
         // The same elements in another shape.
-        if node.op.pattern == Pattern::View
+        if node.op.pattern() == Pattern::View
             && made.len() == 1
             && let Some(Some(known)) = node.inputs.first().map(|id| id.and_then(|id| self.values[id].known.as_ref()))
         {

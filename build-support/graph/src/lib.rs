@@ -27,6 +27,7 @@ mod quantized;
 mod rows;
 pub mod symbol;
 mod turned;
+mod unread;
 mod weights;
 
 kernpack::library!(with = [kernpack_compiler]);
@@ -38,7 +39,8 @@ pub use constant::{Constant, element_bytes, num_elements, stored};
 pub use error::{GraphError, Result};
 pub use fuse::Group;
 pub use graph::{Dequantized, Graph, Node, Value, ValueId};
-pub use import::{Imported, import};
-pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, lower};
+pub use import::{Imported, import, import_owned};
+pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, Weights, lower, lower_apart};
 pub use model::{Argument, Model};
+pub use op::CustomOperator;
 pub use options::ModelOptions;

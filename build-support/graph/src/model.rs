@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kernpack::{
-    Any, Array, Bytes, DataType, Map, ObjRef, Object, Result, Shape, Str, Tensor, error, object_methods, packed_func,
+    Any, Array, Bytes, DataType, Function, Map, ObjRef, Object, Result, Shape, Str, Tensor, error, object_methods,
+    packed_func,
 };
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::ir::{DataTypeExt, IrModule};
+use kernpack_compiler::ir::{self, DataTypeExt, IrModule};
 use kernpack_compiler::{PassContext, TargetDescription};
 
+use crate::attrs::Attr;
 use crate::constant::{Constant, stored};
 use crate::graph::{Graph, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
 use crate::nnvm::{bytes_of, tensor_of};
+use crate::op::{Call, CustomOperator, Operand, Pattern};
 use crate::options::ModelOptions;
 
 /// An input or output of a model: an argument of its function.
@@ -139,7 +142,7 @@ fn print(graph: &Graph) -> String {
         });
         let outputs = list(&mut node.outputs.iter().flatten().copied());
         // Writing to a text does not fail.
-        let _ = writeln!(text, "  {outputs} = {}({})", node.op.name, inputs.collect::<Vec<_>>().join(", "));
+        let _ = writeln!(text, "  {outputs} = {}({})", node.op.name(), inputs.collect::<Vec<_>>().join(", "));
     }
     let results = graph.outputs.iter().map(|(name, id)| {
         let own = &graph.values[*id].name;
@@ -161,7 +164,12 @@ fn print(graph: &Graph) -> String {
 /// | `outputs` | names of the values that are wanted |
 /// | `allow_nan` | whether weights may have elements that are not numbers |
 /// | `plain` | whether nodes stay as the model has them, where others would do the same faster |
+/// | `operators` | what operators compute that ONNX does not have: functions by `domain.name`, see below |
 /// | `weights` | the type that weights of products and convolutions are kept in: `"float16"` or `"bfloat16"` |
+///
+/// The function of an operator takes the attributes of a node and its inputs, which are tensors of `kernpack.te` of known shapes (one that is not there is `None`), and
+/// gives a tensor or a list of them. A pair of a function and a text says how it is fused: `"elementwise"`, `"injective"`, `"reduction"`, `"heavy"`; without that it
+/// is `"opaque"`.
 #[packed_func(name = "kernpack.graph.from_onnx")]
 fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
     let options = read(&options)?;
@@ -171,7 +179,8 @@ fn from_onnx(source: Any, options: Map<Str, Any>) -> Result<ObjRef<Model>> {
             let path = std::path::Path::new(&path);
             let failed = |error: std::io::Error| error!(RuntimeError, "{}: cannot be read: {error}", path.display());
             let bytes = std::fs::read(path).map_err(failed)?;
-            crate::import(&bytes, path.parent(), &options).map_err(|error| error.within(&path.display().to_string()))?
+            crate::import_owned(bytes, path.parent(), &options)
+                .map_err(|error| error.within(&path.display().to_string()))?
         }
         _ => {
             let found = source.type_name();
@@ -201,6 +210,11 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
                 all.sequences = lists.into_iter().map(|(name, shapes)| (name, extents(shapes))).collect();
             }
             "absent" => all.absent = value.to::<Vec<String>>()?.into_iter().collect(),
+            "operators" => {
+                let operators: BTreeMap<String, Any> = value.to()?;
+                all.operators =
+                    operators.into_iter().map(|(name, value)| operator(&name, &value)).collect::<Result<_>>()?;
+            }
             "outputs" => all.outputs = value.to()?,
             "allow_nan" => all.allow_nan = value.to()?,
             "plain" => all.plain = value.to()?,
@@ -208,12 +222,66 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent, outputs, allow_nan, plain and weights"
+                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent, outputs, operators, allow_nan, plain and weights"
                 ));
             }
         }
     }
     Ok(all)
+}
+
+/// An operator of another language: its function, or a pair of that and a pattern.
+fn operator(full_name: &str, value: &Any) -> Result<CustomOperator> {
+    let (domain, name) = full_name.rsplit_once('.').unwrap_or(("", full_name));
+    let (function, pattern): (Function, Pattern) = match value.to::<Function>() {
+        Ok(function) => (function, Pattern::Opaque),
+        Err(_) => {
+            let (function, pattern): (Function, String) = value.to()?;
+            let found = PATTERNS.iter().find(|(name, _)| *name == pattern);
+            let Some((_, known)) = found else {
+                let names: Vec<&str> = PATTERNS.iter().map(|(name, _)| *name).collect();
+                return Err(error!(ValueError, "unknown pattern `{pattern}`: the patterns are {}", names.join(", ")));
+            };
+            (function, *known)
+        }
+    };
+    let make = move |call: &Call| {
+        let attrs: Map<Str, Any> =
+            call.attrs.iter().map(|(name, value)| Ok((name.into(), any(value)?))).collect::<crate::Result<_>>()?;
+        let tensor = |input: &Option<Operand>| match input {
+            Some(input) => Any::from(input.tensor.clone()),
+            None => Any::NONE,
+        };
+        let inputs: Array<Any> = call.inputs.iter().map(tensor).collect();
+        let made: Any = function.call((attrs, inputs))?;
+        match made.to::<ir::Tensor>() {
+            Ok(one) => Ok(vec![one]),
+            Err(_) => Ok(made.to::<Array<ir::Tensor>>()?.to_vec()),
+        }
+    };
+    Ok(CustomOperator::new(domain, name, make).pattern(pattern))
+}
+
+/// The patterns by the words of other languages.
+const PATTERNS: [(&str, Pattern); 5] = [
+    ("elementwise", Pattern::Elementwise),
+    ("injective", Pattern::Injective),
+    ("reduction", Pattern::Reduction),
+    ("heavy", Pattern::Heavy),
+    ("opaque", Pattern::Opaque),
+];
+
+/// An attribute for other languages.
+fn any(value: &Attr) -> crate::Result<Any> {
+    Ok(match value {
+        Attr::Float(value) => f64::from(*value).into(),
+        Attr::Int(value) => (*value).into(),
+        Attr::Text(value) => Str::from(value.as_str()).into(),
+        Attr::Tensor(value) => tensor_of(stored(value.dtype()), value.shape(), value.bytes())?.into(),
+        Attr::Floats(values) => values.iter().map(|value| f64::from(*value)).collect::<Array<f64>>().into(),
+        Attr::Ints(values) => values.iter().copied().collect::<Array<i64>>().into(),
+        Attr::Texts(values) => values.iter().map(|value| Str::from(value.as_str())).collect::<Array<Str>>().into(),
+    })
 }
 
 fn constant(tensor: &Tensor) -> Result<Constant> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernpack::DataType;
 
 use crate::constant::Constant;
+use crate::op::CustomOperator;
 
 /// What a build script says of a model.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +26,8 @@ pub struct ModelOptions {
     pub outputs: Vec<String>,
     /// Whether weights may have elements that are not numbers; without it they are an error.
     pub allow_nan: bool,
+    /// Operators that ONNX does not have.
+    pub operators: Vec<CustomOperator>,
     /// Whether nodes stay as the model has them, where others would do the same faster.
     pub plain: bool,
 }

@@ -66,7 +66,7 @@ impl Graph {
             let node = &mut self.nodes[number];
             *node = Node {
                 name: node.name.clone(),
-                op: &ROWS,
+                op: (&ROWS).into(),
                 attrs: Arc::new(Attrs::default()),
                 version: node.version,
                 inputs: vec![Some(row.table), Some(row.index)],
@@ -80,12 +80,12 @@ impl Graph {
 
     /// The node that computes a value, if it is this operator.
     fn made_by(&self, id: ValueId, name: &str) -> Option<&Node> {
-        self.values[id].producer.map(|number| &self.nodes[number]).filter(|node| node.op.name == name)
+        self.values[id].producer.map(|number| &self.nodes[number]).filter(|node| node.op.name() == name)
     }
 
     fn one_hot_product(&mut self, number: usize, output: ValueId) -> Result<Option<Row>> {
         let node = &self.nodes[number];
-        let (true, [Some(one_hot), Some(matrix)]) = (node.op.name == "MatMul", &node.inputs[..]) else {
+        let (true, [Some(one_hot), Some(matrix)]) = (node.op.name() == "MatMul", &node.inputs[..]) else {
             return Ok(None);
         };
         let Some(index) = self.one_hot_index(*one_hot) else { return Ok(None) };
@@ -144,7 +144,7 @@ impl Graph {
         };
         let rows = self.values[row.table].shape[0];
         // Old versions say with an attribute how they broadcast.
-        let is_plain = node.op.pattern == Pattern::Elementwise
+        let is_plain = node.op.pattern() == Pattern::Elementwise
             && node.version >= 7
             && node.attrs.int("axis", i64::MIN)? == i64::MIN;
         if !is_plain || num_elements(&[rows, columns])? > num_elements(&shape)? {
@@ -174,7 +174,7 @@ impl Graph {
         }
         let before = self.nodes.len();
         let name = format!("{}.table", self.values[output].name);
-        let made = self.add_node(node.op, &node.name, node.attrs.clone(), node.version, &inputs, &[name])?;
+        let made = self.add_node(node.op.clone(), &node.name, node.attrs.clone(), node.version, &inputs, &[name])?;
         // What is too large to be computed now would be a node behind those that read it.
         self.nodes.truncate(before);
         let table = made.first().copied().flatten().filter(|id| {

@@ -21,10 +21,11 @@ impl Graph {
     /// None but those of tensors.
     pub(crate) fn turn_weights(&mut self) -> Result<()> {
         let mut done: HashMap<ValueId, ValueId> = HashMap::new();
+        let mut reads = self.reads();
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let Some(Some(matrix)) = node.inputs.get(1).copied() else { continue };
-            if node.op.name != "Gemm" || !node.attrs.flag("transB", false)? {
+            if node.op.name() != "Gemm" || !node.attrs.flag("transB", false)? {
                 continue;
             }
             let Some(known) = &self.values[matrix].known else { continue };
@@ -45,7 +46,7 @@ impl Graph {
             let mut attrs = (*node.attrs).clone();
             attrs.set("transB", Attr::Int(0));
             node.attrs = Arc::new(attrs);
-            node.inputs[1] = Some(turned);
+            self.replace_input(&mut reads, number, 1, turned);
         }
         Ok(())
     }

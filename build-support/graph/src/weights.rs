@@ -72,13 +72,14 @@ impl Graph {
         // What others read as well is kept anyway.
         let others = self.read_otherwise(&WIDENING);
         let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
+        let mut reads = self.reads();
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
-            let is_weight = WIDENING.contains(&node.op.name) && !others.get(id).copied().unwrap_or(true);
+            let is_weight = WIDENING.contains(&node.op.name()) && !others.get(id).copied().unwrap_or(true);
             let Some(known) = self.values[id].known.clone().filter(|known| known.dtype() == F32) else { continue };
             // Matrices that are still the other way round have a few outputs: they are small.
-            let is_turned = node.op.name == "Gemm" && node.attrs.flag("transB", false)?;
+            let is_turned = node.op.name() == "Gemm" && node.attrs.flag("transB", false)?;
             if !is_weight || is_turned || known.len() < LEAST {
                 continue;
             }
@@ -98,9 +99,9 @@ impl Graph {
                     narrow
                 }
             };
+            drop(known);
             if let Some(narrow) = narrow {
-                let node = &mut self.nodes[number];
-                node.inputs[1] = Some(narrow);
+                self.replace_input(&mut reads, number, 1, narrow);
             }
         }
         Ok(())
@@ -127,6 +128,19 @@ fn panels(matrix: &Constant) -> Result<Option<Constant>> {
 }
 
 impl Graph {
+    /// Makes zeros of what is below the smallest normal number in the weights of products and convolutions.
+    pub(crate) fn flush_weights(&mut self) {
+        let weights = self.nodes.iter().filter(|node| WIDENING.contains(&node.op.name()));
+        let mut ids: Vec<ValueId> = weights.filter_map(|node| node.inputs.get(1).copied().flatten()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            if let Some(flushed) = self.values[id].known.as_ref().and_then(Constant::flushed) {
+                self.values[id].known = Some(flushed);
+            }
+        }
+    }
+
     /// Lays known matrices of products out in the order in which the compiler's rule `panels` reads them, so that no call copies them.
     ///
     /// # Errors
@@ -134,12 +148,13 @@ impl Graph {
     pub(crate) fn lay_out_weights(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Gemm", "MatMul"]);
         let mut done: HashMap<ValueId, Option<ValueId>> = HashMap::new();
+        let mut reads = self.reads();
         for number in 0..self.nodes.len() {
             let node = &self.nodes[number];
             let (Some(Some(a)), Some(Some(id))) = (node.inputs.first().copied(), node.inputs.get(1).copied()) else {
                 continue;
             };
-            let fits = ["Gemm", "MatMul"].contains(&node.op.name)
+            let fits = ["Gemm", "MatMul"].contains(&node.op.name())
                 && !others.get(id).copied().unwrap_or(true)
                 && !node.attrs.flag("transA", false)?
                 && !node.attrs.flag("transB", false)?;
@@ -162,12 +177,13 @@ impl Graph {
                     packed
                 }
             };
+            drop(known);
             let Some(packed) = packed else { continue };
             let node = &mut self.nodes[number];
             let mut attrs = (*node.attrs).clone();
             attrs.set(PANELS, Attr::Int(columns));
             node.attrs = Arc::new(attrs);
-            node.inputs[1] = Some(packed);
+            self.replace_input(&mut reads, number, 1, packed);
         }
         Ok(())
     }
@@ -178,7 +194,7 @@ impl Graph {
         for node in &self.nodes {
             for (index, id) in node.inputs.iter().enumerate() {
                 if let Some(id) = id {
-                    others[*id] |= index != 1 || !operators.contains(&node.op.name);
+                    others[*id] |= index != 1 || !operators.contains(&node.op.name());
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/custom.rs"]
+mod custom;
 #[path = "models/differences.rs"]
 mod differences;
 #[path = "models/hostile.rs"]
@@ -309,8 +311,8 @@ fn what_is_wrong_with_a_model() {
     );
     assert_eq!(
         message(&unknown),
-        "operator Frobnicate is not supported: 2 of the nodes use it: 'a', 'b'\n\
-         operator Quux is not supported: 1 of the nodes use it: 'y'"
+        "operator Frobnicate is not supported, 2 nodes use it ('a', 'b'): say what it computes, `.operator(CustomOperator::new(\"\", \"Frobnicate\", |call| ..))`\n\
+         operator Quux is not supported, 1 node uses it ('y'): say what it computes, `.operator(CustomOperator::new(\"\", \"Quux\", |call| ..))`"
     );
     let shapes = model(
         Message::default()

@@ -2,20 +2,20 @@
 
 mod header;
 mod options;
+mod weights;
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
-use kernpack_formats::export::Target as ObjectTarget;
-use kernpack_graph::{Graph, GraphError, Imported, ModelOptions};
+use kernpack_graph::{Graph, GraphError, Imported, Lowered, ModelOptions, Weights};
 
 pub use kernpack_graph::Threads;
 pub use options::Model;
+use weights::Objects;
 
 use crate::cache::digest::{Digest, Digester};
 use crate::cache::step::{Ran, Step};
@@ -26,7 +26,6 @@ use crate::generate::model::{ModelArgument, ModelItems};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
-use crate::pack::object_packer;
 use crate::session::Session;
 use crate::te_kernels::runtime_of;
 use crate::{Error, Result, tool};
@@ -77,21 +76,23 @@ pub(crate) fn compile(
     let jobs: Vec<(usize, &Machine)> =
         (0..made.len()).flat_map(|index| machines.iter().map(move |machine| (index, machine))).collect();
     let places: Vec<usize> = jobs.iter().map(|(index, _)| *index).collect();
+    let objects = Objects::new(session);
     let done = tool::in_parallel(session.jobs, jobs, |(index, machine): (usize, &Machine)| {
-        one(session, machine, index, &made[index])
+        one(session, machine, index, &made[index], &objects)
     });
     let mut rows: Vec<Vec<Result<Compiled>>> = sources.iter().map(|_| Vec::new()).collect();
-    let mut weights = Vec::new();
     let mut infos: Vec<Vec<String>> = sources.iter().map(|_| Vec::new()).collect();
     for (index, done) in places.into_iter().zip(done) {
         rows[index].push(done.map(|made| {
             outcome.outputs.extend(made.outputs);
-            weights.push(made.weights);
+            outcome.weights.extend(made.weights);
             infos[index].push(made.info);
             made.code
         }));
     }
-    outcome.weights = distinct(weights)?;
+    outcome.weights.sort();
+    outcome.weights.dedup();
+    objects.remove_all_but(&outcome.weights);
     // A level that failed is told below.
     let known = made.iter().zip(&infos).filter_map(|(read, infos)| Some((read, infos.last()?, infos)));
     let known = Error::collect(known.map(|(read, info, infos)| Ok((read, items(read, info, infos)?))))?;
@@ -107,50 +108,16 @@ pub(crate) fn compile(
 /// What became of a model for a CPU level.
 struct Made {
     code: Compiled,
-    /// The object of the weights; it is empty if there are none.
-    weights: PathBuf,
+    /// The object of the weights, if there are any.
+    weights: Option<PathBuf>,
     /// What it is, as JSON.
     info: String,
     outputs: Vec<Output>,
 }
 
-/// The objects of weights, each once: levels whose weights are alike share them, and so do models. They are compared byte by byte: that is fast without optimization,
-/// too, and hashing is not.
-fn distinct(objects: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
-    let mut kept: Vec<(u64, PathBuf)> = Vec::new();
-    for path in objects {
-        let unreadable = |error: io::Error| Error::new(format!("{}: {error}", path.display()));
-        let length = fs::metadata(&path).map_err(unreadable)?.len();
-        let mut is_wanted = length > 0;
-        for (_, other) in kept.iter().filter(|(other, _)| *other == length) {
-            is_wanted = is_wanted && path != *other && !are_alike(&path, other).map_err(unreadable)?;
-        }
-        if is_wanted {
-            kept.push((length, path));
-        }
-    }
-    Ok(kept.into_iter().map(|(_, path)| path).collect())
-}
-
-/// Whether two files of the same length have the same bytes.
-fn are_alike(one: &Path, other: &Path) -> io::Result<bool> {
-    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
-    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    loop {
-        let count = one.read(&mut left)?;
-        if count == 0 {
-            return Ok(true);
-        }
-        other.read_exact(&mut right[..count])?;
-        if left[..count] != right[..count] {
-            return Ok(false);
-        }
-    }
-}
-
 fn problems(source: &str) -> impl Fn(GraphError) -> Error + '_ {
     move |error| {
-        let problems = error.problems().iter().map(|problem| format!("{source}: {problem}"));
+        let problems = error.problems().into_iter().map(|problem| format!("{source}: {problem}"));
         Error::of_problems(problems.collect())
     }
 }
@@ -161,14 +128,14 @@ fn read<'a>(session: &Session, model: &'a Model) -> Result<Read<'a>> {
     let full = session.package_dir.join(&model.path);
     let bytes = fs::read(&full).map_err(|error| Error::new(format!("{source}: cannot be read: {error}")))?;
     let options = options_of(session, model)?;
-    let Imported { graph, files } =
-        kernpack_graph::import(&bytes, full.parent(), &options).map_err(problems(&source))?;
-    for file in &files {
-        session.tracker.file(file);
-    }
     // Once for all levels: hashing takes long in a build script, which is compiled without optimization.
     let mut content = Digester::new("model");
     content.field(&bytes);
+    let Imported { graph, files } =
+        kernpack_graph::import_owned(bytes, full.parent(), &options).map_err(problems(&source))?;
+    for file in &files {
+        session.tracker.file(file);
+    }
     if !files.is_empty() {
         // Weights in other files are in the graph.
         for known in graph.values.iter().filter_map(|value| value.known.as_ref()) {
@@ -187,7 +154,7 @@ fn options_of(_session: &Session, model: &Model) -> Result<ModelOptions> {
     Ok(options)
 }
 
-fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> Result<Made> {
+fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>, objects: &Objects) -> Result<Made> {
     let Read { model, source, content, graph } = read;
     let name = &model.name;
     let version = machine.version;
@@ -204,31 +171,37 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
         recipe.field(constant).field(value.as_ref().map_or(&[][..], |value| value.bytes()));
     }
     recipe.field(this_program());
-    let weights = object.with_extension("weights.o");
+    // The weights themselves are no product: they are as large as the model, and other levels have the same.
+    let symbol_file = object.with_extension("weights.txt");
     let info = object.with_extension("model.json");
-    let products: [PathBuf; 4] = [object.clone(), weights.clone(), listing.clone(), info.clone()];
-    let data_target = data_target(session);
+    let products: [PathBuf; 4] = [object.clone(), symbol_file.clone(), listing.clone(), info.clone()];
     let shown = version.source(source);
     let step = Step { recipe: recipe.finish(), source: &shown, tool: "LLVM", products: &products };
+    let runtime = runtime_of(&machine.triple);
+    let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
+    // Passes are checked in their own tests: here that would take a quarter of the time.
+    let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
+    let lower = || -> Result<(Lowered, Option<(String, Weights)>)> {
+        let (target, options) = (TargetDescription::of(&target), model.lowering());
+        if !objects.are_possible() {
+            let lowered = kernpack_graph::lower(graph, name, &target, &context, options);
+            return Ok((lowered.map_err(problems(source))?, None));
+        }
+        let mut symbol = String::new();
+        let lowered = kernpack_graph::lower_apart(graph, name, &target, &context, options, |weights| {
+            symbol = objects.symbol(weights);
+            symbol.clone()
+        });
+        let (lowered, weights) = lowered.map_err(problems(source))?;
+        Ok((lowered, (weights.size() > 0).then_some((symbol, weights))))
+    };
     step.make(session, || {
-        let runtime = runtime_of(&machine.triple);
-        let target = Target { runtime, ..Target::llvm(&machine.triple, &machine.cpu, &machine.features) };
-        // Passes are checked in their own tests: here that would take a quarter of the time.
-        let context = PassContext::new(PassOptions { verify: false, ..PassOptions::default() });
-        let options = model.lowering();
-        let lowered = kernpack_graph::lower(graph, name, &TargetDescription::of(&target), &context, options)
-            .map_err(problems(source))?;
+        let (lowered, weights) = lower()?;
         write(&info, lowered.describe(graph, name).as_bytes())?;
-        let (lowered, data) = match &data_target {
-            Some(_) => lowered.without_weights(|bytes| format!("__kernpack_weights_{}", Digest::of(bytes))),
-            None => (lowered, None),
-        };
-        let data = match (&data, &data_target) {
-            (Some((symbol, bytes)), Some(target)) => object_packer::data_object(symbol, bytes.as_ref(), target, 64)
-                .map_err(|error| Error::new(format!("{source}: its weights: {error}")))?,
-            _ => Vec::new(),
-        };
-        write(&weights, &data)?;
+        write(&symbol_file, weights.as_ref().map_or("", |(symbol, _)| symbol).as_bytes())?;
+        if let Some((symbol, weights)) = weights {
+            objects.write(source, &symbol, &weights)?;
+        }
         llvm::in_context(|llvm_context, diagnostics| {
             let llvm_module = llvm_context.create_module(name);
             let target_machine = machine.create()?;
@@ -252,17 +225,22 @@ fn one(session: &Session, machine: &Machine, index: usize, read: &Read<'_>) -> R
         write(&listing, text.as_bytes())?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })
     })?;
+    let text = |path: &Path| {
+        fs::read_to_string(path).map_err(|error| Error::new(format!("{}: cannot be read: {error}", path.display())))
+    };
+    let symbol = text(&symbol_file)?;
+    let weights = (!symbol.is_empty()).then(|| objects.path(&symbol));
+    if let Some(path) = &weights
+        && !path.exists()
+        && let (_, Some((symbol, weights))) = lower()?
+    {
+        // The code was in the cache, and the weights were removed when another model had its place.
+        objects.write(source, &symbol, &weights)?;
+    }
     let outputs =
         [("notes", &listing), ("model", &info)].map(|(kind, path)| Output::of(kind, path, source, [name.as_str()]));
-    let info = fs::read_to_string(&info).map_err(|error| Error::new(format!("{}: {error}", info.display())))?;
+    let info = text(&info)?;
     Ok(Made { code: Compiled { source: source.clone(), object }, weights, info, outputs: outputs.to_vec() })
-}
-
-/// What objects with weights are written for; elsewhere the weights are in the object of the code.
-fn data_target(session: &Session) -> Option<ObjectTarget> {
-    let target = &session.target;
-    let is_known = ["x86_64", "aarch64"].contains(&target.arch.as_str()) && !target.triple.ends_with("x32");
-    ObjectTarget::of_parts(&target.arch, &target.os).ok().filter(|_| is_known)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

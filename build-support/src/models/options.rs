@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kernpack_compiler::ir::DataType;
-use kernpack_graph::{Constant, GraphError, LowerOptions, ModelOptions, Threads};
+use kernpack_graph::{Constant, CustomOperator, GraphError, LowerOptions, ModelOptions, Threads};
 
 /// A model of a library, and what the build script says of it. Made by `Library::model_with`.
 #[derive(Clone, Debug)]
@@ -88,6 +88,29 @@ impl Model {
     #[must_use]
     pub fn outputs<S: AsRef<str>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.options.outputs = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// An operator that ONNX does not have, by its domain and name: what it computes, as tensor expressions.
+    ///
+    /// ```no_run
+    /// use kernpack_build::graph::op::{CustomOperator, element_tensor};
+    /// use kernpack_build::te;
+    ///
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// let swish = CustomOperator::new("com.example", "Swish", |call| {
+    ///     let (x, beta) = (call.input(0)?, call.attrs.float("beta", 1.0)?);
+    ///     Ok(vec![element_tensor(&x.shape, |position| {
+    ///         let x = x.at(position);
+    ///         &x * te::sigmoid(&x * te::constant(beta, x.dtype()))
+    ///     })])
+    /// });
+    /// kernpack_build::Library::new().model_with("model.onnx", |model| model.operator(swish)).build()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn operator(mut self, operator: CustomOperator) -> Self {
+        self.options.operators.push(operator);
         self
     }
 

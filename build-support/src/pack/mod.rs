@@ -1,6 +1,8 @@
 //! The import tree of the crate's library: from the modules that a build script has to the object that defines
 //! `__tvm_ffi__library_bin`.
 
+#[cfg(feature = "graph")]
+pub(crate) mod data_object;
 pub(crate) mod module;
 pub(crate) mod object_packer;
 

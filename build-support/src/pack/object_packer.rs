@@ -41,19 +41,8 @@ impl Packer for ObjectPacker {
     }
 }
 
-/// An object that defines data which other objects of the library share: a symbol that is not seen outside of it.
-#[cfg(feature = "graph")]
-pub(crate) fn data_object(
-    symbol: &str,
-    bytes: &[u8],
-    target: &Target,
-    alignment: u64,
-) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    Ok(object_of(symbol, bytes, target, SymbolScope::Linkage, alignment)?.write()?)
-}
-
 /// An object that defines the symbol as read-only data; the bytes are not copied.
-fn object_of<'a>(
+pub(super) fn object_of<'a>(
     symbol: &str,
     bytes: &'a [u8],
     target: &Target,

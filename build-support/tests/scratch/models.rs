@@ -218,7 +218,7 @@ fn mistakes_in_models_are_told_at_once() {
     expect![[r#"
         Error: 4 problems
 
-        perceptron.onnx: input 'x': dimension 0 ('batch') is not known: say `.dim("name", extent)` for a dimension with a name, or `.input("x", [..])` with all extents
+        perceptron.onnx: input 'x': dimension 0 ('batch') is not known: say `.dim("batch", extent)`, or `.input("x", [..])` with all extents
 
         perceptron.onnx: the model has no input 'y'; it has: x
 

@@ -16,12 +16,13 @@ import tvm_ffi
 from compiler import PassContext, build, graph, module
 
 
-def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=(), weights=None, plain=False):
+def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
     """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
 
     `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `constants` has arrays for inputs that
     always have this value. `sequences` has lists of shapes for inputs that are sequences; `absent` names optional inputs that are not there. `outputs` names the
-    values that are wanted; without it, all outputs of the model. `weights="float16"` (or `"bfloat16"`) keeps weights of products and convolutions in half as many bytes. `plain=True` leaves
+    values that are wanted; without it, all outputs of the model. `operators` says what operators compute that ONNX does not have, by `"domain.name"`: a function of the
+    attributes of a node and of its inputs as tensors of `compiler.te`, or a pair of it and how the operator is fused, such as `"elementwise"`. `weights="float16"` (or `"bfloat16"`) keeps weights of products and convolutions in half as many bytes. `allow_nan=True` takes weights that are not numbers. `plain=True` leaves
     nodes as the model has them, where others would do the same faster.
     """
     options = {
@@ -31,6 +32,8 @@ def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None,
         "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},
         "absent": list(absent),
         "outputs": list(outputs),
+        "operators": dict(operators or {}),
+        "allow_nan": allow_nan,
         "plain": plain,
     }
     if weights is not None:
@@ -38,10 +41,15 @@ def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None,
     return graph.from_onnx(source if isinstance(source, bytes) else str(source), options)
 
 
-def from_torch(network, example, *, opset=17, **options):
-    """A network of PyTorch, called with the tensors of the tuple `example`: exported to ONNX, and read. Shapes are those of the example."""
+def from_torch(network, example=(), *, opset=17, **options):
+    """A network of PyTorch, called with the tensors of the tuple `example`: exported to ONNX, and read. Shapes are those of the example.
+
+    A program that `torch.export.export` made needs no example; PyTorch writes it as ONNX with the package `onnxscript`, in version 18 of the operators or a newer one.
+    """
     import torch
 
+    if isinstance(network, getattr(getattr(torch, "export", None), "ExportedProgram", ())):
+        return from_onnx(_exported(torch, network, max(opset, 18)), **options)
     file = io.BytesIO()
     # The exporter that follows a call of the network needs no package besides PyTorch; newer versions have another one as well.
     newer = "dynamo" in inspect.signature(torch.onnx.export).parameters
@@ -52,6 +60,15 @@ def from_torch(network, example, *, opset=17, **options):
     finally:
         network.train(was_training)
     return from_onnx(file.getvalue(), **options)
+
+
+def _exported(torch, program, opset):
+    """The bytes of the model that a program of torch.export is in ONNX."""
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError("PyTorch writes a program of torch.export as ONNX with the package onnxscript: pip install onnxscript") from error
+    return torch.onnx.export(program, dynamo=True, opset_version=opset).model_proto.SerializeToString()
 
 
 def compile(model, name="run", target="llvm", *, opt_level=3, context=None):

@@ -7,6 +7,7 @@ import gc
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -146,6 +147,27 @@ def test_interrupt(address, interruptible):
         assert 0.4 < time.monotonic() - start < 5
         with pytest.raises(ConnectionError, match="a request was interrupted before its reply came"):
             sleep(0.0)
+
+
+def test_interrupted_wait_for_a_tracker(interruptible):
+    """The same while no server is free: here a tracker that never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def track():
+            with listener.accept()[0] as peer:
+                peer.sendall(peer.recv(4))
+                # The request, and the end of the client.
+                while peer.recv(1024):
+                    pass
+
+        thread = threading.Thread(target=track)
+        thread.start()
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            remote.Tracker(f"127.0.0.1:{listener.getsockname()[1]}").request("pi", timeout=30.0)
+        assert time.monotonic() - start < 5
+        thread.join()
 
 
 def test_other_libraries_of_the_process(session):

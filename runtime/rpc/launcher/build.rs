@@ -1,5 +1,8 @@
 //! Compresses the server that the launcher carries. `cargo xtask rpc-server` names it; without, there is none.
 
+#[path = "src/branches.rs"]
+mod branches;
+
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -7,12 +10,16 @@ const VARIABLE: &str = "KERNPACK_RPC_SERVER";
 
 fn main() -> Result<(), String> {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/branches.rs");
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").map_err(|problem| format!("CARGO_CFG_TARGET_ARCH: {problem}"))?;
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let compressed = match env::var_os(VARIABLE).map(PathBuf::from) {
         None => Vec::new(),
         Some(path) => {
             println!("cargo::rerun-if-changed={}", path.display());
-            let program = fs::read(&path).map_err(|problem| format!("cannot read {}: {problem}", path.display()))?;
+            let mut program =
+                fs::read(&path).map_err(|problem| format!("cannot read {}: {problem}", path.display()))?;
+            branches::shift(&mut program, &arch, 1);
             miniz_oxide::deflate::compress_to_vec(&program, 10)
         }
     };

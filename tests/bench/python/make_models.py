@@ -182,6 +182,15 @@ def lstm(path, length=32, width=128, hidden=256, layers=2):
     make.save(path, [length, 1, 128], x)
 
 
+def large(path, width=2048, layers=30):
+    """Half a gigabyte of weights, for the memory that a build takes."""
+    make = Maker(8)
+    x = "x"
+    for _ in range(layers):
+        x = make.node("Relu", make.linear(x, width, width))
+    make.save(path, [1, width], x)
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

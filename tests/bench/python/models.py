@@ -1,8 +1,8 @@
 """Times models in a library made with Kernpack beside onnxruntime: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
 and more are timed by the CPU time of the thread: other programs do not count.
 
-usage: models.py LIBRARY FOLDER THREADS ROUNDS; FOLDER has the models, whose names are those of the functions. Prints a line for each model: name, then
-contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
+usage: models.py LIBRARY FOLDER THREADS ROUNDS [flush]; FOLDER has the models, whose names are those of the functions. With `flush`, numbers below 1e-38 are zeros for both, as onnxruntime can be told. Prints a
+line for each model: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
 """
 
 import os
@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+FLUSH = sys.argv[5:] == ["flush"]
 for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
@@ -36,6 +37,9 @@ NAMES = {
 def session(path, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.graph_optimization_level = THREADS, 1, level
+    if FLUSH:
+        # The first session sets this for the thread that makes it: for our code, too.
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
     return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
 
 

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: measurements against the peers, all in one run.
 
+pub(crate) mod build;
 mod caller;
 pub(crate) mod calls;
 pub(crate) mod compiler;

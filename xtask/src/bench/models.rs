@@ -59,6 +59,13 @@ pub(crate) fn run(rounds: usize) -> Result {
         let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
     let mut program = workspace.command(&magika);
+    program.arg(sources.join("python/models.py")).args([&library, &folder]);
+    program.args(["1", &rounds.to_string(), "flush"]);
+    let what = "1 thread, numbers below 1e-38 are zeros";
+    let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
+    let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |_| None)?);
+    let _ = writeln!(text, "\n{}", geometric_mean(&output));
+    let mut program = workspace.command(&magika);
     program.arg(sources.join("python/memory.py")).args([&library, &folder]);
     let output = step::run("memory of the models beside onnxruntime", &mut program, Show::Lines)?;
     let table = table(&output, "peak of the memory that loading and five calls add, MiB", |_| Some(1.0))?;

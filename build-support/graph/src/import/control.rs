@@ -6,7 +6,7 @@
 use super::emit::Emitter;
 use super::{Arguments, DEPTH, Importer, Item, Scope, place};
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{Fix, GraphError, Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx::{self, AttributeValue, Dim, ValueType, dtype_of};
 
@@ -137,15 +137,13 @@ impl<'a> Importer<'_, 'a> {
             }
             let values = &importer.graph.values;
             let (a, b) = (&values[yes], &values[no]);
-            require!(
-                a.shape == b.shape && a.dtype == b.dtype,
-                "the condition depends on what the model is called with, and the results are {}{:?} or {}{:?}: they have to be of one shape; \
-                 if the condition is an input of the model, make it a constant: `.constant(name, value)`",
-                a.dtype,
-                a.shape,
-                b.dtype,
-                b.shape
-            );
+            if a.shape != b.shape || a.dtype != b.dtype {
+                let what = format!(
+                    "the condition depends on what the model is called with, and the results are {}{:?} or {}{:?}, which have to be of one shape",
+                    a.dtype, a.shape, b.dtype, b.shape
+                );
+                return Err(GraphError::new(what).fix(&Fix::Constant));
+            }
             Emitter { graph: &mut importer.graph, name }.node("Where", &[], &[condition, yes, no])
         };
         Ok(match (yes, no) {
@@ -155,12 +153,14 @@ impl<'a> Importer<'_, 'a> {
                 let pairs = yes.iter().zip(no);
                 Item::Sequence(pairs.map(|(yes, no)| pick(self, *yes, *no)).collect::<Result<_>>()?)
             }
-            _ => fail!(
-                "the condition depends on what the model is called with, and the results are {} or {}, of another structure; \
-                 if the condition is an input of the model, make it a constant: `.constant(name, value)`",
-                yes.kind(),
-                no.kind()
-            ),
+            _ => {
+                let what = format!(
+                    "the condition depends on what the model is called with, and the results are {} or {}, of another structure",
+                    yes.kind(),
+                    no.kind()
+                );
+                return Err(GraphError::new(what).fix(&Fix::Constant));
+            }
         })
     }
 
@@ -184,10 +184,10 @@ impl<'a> Importer<'_, 'a> {
             Some(item) => {
                 let id = item.tensor("the number of rounds")?;
                 let Some(rounds) = self.emitter(control).known_int(id)? else {
-                    fail!(
-                        "the number of rounds has to be known when the model is compiled, and depends on what the model is called with; \
-                         if it is an input of the model, make it a constant: `.constant(name, value)`"
+                    return Err(GraphError::new(
+                        "the number of rounds has to be known when the model is compiled, and depends on what the model is called with",
                     )
+                    .fix(&Fix::Constant));
                 };
                 Some(rounds)
             }
@@ -217,11 +217,12 @@ impl<'a> Importer<'_, 'a> {
                         rounds.is_some(),
                         "the number of rounds depends on what the model is called with, and has no bound"
                     );
-                    require!(
-                        rows.is_empty(),
-                        "the number of rounds depends on what the model is called with, so does the size of what the rounds give; \
-                         if the condition is an input of the model, make it a constant: `.constant(name, value)`"
-                    );
+                    if !rows.is_empty() {
+                        return Err(GraphError::new(
+                            "the number of rounds depends on what the model is called with, so does the size of what the rounds give",
+                        )
+                        .fix(&Fix::Constant));
+                    }
                     is_active = Some(match is_active {
                         None => condition,
                         Some(before) => self.emitter(control).node("And", &[], &[before, condition])?,

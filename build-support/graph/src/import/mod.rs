@@ -15,10 +15,10 @@ mod sized;
 use self::item::{Item, Scope};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{Fix, GraphError, Result, fail, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant};
-use crate::op;
+use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
 
 /// Versions of the operators that models may ask for.
@@ -55,22 +55,56 @@ pub struct Imported {
 /// # Errors
 /// What is no model; everything in it that is not supported, in one error; dimensions that are not known.
 pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
-    let model = onnx::read_model(bytes)?;
-    check_versions(&model)?;
-    check_operators(&model)?;
-    let mut importer = Importer { model: &model, graph: Graph::default(), folder, files: Vec::new().into(), depth: 0 };
-    importer.graph.name.clone_from(&model.graph.name);
-    importer.run(options)?;
+    let (graph, files) = read(bytes, folder, options)?;
+    optimized(graph, files, options)
+}
+
+/// As [`import`], but the bytes are dropped as soon as they are read: weights are in memory twice at most.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
+    let (graph, files) = read(&bytes, folder, options)?;
+    drop(bytes);
+    optimized(graph, files, options)
+}
+
+/// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
+fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
+    graph.drop_unread();
     if !options.plain {
-        importer.graph.take_rows_of_tables()?;
-        importer.graph.multiply_integers()?;
-        importer.graph.turn_weights()?;
+        graph.flush_weights();
+        graph.take_rows_of_tables()?;
+        graph.drop_unread();
+        graph.multiply_integers()?;
+        graph.drop_unread();
+        graph.turn_weights()?;
+        graph.drop_unread();
     }
     if let Some(dtype) = options.weights {
-        importer.graph.narrow_weights(dtype)?;
+        graph.narrow_weights(dtype)?;
+        graph.drop_unread();
     }
-    importer.graph.lay_out_weights()?;
-    Ok(Imported { graph: importer.graph, files: importer.files.into_inner() })
+    graph.lay_out_weights()?;
+    Ok(Imported { graph, files })
+}
+
+/// The graph as the model has it, and the files that were read besides the model's own.
+fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
+    let model = onnx::read_model(bytes)?;
+    check_versions(&model)?;
+    check_operators(&model, &options.operators)?;
+    let mut importer = Importer {
+        model: &model,
+        operators: &options.operators,
+        graph: Graph::default(),
+        folder,
+        files: Vec::new().into(),
+        depth: 0,
+    };
+    importer.graph.name.clone_from(&model.graph.name);
+    importer.run(options)?;
+    Ok((importer.graph, importer.files.into_inner()))
 }
 
 fn version_of(opsets: &[OpsetId]) -> Option<i64> {
@@ -114,8 +148,9 @@ fn is_own(name: &str) -> bool {
 }
 
 /// Names every operator that is not supported, with its nodes.
-fn check_operators(model: &Model<'_>) -> Result<()> {
-    let mut missing: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
+    GraphError::all(custom.iter().filter_map(|custom| custom.check().err()).collect()).map_or(Ok(()), Err)?;
+    let mut missing: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let is_function = |node: &onnx::Node<'_>| {
         model.functions.iter().any(|function| function.name == node.op_type && function.domain == node.domain)
     };
@@ -129,18 +164,21 @@ fn check_operators(model: &Model<'_>) -> Result<()> {
                 }
             }
             let is_there = is_own(&node.op_type) || op::find(&node.op_type).is_some();
-            let known = is_there && node.domain == op::domain_of(&node.op_type);
+            let known = is_there && node.domain == op::domain_of(&node.op_type)
+                || custom.iter().any(|custom| custom.is(&node.domain, &node.op_type));
             if !known && !is_function(node) {
-                let domain = if node.domain.is_empty() { String::new() } else { format!("{}.", node.domain) };
                 let name = if node.name.is_empty() { node.outputs.join(", ") } else { node.name.clone() };
-                missing.entry(format!("{domain}{}", node.op_type)).or_default().push(format!("'{name}'"));
+                missing.entry((node.domain.clone(), node.op_type.clone())).or_default().push(format!("'{name}'"));
             }
         }
     }
-    let problems = missing.into_iter().map(|(op, nodes)| {
+    let problems = missing.into_iter().map(|((domain, name), nodes)| {
+        let op = op::full_name(&domain, &name);
         let shown = nodes[..nodes.len().min(5)].join(", ");
         let more = if nodes.len() > 5 { format!(" and {} more", nodes.len() - 5) } else { String::new() };
-        GraphError::new(format!("operator {op} is not supported: {} of the nodes use it: {shown}{more}", nodes.len()))
+        let uses = if nodes.len() == 1 { "node uses" } else { "nodes use" };
+        let what = format!("operator {op} is not supported, {} {uses} it ({shown}{more})", nodes.len());
+        GraphError::new(what).fix(&Fix::Operator { domain, name })
     });
     GraphError::all(problems.collect()).map_or(Ok(()), Err)
 }
@@ -150,6 +188,8 @@ type Arguments<'a> = HashMap<String, AttributeValue<'a>>;
 
 struct Importer<'m, 'a> {
     model: &'m Model<'a>,
+    /// Operators that ONNX does not have.
+    operators: &'m [CustomOperator],
     graph: Graph,
     folder: Option<&'m Path>,
     files: std::cell::RefCell<Vec<PathBuf>>,
@@ -221,11 +261,8 @@ impl<'m, 'a> Importer<'m, 'a> {
         let wrong = self.graph.values.iter().filter_map(|value| {
             let known = value.known.as_ref().filter(|known| known.len() > 1)?;
             let place = known.first_nan()?;
-            Some(GraphError::new(format!(
-                "the weights '{}' are not a number at element {place} of {}: train or export the model again, or say `.allow_nan()` if that is meant",
-                value.name,
-                known.len()
-            )))
+            let what = format!("the weights '{}' are not a number at element {place} of {}", value.name, known.len());
+            Some(GraphError::new(what).fix(&Fix::AllowNan))
         });
         GraphError::all(wrong.collect()).map_or(Ok(()), Err)
     }
@@ -311,9 +348,8 @@ impl<'m, 'a> Importer<'m, 'a> {
             fail!("input '{name}' is a sequence of other things than tensors, which is not supported")
         };
         let Some(shapes) = options.sequences.get(name) else {
-            fail!(
-                "input '{name}' is a sequence: say how many tensors it has, and of which shapes: `.sequence(\"{name}\", [vec![..], ..])`"
-            )
+            let what = format!("input '{name}' is a sequence, and the number of its tensors is not known");
+            return Err(GraphError::new(what).fix(&Fix::Sequence(name.clone())));
         };
         let dtype = dtype_of(*element).map_err(|error| error.within(&format!("input '{name}'")))?;
         let mut ids = Vec::new();
@@ -423,13 +459,22 @@ impl<'m, 'a> Importer<'m, 'a> {
         attrs: Attrs,
         version: i64,
     ) -> Result<Vec<Option<Item>>> {
+        let custom = self.operators.iter().find(|custom| custom.is(&node.domain, &node.op_type));
         let has_tensors = inputs.iter().flatten().all(|item| matches!(item, Item::Tensor(_)));
-        if sequence::NAMES.contains(&node.op_type.as_str()) && (node.op_type != "Identity" || !has_tensors) {
+        if custom.is_none()
+            && sequence::NAMES.contains(&node.op_type.as_str())
+            && (node.op_type != "Identity" || !has_tensors)
+        {
             return self.sequence_node(node, inputs, &attrs);
         }
         let mut ids = Vec::new();
         for (index, item) in inputs.iter().enumerate() {
             ids.push(item.as_ref().map(|item| item.tensor(&format!("input {index}"))).transpose()?);
+        }
+        let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
+        if let Some(custom) = custom {
+            let made = self.add_sized(custom.clone().into(), name, Arc::new(attrs), version, &ids, &node.outputs)?;
+            return Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect());
         }
         if quantize::NAMES.contains(&node.op_type.as_str()) {
             return self.dynamic_quantization(node, &ids);
@@ -440,8 +485,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };
-        let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-        let made = self.add_sized(operator, name, Arc::new(attrs), version, &ids, &node.outputs)?;
+        let made = self.add_sized(NodeOp::from(operator), name, Arc::new(attrs), version, &ids, &node.outputs)?;
         Ok(made.into_iter().map(|id| id.map(Item::Tensor)).collect())
     }
 
@@ -513,7 +557,7 @@ impl<'m, 'a> Importer<'m, 'a> {
     /// A value that a node computes and nothing else is an output of: the memory of an output is the caller's.
     fn as_output(&mut self, name: &str, id: ValueId, version: i64) -> Result<ValueId> {
         let value = &self.graph.values[id];
-        let is_own = value.producer.is_some_and(|node| self.graph.nodes[node].op.pattern != op::Pattern::View);
+        let is_own = value.producer.is_some_and(|node| self.graph.nodes[node].op.pattern() != op::Pattern::View);
         let is_taken = self.graph.outputs.iter().any(|(_, taken)| *taken == id);
         if is_own && !is_taken {
             return Ok(id);
@@ -539,7 +583,7 @@ impl<'m, 'a> Importer<'m, 'a> {
 
 fn place(node: &onnx::Node<'_>) -> String {
     let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-    format!("node '{name}' ({})", node.op_type)
+    format!("node '{name}' ({})", op::full_name(&node.domain, &node.op_type))
 }
 
 /// The element type and the shape of an input.
@@ -560,11 +604,14 @@ fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(ker
                     Dim::Known(known) => known == extent,
                     Dim::Named(_) => true,
                 });
-            require!(fits, "input '{name}' is {dims:?} in the model, and {shape:?} in the build script");
+            require!(fits, "input '{name}' is {dims:?} in the model, and was said to be {shape:?}");
         }
         return Ok((dtype, shape.clone()));
     }
-    let Some(dims) = dims else { fail!("input '{name}' has no shape: give one, `.input(\"{name}\", [..])`") };
+    let Some(dims) = dims else {
+        let what = format!("input '{name}' has no shape in the model");
+        return Err(GraphError::new(what).fix(&Fix::Shape(name.to_owned())));
+    };
     let mut shape = Vec::new();
     let mut open = Vec::new();
     for (axis, dim) in dims.iter().enumerate() {
@@ -577,10 +624,14 @@ fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(ker
             },
         }
     }
-    require!(
-        open.is_empty(),
-        "input '{name}': {} is not known: say `.dim(\"name\", extent)` for a dimension with a name, or `.input(\"{name}\", [..])` with all extents",
-        open.join(", ")
-    );
-    Ok((dtype, shape))
+    if open.is_empty() {
+        return Ok((dtype, shape));
+    }
+    let are = if open.len() == 1 { "is" } else { "are" };
+    let dim = dims.iter().find_map(|dim| match dim {
+        Dim::Named(dim) if !dim.is_empty() && !options.dims.contains_key(dim) => Some(dim.clone()),
+        _ => None,
+    });
+    let fix = Fix::Dims { input: name.to_owned(), dim };
+    Err(GraphError::new(format!("input '{name}': {} {are} not known", open.join(", "))).fix(&fix))
 }

@@ -4,7 +4,7 @@ use super::emit::Emitter;
 use super::{Importer, Item, place};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{Fix, GraphError, Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx;
 
@@ -130,10 +130,10 @@ impl<'a> Importer<'_, 'a> {
 fn known_position(emitter: &Emitter<'_>, item: &Item) -> Result<i64> {
     match emitter.known_int(item.tensor("the position")?)? {
         Some(at) => Ok(at),
-        None => fail!(
-            "the position has to be known when the model is compiled, and depends on what the model is called with; \
-             if it is an input of the model, make it a constant: `.constant(name, value)`"
-        ),
+        None => Err(GraphError::new(
+            "the position has to be known when the model is compiled, and depends on what the model is called with",
+        )
+        .fix(&Fix::Constant)),
     }
 }
 
@@ -158,10 +158,10 @@ fn split(emitter: &mut Emitter<'_>, tensor: ValueId, parts: Option<ValueId>, att
         return Ok(slices);
     };
     let Some(known) = emitter.graph.values[parts].known.clone() else {
-        fail!(
-            "the split has to be known when the model is compiled, and depends on what the model is called with; \
-             if it is an input of the model, make it a constant: `.constant(name, value)`"
+        return Err(GraphError::new(
+            "the split has to be known when the model is compiled, and depends on what the model is called with",
         )
+        .fix(&Fix::Constant));
     };
     let values = known.to_ints()?;
     let extents: Vec<i64> = if known.shape().is_empty() {

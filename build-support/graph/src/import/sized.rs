@@ -6,21 +6,21 @@ use super::Importer;
 use crate::attrs::Attrs;
 use crate::error::{Result, fail};
 use crate::graph::{Graph, ValueId};
-use crate::op::{self, Operator, Pattern};
+use crate::op::{self, NodeOp, Pattern};
 
 impl Importer<'_, '_> {
     /// Adds a node. Its results have values for their extents if these depend on data; where the data is known they are cut to them at once.
     pub(super) fn add_sized(
         &mut self,
-        operator: &'static Operator,
+        operator: NodeOp,
         name: &str,
         attrs: Arc<Attrs>,
         version: i64,
         inputs: &[Option<ValueId>],
         names: &[String],
     ) -> Result<Vec<Option<ValueId>>> {
-        let extents = self.extents_of_result(operator, inputs)?;
-        let Some((count, which)) = op::sized_by_data(operator) else {
+        let extents = self.extents_of_result(&operator, inputs)?;
+        let Some((count, which)) = op::sized_by_data(&operator) else {
             let made = self.graph.add_node(operator, name, attrs, version, inputs, names)?;
             if let Some(extents) = extents {
                 self.graph.extents.extend(made.iter().flatten().map(|id| (*id, extents)));
@@ -48,7 +48,7 @@ impl Importer<'_, '_> {
     }
 
     /// The extents of the result of an operator whose only input has extents that depend on data: element by element they stay.
-    fn extents_of_result(&self, operator: &Operator, inputs: &[Option<ValueId>]) -> Result<Option<ValueId>> {
+    fn extents_of_result(&self, operator: &NodeOp, inputs: &[Option<ValueId>]) -> Result<Option<ValueId>> {
         let graph: &Graph = &self.graph;
         let mut found = None;
         for (index, id) in inputs.iter().enumerate() {
@@ -58,7 +58,8 @@ impl Importer<'_, '_> {
                 let shape = &graph.values[id].shape;
                 shape.iter().all(|extent| *extent == 1) && !graph.extents.contains_key(&id)
             });
-            let stays = operator.pattern == Pattern::Elementwise || operator.name == "Identity";
+            let stays = operator.pattern() == Pattern::Elementwise
+                || operator.listed().is_some_and(|listed| listed.name == "Identity");
             if !stays || !are_scalars {
                 fail!(
                     "the extents of input {index} depend on what the model is called with; supported are operators that compute each element by itself. \

@@ -11,6 +11,7 @@ use kernpack_compiler::ir::{
 };
 
 use super::region::{barrier, by_one};
+use super::weights::Weights;
 use super::{CONSTANTS, Step, argument_names};
 use crate::constant::{element_bytes, num_elements, stored};
 use crate::error::Result;
@@ -29,6 +30,16 @@ pub enum Place {
     Weights(usize),
 }
 
+/// Where code finds the weights.
+pub(super) enum Data {
+    /// There are none.
+    None,
+    /// In the object of the code.
+    Inside(Bytes),
+    /// Behind a symbol that another object defines.
+    Symbol(String),
+}
+
 /// Where everything lies that kernels read or write.
 pub(super) struct Layout {
     pub(super) places: HashMap<ValueId, Place>,
@@ -38,7 +49,7 @@ pub(super) struct Layout {
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
     pub(super) arena: usize,
-    pub(super) weights: Vec<u8>,
+    pub(super) weights: Weights,
 }
 
 pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
@@ -53,8 +64,8 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
     for (number, id) in arguments.enumerate() {
         places.insert(*id, Place::Argument(number));
     }
-    let mut weights: Vec<u8> = Vec::new();
-    // Where weights of a length and of some of their bytes lie: hashing all bytes takes long in a build script, which is compiled without optimization.
+    let mut weights = Weights::default();
+    // Weights by their length and some of their bytes: hashing all bytes takes long in a build script, which is compiled without optimization.
     let mut shared: HashMap<(usize, Vec<u8>), Vec<usize>> = HashMap::new();
     let mut values: Vec<ValueId> = Vec::new();
     let mut place_of: HashMap<ValueId, usize> = HashMap::new();
@@ -77,14 +88,12 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
                 let bytes = constant.bytes();
                 let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
                 let alike = shared.entry((bytes.len(), some)).or_default();
-                let known = alike.iter().copied().find(|offset| weights[*offset..offset + bytes.len()] == *bytes);
-                let offset = known.unwrap_or_else(|| {
-                    weights.resize(plan::aligned(weights.len()), 0);
-                    alike.push(weights.len());
-                    weights.extend_from_slice(bytes);
+                let known = alike.iter().copied().find(|number| weights.tensor(*number) == bytes);
+                let number = known.unwrap_or_else(|| {
+                    alike.push(weights.add(constant));
                     alike[alike.len() - 1]
                 });
-                places.insert(memory, Place::Weights(offset));
+                places.insert(memory, Place::Weights(weights.offset(number)));
             }
         }
     }
@@ -124,16 +133,16 @@ fn function(name: &str, kind: FuncKind, params: Vec<Param>, body: Stmt, attrs: M
 }
 
 /// The functions of a model besides its kernels: that which runs the kernels, and what callers call.
-pub(super) fn functions(graph: &Graph, name: &str, steps: &[Step], layout: Layout) -> Vec<LoweredFunc> {
+pub(super) fn functions(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -> Vec<LoweredFunc> {
     let arena = layout.arena;
-    let run = run(graph, name, steps, layout);
+    let run = run(graph, name, steps, layout, data);
     let runner = run.name.to_string();
     vec![run, entry(graph, name, &runner, arena, steps.len()), part(graph, name, &runner, arena, steps.len())]
 }
 
 /// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to. Callers have checked the arguments.
-fn run(graph: &Graph, name: &str, steps: &[Step], layout: Layout) -> LoweredFunc {
-    let Layout { places, scratch, weights, .. } = layout;
+fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -> LoweredFunc {
+    let Layout { places, scratch, .. } = layout;
     let (memory, first, end) = (Var::new("arena", POINTER), Var::new("first", I64), Var::new("end", I64));
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
@@ -165,11 +174,13 @@ fn run(graph: &Graph, name: &str, steps: &[Step], layout: Layout) -> LoweredFunc
     if in_region {
         body = Stmt::attr("pragma_parallel_launch_point", Any::from(name), 1, body);
     }
-    let mut attrs: Map<Str, Any> = Map::default();
-    if !weights.is_empty() {
-        let data: Map<Str, Bytes> = [(Str::from(weights_name.as_str()), Bytes::from(weights))].into_iter().collect();
-        attrs = [(Str::from(CONSTANTS), Any::from(data))].into_iter().collect();
-    }
+    let key = || Str::from(weights_name.as_str());
+    let known: Option<Any> = match data {
+        Data::None => None,
+        Data::Inside(bytes) => Some([(key(), bytes)].into_iter().collect::<Map<Str, Bytes>>().into()),
+        Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
+    };
+    let attrs = known.into_iter().map(|known| (Str::from(CONSTANTS), known)).collect();
     let params = [memory.clone(), first.clone(), end.clone()].into_iter().chain(arguments.iter().cloned());
     function(&format!("{name}.run"), FuncKind::Internal, params.map(plain).collect(), body, attrs)
 }

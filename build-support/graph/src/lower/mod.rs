@@ -4,11 +4,12 @@ mod describe;
 mod entry;
 mod names;
 mod region;
+mod weights;
 mod work;
 
 use std::collections::HashMap;
 
-use kernpack::{Any, Bytes, Map, Str};
+use kernpack::Bytes;
 use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
@@ -16,7 +17,9 @@ use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
 pub use entry::{Place, state_bytes};
 pub use names::{argument_names, identifier};
+pub use weights::Weights;
 
+use self::entry::Data;
 use crate::constant::stored;
 use crate::error::{Result, fail};
 use crate::fuse::Group;
@@ -32,7 +35,7 @@ pub struct KernelInfo {
     /// The function that computes it; equal kernels share one.
     pub function: String,
     /// The operators in it.
-    pub operators: Vec<&'static str>,
+    pub operators: Vec<String>,
     /// The names of its nodes.
     pub nodes: Vec<String>,
     /// Operations on elements: sums, products, mathematical functions.
@@ -72,33 +75,6 @@ pub struct Lowered {
     pub arena: usize,
     /// Bytes of weights.
     pub weights: usize,
-}
-
-impl Lowered {
-    /// Takes the weights out of the module, whose code then refers to them by the symbol that `name` gives for their bytes. An object for the linker has to define it,
-    /// hidden and aligned to 64 bytes; one object serves all machines that the same model is lowered for with the same weights.
-    #[must_use]
-    pub fn without_weights(mut self, name: impl Fn(&[u8]) -> String) -> (Self, Option<(String, Bytes)>) {
-        let mut taken = None;
-        let functions = self.module.functions.iter().map(|function| {
-            let Some(data) = function.attr(CONSTANTS).and_then(|data| data.to::<Map<Str, Bytes>>().ok()) else {
-                return function;
-            };
-            let symbols: Map<Str, Str> = data
-                .iter()
-                .map(|(key, bytes)| {
-                    let symbol = name(bytes.as_ref());
-                    taken = Some((symbol.clone(), bytes));
-                    (key, Str::from(symbol))
-                })
-                .collect();
-            let attrs = function.attrs.iter().filter(|(key, _)| key.as_str() != CONSTANTS);
-            let attrs = attrs.chain([(Str::from(CONSTANTS), Any::from(symbols))]).collect();
-            LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() })
-        });
-        self.module = IrModule::new(functions);
-        (self, taken)
-    }
 }
 
 /// How a model uses threads.
@@ -149,7 +125,7 @@ struct Step {
     is_task: bool,
 }
 
-/// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs.
+/// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs. The weights are a part of the module.
 ///
 /// # Errors
 /// What the compiler says of a kernel, with its nodes.
@@ -160,6 +136,38 @@ pub fn lower(
     context: &PassContext,
     options: LowerOptions,
 ) -> Result<Lowered> {
+    let inside = |weights: &Weights| {
+        let mut bytes = Vec::with_capacity(weights.size());
+        weights.pieces().for_each(|piece| bytes.extend_from_slice(piece));
+        Data::Inside(Bytes::from(bytes))
+    };
+    lower_with(graph, name, target, context, options, inside).map(|(lowered, _)| lowered)
+}
+
+/// As [`lower()`], but the weights are none of the module, whose code refers to them by the symbol that `symbol` gives for them. An object for the linker has to define it,
+/// hidden and aligned to 64 bytes; one object serves all machines and models with the same weights.
+///
+/// # Errors
+/// As [`lower()`].
+pub fn lower_apart(
+    graph: &Graph,
+    name: &str,
+    target: &TargetDescription,
+    context: &PassContext,
+    options: LowerOptions,
+    symbol: impl FnOnce(&Weights) -> String,
+) -> Result<(Lowered, Weights)> {
+    lower_with(graph, name, target, context, options, |weights| Data::Symbol(symbol(weights)))
+}
+
+fn lower_with(
+    graph: &Graph,
+    name: &str,
+    target: &TargetDescription,
+    context: &PassContext,
+    options: LowerOptions,
+    data: impl FnOnce(&Weights) -> Data,
+) -> Result<(Lowered, Weights)> {
     let groups: Vec<Group> = graph.groups(options.fuse).into_iter().filter(|group| !is_empty(graph, group)).collect();
     let mut functions: Vec<LoweredFunc> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -181,7 +189,7 @@ pub fn lower(
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         kernels.push(KernelInfo {
             function: functions[number].name.to_string(),
-            operators: nodes.clone().map(|node| node.op.name).collect(),
+            operators: nodes.clone().map(|node| node.op.name().to_owned()).collect(),
             nodes: nodes.map(|node| node.name.clone()).collect(),
             operations: work::operations(&functions[number]),
             is_parallel: region::is_parallel(&functions[number].body) && options.threads != Threads::Single,
@@ -208,10 +216,12 @@ pub fn lower(
         values.push(ValueInfo { id: *id, place: *place, bytes: entry::bytes_of(graph, *id)?, life });
     }
     values.sort_by_key(|value| value.id);
-    let (arena, weights) = (layout.arena, layout.weights.len());
+    let (arena, weights) = (layout.arena, layout.weights.size());
     let is_region = steps.iter().any(|step| step.is_task);
-    let functions = functions.into_iter().chain(entry::functions(graph, name, &steps, layout));
-    Ok(Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights })
+    let data = if weights == 0 { Data::None } else { data(&layout.weights) };
+    let functions = functions.into_iter().chain(entry::functions(graph, name, &steps, &layout, data));
+    let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };
+    Ok((lowered, layout.weights))
 }
 
 /// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.

@@ -5,7 +5,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar, Tensor};
 
 use crate::attrs::Attrs;
 use crate::constant::Constant;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{Fix, GraphError, Result, fail, require};
 
 /// An input.
 #[derive(Clone)]
@@ -115,10 +115,8 @@ impl Call<'_> {
     pub fn optional_ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
         let Some(operand) = self.optional(index) else { return Ok(None) };
         let Some(value) = &operand.value else {
-            fail!(
-                "input {index} has to be known when the model is compiled, and depends on what the model is called with; \
-                 if it is an input of the model, make it a constant: `.constant(name, value)`"
-            )
+            let what = "has to be known when the model is compiled, and depends on what the model is called with";
+            return Err(GraphError::new(format!("input {index} {what}")).fix(&Fix::Constant));
         };
         value.to_ints().map(Some)
     }

@@ -10,6 +10,7 @@ mod cast;
 pub(crate) mod classic;
 mod conv;
 mod conv_integer;
+mod custom;
 mod det;
 mod einsum;
 mod elementwise;
@@ -39,6 +40,8 @@ pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};
+pub(crate) use custom::full_name;
+pub use custom::{CustomOperator, NodeOp};
 pub(crate) use quantize::saturated;
 pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 
@@ -134,6 +137,7 @@ const SIZED_BY_DATA: &[(&str, usize, &[usize])] =
     &[("Compress", 1, &[0]), ("NonMaxSuppression", 1, &[0]), ("NonZero", 1, &[0]), ("Unique", 4, &[0, 1, 3])];
 
 /// The number of outputs of an operator, and those whose extents depend on data.
-pub(crate) fn sized_by_data(operator: &Operator) -> Option<(usize, &'static [usize])> {
-    SIZED_BY_DATA.iter().find(|(name, ..)| *name == operator.name).map(|(_, count, which)| (*count, *which))
+pub(crate) fn sized_by_data(operator: &NodeOp) -> Option<(usize, &'static [usize])> {
+    let listed = operator.listed()?;
+    SIZED_BY_DATA.iter().find(|(name, ..)| *name == listed.name).map(|(_, count, which)| (*count, *which))
 }

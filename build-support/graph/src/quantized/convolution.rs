@@ -70,7 +70,7 @@ impl Graph {
         attrs.set("group", crate::attrs::Attr::Int(1));
         *node = Node {
             name: node.name.clone(),
-            op: &BYTE_CONV,
+            op: (&BYTE_CONV).into(),
             attrs: Arc::new(attrs),
             version: node.version,
             reads: inputs.iter().map(Option::is_some).collect(),
@@ -84,10 +84,10 @@ impl Graph {
         let node = &self.nodes[number];
         let input = |index: usize| node.inputs.get(index).copied().flatten();
         let (Some(first), Some(second)) = (input(0), input(1)) else { return Ok(None) };
-        if !node.op.name.contains("Conv") || node.attrs.int("group", 1)? != 1 {
+        if !node.op.name().contains("Conv") || node.attrs.int("group", 1)? != 1 {
             return Ok(None);
         }
-        Ok(match node.op.name {
+        Ok(match node.op.name() {
             "ConvInteger" => Some(Found {
                 x: first,
                 x_zero: input(2),
@@ -125,7 +125,7 @@ impl Graph {
                     return Ok(None);
                 };
                 let ([Some(x), Some(x_scale), rest @ ..], "DequantizeLinear") =
-                    (&producer.inputs[..], producer.op.name)
+                    (&producer.inputs[..], producer.op.name())
                 else {
                     return Ok(None);
                 };

@@ -41,7 +41,7 @@ impl Graph {
     /// An attribute of another type; a shape that is none.
     pub(crate) fn dequantized_bytes(&self, node: &Node) -> Result<Option<Constant>> {
         let known = |index: usize| node.inputs.get(index).copied().flatten().map(|id| self.values[id].known.as_ref());
-        let (true, Some(Some(bytes)), Some(Some(scale))) = (node.op.name == "DequantizeLinear", known(0), known(1))
+        let (true, Some(Some(bytes)), Some(Some(scale))) = (node.op.name() == "DequantizeLinear", known(0), known(1))
         else {
             return Ok(None);
         };
@@ -86,7 +86,7 @@ impl Graph {
     /// # Errors
     /// An attribute of another type.
     pub(crate) fn keep_bytes(&mut self, node: &Node, results: &[Option<ValueId>]) -> Result<()> {
-        let (true, [Some(result)]) = (node.op.name == "DequantizeLinear", results) else { return Ok(()) };
+        let (true, [Some(result)]) = (node.op.name() == "DequantizeLinear", results) else { return Ok(()) };
         let (Some(Some(bytes)), Some(Some(scale))) = (node.inputs.first(), node.inputs.get(1)) else { return Ok(()) };
         if self.values[*result].known.is_none() || ![I8, U8].contains(&self.values[*bytes].dtype) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Graph {
             let node = &mut self.nodes[number];
             *node = Node {
                 name: node.name.clone(),
-                op: &PRODUCT,
+                op: (&PRODUCT).into(),
                 attrs: Arc::new(Attrs::default()),
                 version: node.version,
                 reads: inputs.iter().map(Option::is_some).collect(),
@@ -126,7 +126,7 @@ impl Graph {
         let node = &self.nodes[number];
         let input = |index: usize| node.inputs.get(index).copied().flatten();
         let (Some(first), Some(second)) = (input(0), input(1)) else { return Ok(None) };
-        Ok(match node.op.name {
+        Ok(match node.op.name() {
             "MatMulInteger" => Some(Found {
                 a: first,
                 a_zero: input(2),
@@ -158,7 +158,7 @@ impl Graph {
 
     fn of_dequantized(&self, number: usize, first: ValueId, second: ValueId) -> Result<Option<Found>> {
         let node = &self.nodes[number];
-        let is_gemm = node.op.name == "Gemm";
+        let is_gemm = node.op.name() == "Gemm";
         let plain = !node.attrs.flag("transA", false)?
             && node.attrs.float("alpha", 1.0)? == 1.0
             && node.attrs.float("beta", 1.0)? == 1.0;
@@ -167,7 +167,7 @@ impl Graph {
         };
         let Some(producer) = self.values[first].producer.map(|number| &self.nodes[number]) else { return Ok(None) };
         let ([Some(a), Some(a_scale), rest @ ..], true) =
-            (&producer.inputs[..], producer.op.name == "DequantizeLinear" && (plain || !is_gemm))
+            (&producer.inputs[..], producer.op.name() == "DequantizeLinear" && (plain || !is_gemm))
         else {
             return Ok(None);
         };

@@ -57,8 +57,8 @@ fn targets() -> Vec<Target> {
     targets
 }
 
-fn operators(graph: &Graph) -> Vec<&'static str> {
-    graph.nodes.iter().map(|node| node.op.name).collect()
+fn operators(graph: &Graph) -> Vec<&str> {
+    graph.nodes.iter().map(|node| node.op.name()).collect()
 }
 
 #[test]

@@ -510,8 +510,8 @@ fn branches_and_loops() {
     let error = import(&model(unknown(), &inputs, &["y"]), None, &ModelOptions::default()).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "node 'y' (Loop): the number of rounds has to be known when the model is compiled, and depends on what the model is called with; \
-         if it is an input of the model, make it a constant: `.constant(name, value)`"
+        "node 'y' (Loop): the number of rounds has to be known when the model is compiled, and depends on what the model is called with: \
+         if it is an input of the model, say what it always is, `.constant_ints(name, &shape, &values)`"
     );
     let mut options = ModelOptions::default();
     options.constants.insert("n".to_owned(), ints(&[], &[1 << 40]));

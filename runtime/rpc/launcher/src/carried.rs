@@ -1,3 +1,5 @@
+use crate::branches;
+
 /// The bytes of the server after decompression at most: a size that is wrong must not take all memory.
 const LONGEST: usize = 64 << 20;
 
@@ -12,5 +14,7 @@ pub(crate) fn server() -> Result<Option<Vec<u8>>, String> {
         return Ok(None);
     }
     let server = miniz_oxide::inflate::decompress_to_vec_with_limit(COMPRESSED, LONGEST);
-    server.map(Some).map_err(|problem| format!("this file is damaged, copy it again ({problem})"))
+    let mut server = server.map_err(|problem| format!("this file is damaged, copy it again ({problem})"))?;
+    branches::shift(&mut server, std::env::consts::ARCH, -1);
+    Ok(Some(server))
 }

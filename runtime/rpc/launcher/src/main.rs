@@ -4,6 +4,7 @@
 //! starts everywhere, and carries the server, compressed. It unpacks the server into memory, tries whether the board can start it, and becomes
 //! that program. Where it does not start, it says what the board lacks.
 
+mod branches;
 mod c_library;
 mod carried;
 mod image;

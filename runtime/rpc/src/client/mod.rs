@@ -46,4 +46,5 @@ pub use connect::{Connect, connect};
 pub use object::RemoteObject;
 pub use packed::SessionObject;
 pub use session::Session;
+pub(crate) use signals::{already_raised, are_pending};
 pub use time_evaluator::{TimeEvaluator, Timing};

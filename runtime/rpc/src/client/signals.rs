@@ -4,12 +4,12 @@ use kernpack::Error;
 use kernpack::sys::provider;
 
 /// Lets the frontend handle the signals that have come. Whether one of them has raised an error there, a KeyboardInterrupt in Python.
-pub(super) fn are_pending() -> bool {
+pub(crate) fn are_pending() -> bool {
     // SAFETY: a plain call; the provider's function may be called on any thread.
     unsafe { (provider::api().env_check_signals)() != 0 }
 }
 
 /// The error that stands for the one that the frontend has raised itself.
-pub(super) fn already_raised() -> Error {
+pub(crate) fn already_raised() -> Error {
     Error::new("EnvErrorAlreadySet", "")
 }

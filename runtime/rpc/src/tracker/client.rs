@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::PORT;
 use super::message::{Code, Line};
 use super::summary::Summary;
-use crate::client::{Connect, dial_to};
+use crate::client::{Connect, already_raised, are_pending, dial_to};
 use crate::wire::WireError;
 
 /// How long a tracker may take to answer what it knows.
@@ -55,6 +55,9 @@ impl Found {
 }
 
 fn failed(address: &str, error: &WireError) -> Error {
+    if matches!(error, WireError::Interrupted) {
+        return already_raised();
+    }
     let kind = if matches!(error, WireError::TimedOut { .. }) { "TimeoutError" } else { "ConnectionError" };
     Error::new(kind, format!("the tracker {address}: {error}"))
 }
@@ -132,6 +135,7 @@ impl TrackerClient {
 
     fn ask(&self, message: &Value, within: Duration) -> Result<Value> {
         let mut line = self.place.open(self.connect_timeout)?;
+        line.set_interrupt(are_pending);
         line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
 

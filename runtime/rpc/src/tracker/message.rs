@@ -55,7 +55,12 @@ impl Code {
 /// A connection to a tracker, or to a peer of one.
 pub(super) struct Line {
     stream: TcpStream,
+    /// Whether a wait for an answer is to end before its time.
+    interrupt: Option<fn() -> bool>,
 }
+
+/// How often a wait that can be interrupted is looked at.
+const SLICE: Duration = Duration::from_millis(100);
 
 fn late(awaited: &'static str, after: Duration) -> WireError {
     WireError::TimedOut { awaited, after }
@@ -65,7 +70,12 @@ impl Line {
     /// Over a connection, or an end of a pair of sockets behind one with TLS.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
-        Ok(Self { stream })
+        Ok(Self { stream, interrupt: None })
+    }
+
+    /// Asks now and then while an answer is waited for; [`WireError::Interrupted`] is then the end of the wait.
+    pub(super) fn set_interrupt(&mut self, is_interrupted: fn() -> bool) {
+        self.interrupt = Some(is_interrupted);
     }
 
     /// Tracker: reads what a peer begins with, and answers it. Nothing is said to one that begins otherwise.
@@ -93,7 +103,7 @@ impl Line {
 
     /// Another handle on the same connection, to write to it from elsewhere.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { stream: self.stream.try_clone()? })
+        Ok(Self { stream: self.stream.try_clone()?, interrupt: None })
     }
 
     /// Ends the connection; who reads from it sees the end.
@@ -142,17 +152,29 @@ impl Line {
     /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
     pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
         let mut length = [0; 4];
-        let within = within.map(|within| within.max(Duration::from_millis(1)));
-        self.stream.set_read_timeout(within).map_err(WireError::Io)?;
+        let end = within.map(|within| Instant::now() + within);
         loop {
-            match self.stream.read(&mut length[..1]) {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            let slice = if self.interrupt.is_some() { Some(left.map_or(SLICE, |left| left.min(SLICE))) } else { left };
+            self.stream.set_read_timeout(slice).map_err(WireError::Io)?;
+            let problem = match self.stream.read(&mut length[..1]) {
                 Ok(0) => return Err(WireError::Closed),
                 Ok(_) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    return Err(late("an answer", within.unwrap_or_default()));
+                Err(problem) => problem,
+            };
+            match problem.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    if problem.raw_os_error() != Some(libc::ETIMEDOUT) =>
+                {
+                    if end.is_some_and(|end| Instant::now() >= end) {
+                        return Err(late("an answer", within.unwrap_or_default()));
+                    }
                 }
-                Err(error) => return Err(WireError::Io(error)),
+                _ => return Err(WireError::Io(problem)),
+            }
+            if self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
+                return Err(WireError::Interrupted);
             }
         }
         let deadline = Instant::now() + MESSAGE_TIME;

@@ -4,45 +4,84 @@ use core::fmt;
 
 use kernpack_compiler::CompileError;
 
+mod fix;
+
+use fix::Caller;
+pub(crate) use fix::Fix;
+
 /// `Result` with [`GraphError`].
 pub type Result<T, E = GraphError> = core::result::Result<T, E>;
 
 /// Everything that is wrong with a model, each problem with the node and what to do.
 #[derive(Clone, PartialEq, Eq)]
 pub struct GraphError {
-    problems: Vec<String>,
+    problems: Vec<Problem>,
+}
+
+/// Something that is wrong, and what the caller can say to mend it.
+#[derive(Clone, PartialEq, Eq)]
+struct Problem {
+    what: String,
+    fix: Option<Fix>,
+}
+
+impl Problem {
+    fn told_to(&self, caller: Caller) -> String {
+        match &self.fix {
+            None => self.what.clone(),
+            Some(fix) => format!("{}: {}", self.what, fix.told_to(caller)),
+        }
+    }
 }
 
 impl GraphError {
     /// One problem: a sentence in lower case without a full stop.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { problems: vec![what.into()] }
+        Self { problems: vec![Problem { what: what.into(), fix: None }] }
+    }
+
+    /// The same with what the caller can say to mend it, in the words of the build script or of Python.
+    #[must_use]
+    pub(crate) fn fix(mut self, fix: &Fix) -> Self {
+        for problem in &mut self.problems {
+            problem.fix.get_or_insert_with(|| fix.clone());
+        }
+        self
     }
 
     /// One error of several: all are shown.
     pub fn all(errors: Vec<Self>) -> Option<Self> {
-        let problems: Vec<String> = errors.into_iter().flat_map(|error| error.problems).collect();
+        let problems: Vec<Problem> = errors.into_iter().flat_map(|error| error.problems).collect();
         (!problems.is_empty()).then_some(Self { problems })
     }
 
-    /// Every problem as a complete message.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
+    /// Every problem as a complete message, for those who write build scripts.
+    pub fn problems(&self) -> Vec<String> {
+        self.told_to(Caller::BuildScript)
+    }
+
+    fn told_to(&self, caller: Caller) -> Vec<String> {
+        self.problems.iter().map(|problem| problem.told_to(caller)).collect()
     }
 
     /// The same with where it was found before each problem: `node 'add_3' (Add): ..`.
     #[must_use]
     pub fn within(self, place: &str) -> Self {
-        Self { problems: self.problems.into_iter().map(|problem| format!("{place}: {problem}")).collect() }
+        let told = |problem: Problem| Problem { what: format!("{place}: {}", problem.what), ..problem };
+        Self { problems: self.problems.into_iter().map(told).collect() }
     }
-}
 
-impl GraphError {
     /// As [`Self::within`], but for problems that tell that place already.
     #[must_use]
     pub(crate) fn within_once(self, place: &str) -> Self {
-        let told = |problem: String| {
-            if problem.starts_with(place) { problem } else { format!("{place}: {problem}") }
+        // Operators are named with their domain, and without it.
+        let node = place.rfind(" (").map_or(place, |end| &place[..=end]);
+        let told = |problem: Problem| {
+            if problem.what.starts_with(node) {
+                problem
+            } else {
+                Problem { what: format!("{place}: {}", problem.what), ..problem }
+            }
         };
         Self { problems: self.problems.into_iter().map(told).collect() }
     }
@@ -50,14 +89,14 @@ impl GraphError {
 
 impl From<CompileError> for GraphError {
     fn from(error: CompileError) -> Self {
-        Self { problems: error.problems() }
+        Self { problems: error.problems().into_iter().map(|what| Problem { what, fix: None }).collect() }
     }
 }
 
-/// For callers of other languages.
+/// For callers of other languages: what they can do is told by the keywords of Python.
 impl From<GraphError> for kernpack::Error {
     fn from(error: GraphError) -> Self {
-        Self::new(kernpack::error_kind::ValueError, error.to_string())
+        Self::new(kernpack::error_kind::ValueError, error.told_to(Caller::Python).join("\n"))
     }
 }
 
@@ -70,7 +109,7 @@ impl From<kernpack::Error> for GraphError {
 
 impl fmt::Display for GraphError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.problems.join("\n"))
+        f.write_str(&self.problems().join("\n"))
     }
 }
 

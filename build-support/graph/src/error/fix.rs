@@ -1,0 +1,79 @@
+//! What the caller can say to mend a problem, in the words of each language.
+
+/// Who reads an error.
+#[derive(Clone, Copy)]
+pub(super) enum Caller {
+    /// Who writes a build script: methods of `kernpack_build::Model`.
+    BuildScript,
+    /// Who calls `kernpack.graph.from_onnx`: keywords of Python.
+    Python,
+}
+
+/// What the caller can say to mend a problem.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Fix {
+    /// The extents of dimensions with names, or of the whole input.
+    Dims {
+        /// The input.
+        input: String,
+        /// The name of a dimension that is not known, if one has a name.
+        dim: Option<String>,
+    },
+    /// The extents of an input.
+    Shape(String),
+    /// The tensors of an input that is a sequence.
+    Sequence(String),
+    /// The value of an input that something has to be known of.
+    Constant,
+    /// That weights may be no numbers.
+    AllowNan,
+    /// What an operator computes.
+    Operator {
+        /// The domain.
+        domain: String,
+        /// The name.
+        name: String,
+    },
+}
+
+impl Fix {
+    /// The sentence behind the problem.
+    pub(super) fn told_to(&self, caller: Caller) -> String {
+        use Caller::{BuildScript, Python};
+        match (self, caller) {
+            (Self::Dims { input, dim: Some(dim) }, BuildScript) => {
+                format!("say `.dim(\"{dim}\", extent)`, or `.input(\"{input}\", [..])` with all extents")
+            }
+            (Self::Dims { input, dim: Some(dim) }, Python) => {
+                format!("say `dims={{\"{dim}\": extent}}`, or `inputs={{\"{input}\": [..]}}` with all extents")
+            }
+            (Self::Dims { input, dim: None }, _) => Self::Shape(input.clone()).told_to(caller),
+            (Self::Shape(input), BuildScript) => format!("say all extents, `.input(\"{input}\", [..])`"),
+            (Self::Shape(input), Python) => format!("say all extents, `inputs={{\"{input}\": [..]}}`"),
+            (Self::Sequence(input), BuildScript) => {
+                format!("say the shapes of its tensors, `.sequence(\"{input}\", [vec![..], ..])`")
+            }
+            (Self::Sequence(input), Python) => {
+                format!("say the shapes of its tensors, `sequences={{\"{input}\": [[..], ..]}}`")
+            }
+            (Self::Constant, BuildScript) => {
+                "if it is an input of the model, say what it always is, `.constant_ints(name, &shape, &values)`".into()
+            }
+            (Self::Constant, Python) => {
+                "if it is an input of the model, say what it always is, `constants={name: value}`".into()
+            }
+            (Self::AllowNan, BuildScript) => {
+                "train or export the model again, or say `.allow_nan()` if that is meant".into()
+            }
+            (Self::AllowNan, Python) => {
+                "train or export the model again, or say `allow_nan=True` if that is meant".into()
+            }
+            (Self::Operator { domain, name }, BuildScript) => {
+                format!("say what it computes, `.operator(CustomOperator::new(\"{domain}\", \"{name}\", |call| ..))`")
+            }
+            (Self::Operator { domain, name }, Python) => {
+                format!("say what it computes, `operators={{\"{}\": compute}}`", crate::op::full_name(domain, name))
+            }
+        }
+    }
+}

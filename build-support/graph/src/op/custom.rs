@@ -1,0 +1,141 @@
+//! Operators that ONNX does not have: who compiles a model says what they compute.
+//!
+//! ```
+//! use kernpack_compiler::te;
+//! use kernpack_graph::op::{CustomOperator, Pattern, element_tensor};
+//!
+//! // `Swish` of the domain `com.example`: x sigmoid(beta x).
+//! let swish = CustomOperator::new("com.example", "Swish", |call| {
+//!     let (x, beta) = (call.input(0)?, call.attrs.float("beta", 1.0)?);
+//!     Ok(vec![element_tensor(&x.shape, |position| {
+//!         let x = x.at(position);
+//!         &x * te::sigmoid(&x * te::constant(beta, x.dtype()))
+//!     })])
+//! });
+//! let options = kernpack_graph::ModelOptions {
+//!     operators: vec![swish.pattern(Pattern::Elementwise)],
+//!     ..Default::default()
+//! };
+//! # let _ = options;
+//! ```
+
+use core::fmt;
+use std::sync::Arc;
+
+use kernpack_compiler::ir::Tensor;
+
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, require};
+
+/// What computes the outputs of an operator.
+type Make = dyn Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync;
+
+/// An operator of another domain, or one of ONNX that is not supported.
+#[derive(Clone)]
+pub struct CustomOperator {
+    domain: Arc<str>,
+    name: Arc<str>,
+    /// With the domain.
+    full_name: Arc<str>,
+    pattern: Pattern,
+    make: Arc<Make>,
+}
+
+impl CustomOperator {
+    /// The operator `name` of `domain`, which is "" for operators of ONNX itself. `make` gives the outputs of a node, of its attributes and of its inputs, whose shapes
+    /// are known: what depends on known inputs alone is computed while the model is compiled. It is called several times for a node and has to give the same each time.
+    pub fn new(domain: &str, name: &str, make: impl Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync + 'static) -> Self {
+        let full_name = full_name(domain, name).into();
+        Self { domain: domain.into(), name: name.into(), full_name, pattern: Pattern::Opaque, make: Arc::new(make) }
+    }
+
+    /// Which nodes may share a kernel with it; without this it has one for itself. [`Pattern::View`] promises the elements of the first input, in their order.
+    #[must_use]
+    pub fn pattern(mut self, pattern: Pattern) -> Self {
+        self.pattern = pattern;
+        self
+    }
+
+    /// An operator of the compiler's own stays what it is: passes know what it computes.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_own = super::find(&self.name).is_some() && super::domain_of(&self.name) == &*self.domain;
+        require!(!is_own, "operator {} is one of the compiler's, and is not replaced", self.full_name);
+        Ok(())
+    }
+
+    /// Whether it is what a node of a model asks for.
+    pub(crate) fn is(&self, domain: &str, name: &str) -> bool {
+        *self.domain == *domain && *self.name == *name
+    }
+}
+
+/// Without what it computes, which has no text.
+impl fmt::Debug for CustomOperator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.full_name, self.pattern)
+    }
+}
+
+/// An operator with its domain: `com.example.Swish`.
+pub(crate) fn full_name(domain: &str, name: &str) -> String {
+    if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") }
+}
+
+/// The operator of a node.
+#[derive(Clone)]
+pub struct NodeOp(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Listed(&'static Operator),
+    Custom(CustomOperator),
+}
+
+impl NodeOp {
+    /// Its name; one that was registered has that of its domain before it, so that it is none of the compiler's own.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Kind::Listed(operator) => operator.name,
+            Kind::Custom(custom) => &custom.full_name,
+        }
+    }
+
+    /// The operator of ONNX, or of the compiler itself, of which passes know what it computes; none for one that was registered.
+    pub fn listed(&self) -> Option<&'static Operator> {
+        match &self.0 {
+            Kind::Listed(operator) => Some(operator),
+            Kind::Custom(_) => None,
+        }
+    }
+
+    /// How it is fused.
+    pub fn pattern(&self) -> Pattern {
+        match &self.0 {
+            Kind::Listed(operator) => operator.pattern,
+            Kind::Custom(custom) => custom.pattern,
+        }
+    }
+
+    /// What it computes.
+    ///
+    /// # Errors
+    /// Inputs and attributes that do not fit it.
+    pub fn make(&self, call: &Call) -> Result<Vec<Tensor>> {
+        match &self.0 {
+            Kind::Listed(operator) => (operator.make)(call),
+            Kind::Custom(custom) => (custom.make)(call),
+        }
+    }
+}
+
+impl From<&'static Operator> for NodeOp {
+    fn from(operator: &'static Operator) -> Self {
+        Self(Kind::Listed(operator))
+    }
+}
+
+impl From<CustomOperator> for NodeOp {
+    fn from(custom: CustomOperator) -> Self {
+        Self(Kind::Custom(custom))
+    }
+}

@@ -1,0 +1,44 @@
+//! Known tensors that nothing reads any more: a model of hundreds of megabytes is in memory once while its weights get other layouts.
+
+use crate::graph::{Graph, ValueId};
+
+/// How many places of a graph read each value.
+pub(crate) struct Reads(Vec<usize>);
+
+impl Graph {
+    /// Counts who reads each value: nodes, whether or not they need it when the model runs, outputs, and what is known of dequantized bytes.
+    pub(crate) fn reads(&self) -> Reads {
+        let mut counts = vec![0; self.values.len()];
+        let by_nodes = self.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
+        let by_outputs = self.outputs.iter().map(|(_, id)| id);
+        let of_bytes = self.dequantized.iter().flat_map(|(id, from)| [id, &from.bytes, &from.scale]);
+        let zeros = self.dequantized.values().filter_map(|from| from.zero.as_ref());
+        for id in by_nodes.chain(by_outputs).chain(of_bytes).chain(zeros) {
+            counts[*id] += 1;
+        }
+        Reads(counts)
+    }
+
+    /// Lets an input of a node be another value; the one before is dropped if nothing else reads it.
+    pub(crate) fn replace_input(&mut self, reads: &mut Reads, node: usize, index: usize, new: ValueId) {
+        let old = self.nodes[node].inputs[index].replace(new);
+        reads.0.resize(self.values.len(), 0);
+        reads.0[new] += 1;
+        if let Some(old) = old {
+            reads.0[old] -= 1;
+            if reads.0[old] == 0 {
+                self.values[old].known = None;
+            }
+        }
+    }
+
+    /// Drops the elements of known values that nothing reads.
+    pub(crate) fn drop_unread(&mut self) {
+        let Reads(counts) = self.reads();
+        for (value, count) in self.values.iter_mut().zip(counts) {
+            if count == 0 {
+                value.known = None;
+            }
+        }
+    }
+}
