@@ -417,7 +417,7 @@ fn parallel_functions() {
                     ],
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
-                    detach: false,
+                    detach: true,
                     crate_name: "imagekit",
                     file: ::core::file!(),
                     line: ::core::line!(),

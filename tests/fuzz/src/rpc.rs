@@ -1,4 +1,4 @@
-//! What RPC servers and clients read from the network: handshakes, packets, packed sequences.
+//! What RPC servers, clients and trackers read from the network: handshakes, packets, packed sequences, messages.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -56,6 +56,9 @@ impl Transport for Bytes {
 /// The first byte says what the others are.
 pub fn check(input: &[u8]) {
     let Some((&kind, input)) = input.split_first() else { return };
+    if kind == u8::MAX {
+        return tracker(input);
+    }
     let step = usize::from(kind >> 2) + 1;
     match kind & 3 {
         0 => handshake(input, step),
@@ -63,6 +66,12 @@ pub fn check(input: &[u8]) {
         2 => sequence(input),
         _ => key(input),
     }
+}
+
+/// What a peer sends to a tracker. What is answered begins as the protocol does.
+fn tracker(input: &[u8]) {
+    let answers = kernpack_rpc::tracker::answers_to(input).expect("sockets");
+    assert!(answers.is_empty() || answers.starts_with(b"\x71\xf2\x02\0"), "{}", answers.escape_ascii());
 }
 
 /// Either side of a handshake. What is understood can be said, and is understood again.

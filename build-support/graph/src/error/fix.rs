@@ -9,6 +9,11 @@ pub(super) enum Caller {
     Python,
 }
 
+/// An operator with its domain, as messages and callers name it: `com.example.Swish`.
+pub(crate) fn full_name(domain: &str, name: &str) -> String {
+    if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") }
+}
+
 /// What the caller can say to mend a problem.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Fix {
@@ -72,7 +77,7 @@ impl Fix {
                 format!("say what it computes, `.operator(CustomOperator::new(\"{domain}\", \"{name}\", |call| ..))`")
             }
             (Self::Operator { domain, name }, Python) => {
-                format!("say what it computes, `operators={{\"{}\": compute}}`", crate::op::full_name(domain, name))
+                format!("say what it computes, `operators={{\"{}\": compute}}`", full_name(domain, name))
             }
         }
     }

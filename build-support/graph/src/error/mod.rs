@@ -7,7 +7,7 @@ use kernpack_compiler::CompileError;
 mod fix;
 
 use fix::Caller;
-pub(crate) use fix::Fix;
+pub(crate) use fix::{Fix, full_name};
 
 /// `Result` with [`GraphError`].
 pub type Result<T, E = GraphError> = core::result::Result<T, E>;

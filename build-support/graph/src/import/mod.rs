@@ -15,7 +15,7 @@ mod sized;
 use self::item::{Item, Scope};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
-use crate::error::{Fix, GraphError, Result, fail, require};
+use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant};
 use crate::op::{self, CustomOperator, NodeOp};
@@ -173,7 +173,7 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
         }
     }
     let problems = missing.into_iter().map(|((domain, name), nodes)| {
-        let op = op::full_name(&domain, &name);
+        let op = full_name(&domain, &name);
         let shown = nodes[..nodes.len().min(5)].join(", ");
         let more = if nodes.len() > 5 { format!(" and {} more", nodes.len() - 5) } else { String::new() };
         let uses = if nodes.len() == 1 { "node uses" } else { "nodes use" };
@@ -583,7 +583,7 @@ impl<'m, 'a> Importer<'m, 'a> {
 
 fn place(node: &onnx::Node<'_>) -> String {
     let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-    format!("node '{name}' ({})", op::full_name(&node.domain, &node.op_type))
+    format!("node '{name}' ({})", full_name(&node.domain, &node.op_type))
 }
 
 /// The element type and the shape of an input.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use kernpack_compiler::ir::Tensor;
 
 use super::{Call, Operator, Pattern};
-use crate::error::{Result, require};
+use crate::error::{Result, full_name, require};
 
 /// What computes the outputs of an operator.
 type Make = dyn Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync;
@@ -74,11 +74,6 @@ impl fmt::Debug for CustomOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.full_name, self.pattern)
     }
-}
-
-/// An operator with its domain: `com.example.Swish`.
-pub(crate) fn full_name(domain: &str, name: &str) -> String {
-    if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") }
 }
 
 /// The operator of a node.

@@ -40,7 +40,6 @@ pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};
-pub(crate) use custom::full_name;
 pub use custom::{CustomOperator, NodeOp};
 pub(crate) use quantize::saturated;
 pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};

@@ -24,6 +24,8 @@ mod summary;
 
 pub use client::{Found, TrackerClient};
 pub use registration::{Claim, Offer, Registration};
+#[doc(hidden)]
+pub use server::answers_to;
 pub use server::{Tracker, TrackerOptions};
 pub use summary::{KeyStatus, ServerStatus, Summary};
 

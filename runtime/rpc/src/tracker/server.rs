@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -409,4 +410,53 @@ fn shortened(message: &Value) -> String {
     let text = message.to_string();
     let short: String = text.chars().take(100).collect();
     if short.len() < text.len() { short + ".." } else { short }
+}
+
+/// What a tracker answers to the first 32 KiB of these bytes of one peer, for fuzzers.
+///
+/// # Errors
+/// When the system has no sockets left.
+#[doc(hidden)]
+pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let (mut peer, own) = UnixStream::pair()?;
+    peer.write_all(&bytes[..bytes.len().min(32 << 10)])?;
+    peer.shutdown(Shutdown::Write)?;
+    let mut line = Line::new(TcpStream::from(OwnedFd::from(own)))?;
+    let host = IpAddr::from([127, 0, 0, 1]);
+    let mut state = State::default();
+    let writer = Arc::new(Mutex::new(line.try_clone()?));
+    let _ = state.peers.insert(0, Peer { writer, host, info: None });
+    let shared = Shared { options: TrackerOptions::default(), state: Mutex::new(state), wake: Mutex::default() };
+    thread::scope(|threads| {
+        let answers = threads.spawn(move || {
+            let mut answers = Vec::new();
+            peer.read_to_end(&mut answers).map(|_| answers)
+        });
+        // What is wrong with the bytes is the end of the connection, and nothing else.
+        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)));
+        shared.forget(0);
+        line.close();
+        answers.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_what_peers_send() {
+        let magic = 0x2F271_i32.to_le_bytes();
+        let message = |text: &str| [&(text.len() as i32).to_le_bytes()[..], text.as_bytes()].concat();
+        let asked = [&magic[..], &message("[1]"), &message(r#"[3,"pi",[9090,"pi:1"],null]"#), &message("[7]")].concat();
+        let expected = [&magic[..], &message("0"), &message("0"), &message(r#"["pi:1"]"#)].concat();
+        assert_eq!(answers_to(&asked).unwrap(), expected);
+        // What follows something wrong is not answered.
+        for wrong in ["[99]", "[]", "7", r#"[3,"two words",[1,"k"]]"#, r#"[3,"pi",[70000,"k"]]"#, r#"[4,""]"#] {
+            let bytes = [&magic[..], &message(wrong), &message("[1]")].concat();
+            assert_eq!(answers_to(&bytes).unwrap(), magic, "{wrong}");
+        }
+        assert_eq!(answers_to(b"GET / HTTP/1.1").unwrap(), b"");
+        assert_eq!(answers_to(b"").unwrap(), b"");
+    }
 }
