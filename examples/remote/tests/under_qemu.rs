@@ -1,9 +1,12 @@
 //! The example on a board that qemu makes of this machine, from Rust and from Python. `cargo xtask rpc` gives it a photograph (`REMOTE_PHOTO`) and a Python with Apache
 //! TVM (`KERNPACK_APACHE_TVM`).
 
-use std::io::Write;
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+
+use kernpack_rpc::program::Runner;
 
 const PICTURES: [&str; 4] = ["gray", "blur", "sobel", "edges"];
 
@@ -94,6 +97,7 @@ fn from_rust_and_from_python() {
     };
     let (rust, python) = (folder("remote-rust"), folder("remote-python"));
     check(Command::new(env!("CARGO_BIN_EXE_remote")), &rust);
+    programs_run_there();
     let Some(interpreter) = std::env::var_os("KERNPACK_APACHE_TVM") else {
         return skip("KERNPACK_APACHE_TVM names no Python with Apache TVM");
     };
@@ -105,4 +109,40 @@ fn from_rust_and_from_python() {
         let read = |folder: &Path| std::fs::read(folder.join(format!("{name}.pgm"))).unwrap();
         assert!(read(&rust) == read(&python), "{name} is another picture from Python");
     }
+}
+
+/// A server that runs programs. It ends with this value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `cargo kernpack rpc runner` with the server's own program, which is there already.
+fn programs_run_there() {
+    const EMULATOR: &str = "qemu-aarch64 -L /usr/aarch64-linux-gnu";
+    let target = Path::new(env!("CARGO_BIN_EXE_remote")).ancestors().nth(2).unwrap();
+    let program = target.join("aarch64-unknown-linux-gnu/debug/kernpack-rpc-server");
+    let token = Path::new(env!("CARGO_TARGET_TMPDIR")).join("token");
+    std::fs::write(&token, "a-token-of-this-test").unwrap();
+    let mut words = EMULATOR.split(' ').map(OsStr::new).chain([program.as_os_str()]);
+    let mut server = Command::new(words.next().unwrap());
+    server.args(words).args(["--port", "0", "--allow-run", "--emulator", EMULATOR, "--token-file"]).arg(&token);
+    let mut server = Server(server.env_remove("LD_LIBRARY_PATH").stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap();
+    let run = |program: &Path, argument: &str| {
+        let words =
+            [address.as_ref(), OsStr::new("--token-file"), token.as_os_str(), OsStr::new("--"), program.as_os_str()];
+        let words = words.into_iter().chain([OsStr::new(argument)]).map(OsStr::to_owned);
+        Runner::parse(words).unwrap().unwrap().run()
+    };
+    assert_eq!(run(&program, "--help").unwrap(), 0);
+    assert_eq!(run(&program, "--no-such-option").unwrap(), 1);
+    let error = run(Path::new(env!("CARGO_BIN_EXE_remote")), "").unwrap_err();
+    assert!(error.message().contains("it is for x86-64, this server is AArch64"), "{error}");
 }
