@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_step_is_an_edge() {
         // Black on the left, white on the right.
-        let pixels = [0, 0, 255, 255].repeat(4).into_iter().flat_map(|value| [value; 3]).collect();
+        let pixels = [0_u8, 0, 255, 255].repeat(4).into_iter().flat_map(|value| [value; 3]).collect();
         let picture = Tensor::from_vec(pixels, &[4, 4, 3]).unwrap();
         let mut strength = Tensor::from_vec(vec![1_u8; 16], &[4, 4]).unwrap();
         edges(picture.view().unwrap(), strength.view_mut().unwrap()).unwrap();
