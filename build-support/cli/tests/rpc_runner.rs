@@ -72,7 +72,7 @@ impl Tested {
         let end = Instant::now() + TIME;
         let is_left = |process: &&&str| {
             let state = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-            // A zombie has ended, whoever has not looked yet.
+            // A zombie has ended; its parent has not looked yet.
             !state.is_empty() && !state.contains(") Z ")
         };
         while processes.iter().any(|process| is_left(&process))
@@ -185,10 +185,14 @@ fn refusals() {
     tested.wait_until_clean(&[]);
 }
 
-/// Starts a program that runs for long, and gives the runner and the processes there.
+/// Starts a program that runs for long, and gives the runner and the processes there. Ctrl+C ends the runner, also where this test runs behind
+/// a shell that has its background jobs ignore it.
 fn start_long(tested: &Tested, options: &[&str]) -> (Child, Vec<String>) {
     let script = tested.script("program", "sleep 1000 & echo $$ $!; wait");
-    let mut runner = tested.runner(options).arg(script).stdout(Stdio::piped()).spawn().unwrap();
+    let runner = tested.runner(options);
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT").arg(runner.get_program()).args(runner.get_args());
+    let mut runner = command.arg(script).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(runner.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     (runner, line.split_whitespace().map(str::to_owned).collect())
@@ -197,14 +201,13 @@ fn start_long(tested: &Tested, options: &[&str]) -> (Child, Vec<String>) {
 #[test]
 fn a_client_that_goes_leaves_nothing() {
     let tested = Tested::new(&["--allow-run", "--stall-time", "4"]);
-    let names = |processes: &[String]| processes.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     // Killed, and ended by Ctrl+C.
     for signal in ["KILL", "INT"] {
         let (mut runner, processes) = start_long(&tested, &[]);
         assert_eq!(processes.len(), 2);
         Command::new("kill").args([&format!("-{signal}"), &runner.id().to_string()]).status().unwrap();
         runner.wait().unwrap();
-        tested.wait_until_clean(&names(&processes).iter().map(String::as_str).collect::<Vec<_>>());
+        tested.wait_until_clean(&processes.iter().map(String::as_str).collect::<Vec<_>>());
     }
     // Too long.
     let (mut runner, processes) = start_long(&tested, &["--timeout", "0.5"]);
