@@ -10,18 +10,21 @@ pub(crate) fn shift(program: &mut [u8], arch: &str, sign: i32) {
     }
 }
 
-/// `call` and `jmp` (E8, E9) with distances of 25 bits. What only looks like one is changed, too, and changed back: its first and last byte stay what they are.
+/// `call` and `jmp` (E8, E9) with distances of 25 bits. What only looks like one is changed, too, and changed back: opcode and last byte stay what they are, and the bytes
+/// behind an opcode are never looked at as opcodes, changed or not, so both ways go by the same places.
 fn shift_x86(program: &mut [u8], sign: i32) {
     let mut at = 0;
     while let Some([opcode, distance @ ..]) = program.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<5>) {
-        if !matches!(opcode, 0xe8 | 0xe9) || !matches!(distance[3], 0 | 0xff) {
+        if !matches!(opcode, 0xe8 | 0xe9) {
             at += 1;
             continue;
         }
         at += 5;
-        let sum = i32::from_le_bytes(*distance).wrapping_add(sign.wrapping_mul(at as i32));
-        // 25 bits with their sign: the last byte is 0 or 255 again.
-        *distance = (sum << 7 >> 7).to_le_bytes();
+        if matches!(distance[3], 0 | 0xff) {
+            let sum = i32::from_le_bytes(*distance).wrapping_add(sign.wrapping_mul(at as i32));
+            // 25 bits with their sign: the last byte is 0 or 255 again.
+            *distance = (sum << 7 >> 7).to_le_bytes();
+        }
     }
 }
 
@@ -49,6 +52,8 @@ mod tests {
             program.push(0xe8);
             program.extend_from_slice(&i32::to_le_bytes(distance));
         }
+        // An opcode whose last byte is the distance of another.
+        program.extend([0xe8, 0xe8, 1, 2, 3, 0, 0xe8, 0, 0xe9, 0, 0, 0xff, 0]);
         program.extend([0xe8, 0xe9, 0xe8, 0xff]);
         for arch in ["x86_64", "aarch64", "riscv64"] {
             let mut shifted = program.clone();
