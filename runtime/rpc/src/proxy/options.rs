@@ -14,7 +14,7 @@ pub struct ProxyOptions {
     /// The certificate for TLS; `None` is without TLS. The proxy itself reads what is sent.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::TlsAcceptor>,
-    /// Listens for other machines without TLS and token: whoever reaches the port can run code on all servers behind it.
+    /// Listens for other machines without TLS and token: all that reach the port can run code on all servers behind it.
     pub insecure: bool,
     /// How long a client waits for a server of its key.
     pub wait: Duration,
