@@ -72,7 +72,7 @@ impl Model {
         let mut names: Vec<&str> = names.collect();
         names.sort_unstable();
         names.dedup();
-        for name in dims.keys().filter(|name| !names.contains(&name.as_str())) {
+        if let Some(name) = dims.keys().find(|name| !names.contains(&name.as_str())) {
             let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(format!("{shown} has no dimension '{name}' that is open; open dimensions: {has}"));
         }
@@ -192,7 +192,7 @@ fn fields(mut bytes: &[u8]) -> Option<Vec<Field<'_>>> {
 }
 
 /// The messages and texts of a field.
-fn of<'a>(bytes: &'a [u8], number: u64) -> Option<Vec<&'a [u8]>> {
+fn of(bytes: &[u8], number: u64) -> Option<Vec<&[u8]>> {
     let found = fields(bytes)?.into_iter().filter_map(|field| match field {
         Field::Bytes(own, bytes) if own == number => Some(bytes),
         _ => None,
@@ -208,11 +208,11 @@ fn text(bytes: &[u8], number: u64) -> Option<String> {
 /// The number of a field, if it is there; nothing for bytes that are no message.
 #[expect(clippy::option_option, reason = "bytes that are no message, and fields that are missing")]
 fn number(bytes: &[u8], field: u64) -> Option<Option<u64>> {
-    let found = fields(bytes)?.into_iter().filter_map(|own| match own {
+    let found = fields(bytes)?.into_iter().rev().find_map(|own| match own {
         Field::Number(number, value) if number == field => Some(value),
         _ => None,
     });
-    Some(found.last())
+    Some(found)
 }
 
 /// The inputs that are no weights, and where weights in other files are. The numbers of fields are those of `ModelProto` and what is in it.
