@@ -1,6 +1,7 @@
 //! `cargo kernpack new`: a crate that builds and passes its tests at once.
 
 mod dependencies;
+mod model;
 mod name;
 mod options;
 mod template;
@@ -11,6 +12,7 @@ pub(crate) use options::{HELP, Options, parse};
 
 use crate::Result;
 use dependencies::Dependencies;
+use model::Model;
 
 /// Writes the crate and says what to do next.
 ///
@@ -38,20 +40,49 @@ pub(crate) fn make(options: &Options) -> Result<String> {
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
     let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent)?;
     let in_workspace = dependencies::is_below_workspace(&parent);
-    for (path, text) in template::files(&name, options.cuda, &dependencies, in_workspace) {
+    let model = options.model.as_ref().map(|file| Model::read(file, &options.dims)).transpose()?;
+    let crate_files = match &model {
+        Some(model) => template::model_files(&name, model, &dependencies, in_workspace),
+        None => template::files(&name, options.cuda, &dependencies, in_workspace),
+    };
+    for (path, text) in crate_files {
         let path = folder.join(path);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        }
+        make_folder_of(&path)?;
         crate::write(&path, text.as_bytes())?;
     }
+    let mut note = String::new();
+    if let Some(model) = &model {
+        copy(model, folder)?;
+        if !model.guessed.is_empty() {
+            note = format!("  {}: 1, which the model leaves open; build.rs says it\n", model.guessed.join(", "));
+        }
+    }
     let shown = folder.display();
-    Ok(format!("made {name} in {shown}: {}\n  next: cd {shown} && cargo test\n", dependencies.shown()))
+    Ok(format!("made {name} in {shown}: {}\n{note}  next: cd {shown} && cargo test\n", dependencies.shown()))
+}
+
+fn make_folder_of(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
+}
+
+/// Copies a model and the files with its weights.
+fn copy(model: &Model, folder: &Path) -> Result<()> {
+    let from = model.file.parent().unwrap_or(Path::new(""));
+    let own = model.file.file_name().map(Path::new).into_iter();
+    for name in own.chain(model.beside.iter().map(|path| path.as_path())) {
+        let (from, to) = (from.join(name), folder.join(template::MODELS).join(name));
+        make_folder_of(&to)?;
+        std::fs::copy(&from, &to)
+            .map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     fn temporary(name: &str) -> PathBuf {
@@ -61,7 +92,7 @@ mod tests {
     }
 
     fn options(path: PathBuf) -> Options {
-        Options { path, name: None, cuda: false, kernpack_path: None }
+        Options { path, name: None, cuda: false, kernpack_path: None, model: None, dims: BTreeMap::new() }
     }
 
     #[test]
@@ -120,6 +151,33 @@ mod tests {
                 "tests/library.rs"
             ]
         );
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_crate_with_a_model() {
+        let folder = temporary("model");
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../graph/tests/data/perceptron.onnx");
+        let path = folder.join("scores");
+        let options = Options { model: Some(model.clone()), ..options(path.clone()) };
+        let text = make(&options).unwrap();
+        assert!(text.contains("\n  dimension 'batch': 1, which the model leaves open; build.rs says it\n"), "{text}");
+        assert_eq!(std::fs::read(path.join("models/perceptron.onnx")).unwrap(), std::fs::read(model).unwrap());
+        let read = |name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+        let build = read("build.rs");
+        assert!(
+            build.contains(".model_with(\"models/perceptron.onnx\", |model| model.dim(\"batch\", 1))\n"),
+            "{build}"
+        );
+        assert!(read("Cargo.toml").contains("features = [\"graph\"]"));
+        let test = read("tests/library.rs");
+        assert!(test.contains("    let inputs = [zeros(DataType::scalar(2, 32), &[1, 4])];\n"), "{test}");
+        for file in ["Cargo.toml", "README.md", "src/lib.rs", "tests/library.rs", "python/test_scores.py"] {
+            let text = read(file);
+            for slot in ["{{name", "{{function", "{{crate", "{{model", "{{inputs", "{{file"] {
+                assert!(!text.contains(slot), "{file}: {text}");
+            }
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -1,6 +1,7 @@
 //! The files of a new crate.
 
 use super::dependencies::Dependencies;
+use super::model::Model;
 
 const CARGO_TOML: &str = include_str!("../../templates/Cargo.toml.in");
 const BUILD: &str = include_str!("../../templates/build.rs.in");
@@ -13,6 +14,16 @@ const TEST_CUDA: &str = include_str!("../../templates/cuda_test.rs.in");
 const PYTHON_TEST: &str = include_str!("../../templates/test.py.in");
 const README: &str = include_str!("../../templates/README.md.in");
 
+const MODEL_CARGO_TOML: &str = include_str!("../../templates/model/Cargo.toml.in");
+const MODEL_BUILD: &str = include_str!("../../templates/model/build.rs.in");
+const MODEL_LIB: &str = include_str!("../../templates/model/lib.rs.in");
+const MODEL_TEST: &str = include_str!("../../templates/model/library.rs.in");
+const MODEL_PYTHON_TEST: &str = include_str!("../../templates/model/test.py.in");
+const MODEL_README: &str = include_str!("../../templates/model/README.md.in");
+
+/// Where a crate has its model.
+pub(super) const MODELS: &str = "models";
+
 /// Above an empty `[workspace]`, which keeps cargo from looking for another one.
 const WORKSPACE: &str = "\n# A workspace of its own, though it lies in the folder of another one.\n[workspace]\n";
 
@@ -24,14 +35,7 @@ pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_work
         true => "        .c([\"kernels/scale.c\"])\n        .cuda([\"kernels/double.cu\"])\n",
         false => "        .c([\"kernels/scale.c\"])\n",
     };
-    let fill = |text: &str, more: &[(&str, &str)]| {
-        let mut text = text.to_owned();
-        for (key, value) in more.iter().chain(&[("{{name}}", name), ("{{crate}}", crate_name.as_str())]) {
-            text = text.replace(key, value);
-        }
-        // What a slot without text leaves at the end.
-        format!("{}\n", text.trim_end())
-    };
+    let fill = |text: &str, more: &[(&str, &str)]| fill(text, name, &crate_name, more);
     let only_cuda = |text: &'static str| if cuda { text } else { "" };
     let kernpack = dependencies.entry("runtime", features);
     let build = dependencies.entry("build-support", &[]);
@@ -63,4 +67,55 @@ pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_work
         files.push(("kernels/double.cu".to_owned(), KERNEL_CUDA.to_owned()));
     }
     files
+}
+
+/// A template with its slots filled.
+fn fill(text: &str, name: &str, crate_name: &str, more: &[(&str, &str)]) -> String {
+    let mut text = text.to_owned();
+    for (key, value) in more.iter().chain(&[("{{name}}", name), ("{{crate}}", crate_name)]) {
+        text = text.replace(key, value);
+    }
+    // What a slot without text leaves at the end.
+    format!("{}\n", text.trim_end())
+}
+
+/// The files of a crate with a model, besides the model.
+pub(super) fn model_files(
+    name: &str,
+    model: &Model,
+    dependencies: &Dependencies,
+    in_workspace: bool,
+) -> Vec<(String, String)> {
+    let crate_name = name.replace('-', "_");
+    let file_name = model.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let path = format!("{MODELS}/{file_name}");
+    let mut inputs = format!("    let inputs = [{}];\n", model.zeros.join(", "));
+    if inputs.trim_end().len() > 100 || model.zeros.len() > 1 {
+        let lines: String = model.zeros.iter().map(|zeros| format!("        {zeros},\n")).collect();
+        inputs = format!("    let inputs = [\n{lines}    ];\n");
+    }
+    let kernpack = dependencies.entry("runtime", &[]);
+    let build = dependencies.entry("build-support", &["graph"]);
+    let call = model.call(&path);
+    let library = format!("target/release/lib{crate_name}.so");
+    let slots = [
+        ("{{kernpack}}", kernpack.as_str()),
+        ("{{kernpack_build}}", &build),
+        ("{{workspace}}", if in_workspace { WORKSPACE } else { "" }),
+        ("{{function}}", &model.function),
+        ("{{call}}", &call),
+        ("{{model}}", &file_name),
+        ("{{inputs}}", &inputs),
+        ("{{file}}", &library),
+    ];
+    let fill = |text: &str| fill(text, name, &crate_name, &slots);
+    vec![
+        ("Cargo.toml".to_owned(), fill(MODEL_CARGO_TOML)),
+        (".gitignore".to_owned(), "/target\n__pycache__/\n".to_owned()),
+        ("build.rs".to_owned(), fill(MODEL_BUILD)),
+        ("src/lib.rs".to_owned(), fill(MODEL_LIB)),
+        ("tests/library.rs".to_owned(), fill(MODEL_TEST)),
+        (format!("python/test_{crate_name}.py"), fill(MODEL_PYTHON_TEST)),
+        ("README.md".to_owned(), fill(MODEL_README)),
+    ]
 }
