@@ -468,7 +468,9 @@ fn a_program_that_is_replaced_while_it_serves() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rpc-replaced-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("server");
-    fs::copy(env!("CARGO_BIN_EXE_kernpack-rpc-server"), &path).unwrap();
+    // A link, and no copy: a copy is open for writing here, a process that another test starts meanwhile inherits
+    // that, and the kernel starts no program that is open for writing (ETXTBSY).
+    fs::hard_link(env!("CARGO_BIN_EXE_kernpack-rpc-server"), &path).unwrap();
     let program = Program::start(&mut Command::new(&path));
     let serves = |what: &str| {
         let session = connect(program.address.as_str()).timeout(TIME).open();
