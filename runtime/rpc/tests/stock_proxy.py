@@ -32,9 +32,9 @@ def main():
         sys.stdin.read()
         tracker.terminate()
     elif program == "tracker-client":
-        port, key = arguments
+        port, *wanted = arguments
         tracker = rpc.connect_tracker("127.0.0.1", int(port))
-        for _ in range(2):
+        for key in wanted:
             session = tracker.request(key, session_timeout=60)
             assert session.get_function("testing.echo")("through") == "through"
             del session
