@@ -225,6 +225,43 @@ impl Error {
         }
     }
 
+    /// The same error, which comes from another: `__cause__` of the exception where Python imports the library.
+    ///
+    /// ```
+    /// use kernpack::Error;
+    /// let disk = Error::new("OSError", "the disk is full");
+    /// let error = Error::value_error("the table cannot be written").caused_by(disk);
+    /// assert_eq!(error.cause().unwrap().message(), "the disk is full");
+    /// ```
+    #[must_use]
+    pub fn caused_by(self, cause: Self) -> Self {
+        let cell = self.cell();
+        // SAFETY: the cell's texts live as long as the object; the new object takes references of its own to the cause and the context, which is
+        // NULL or a live object.
+        unsafe {
+            Self::from_raw(embedded::new_error(
+                cell.kind.as_slice(),
+                cell.message.as_slice(),
+                cell.backtrace.as_slice(),
+                cause.as_ptr(),
+                cell.extra_context,
+            ))
+        }
+    }
+
+    /// The error that this one comes from, if it says so.
+    pub fn cause(&self) -> Option<Self> {
+        let cause = self.cell().cause_chain;
+        // SAFETY: NULL or an object that this error keeps alive; an error among them gets a further reference, which is the result's.
+        unsafe {
+            if cause.is_null() || (*cause).type_index != abi::type_index::ERROR {
+                return None;
+            }
+            embedded::inc_ref(cause);
+            Some(Self::from_raw(cause))
+        }
+    }
+
     /// Turns a status of the C API into a result.
     #[inline]
     #[doc(hidden)]

@@ -20,9 +20,37 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
         return Raised;
     }
-    match class_of(py, error.kind()) {
-        Ok(class) => py.raise(class.as_ptr(), error.message()),
-        Err(raised) => raised,
+    let class = match class_of(py, error.kind()) {
+        Ok(class) => class,
+        Err(raised) => return raised,
+    };
+    if error.cause().is_none() {
+        return py.raise(class.as_ptr(), error.message());
+    }
+    let built = py.nested(|py| with_cause(py, error, &class));
+    if let Ok(exception) = built {
+        // SAFETY: an exception and its class.
+        unsafe { py.PyErr_SetObject(class.as_ptr(), exception.as_ptr()) };
+    }
+    Raised
+}
+
+/// The exception for an error, with those that it comes from as `__cause__`.
+fn with_cause(py: Py, error: &Error, class: &Owned) -> PyResult<Owned> {
+    // SAFETY: a class of exceptions, and its new exception; the function takes the reference to the cause over.
+    unsafe {
+        let exception = py.call(class.as_ptr(), [py.text(error.message())?])?;
+        if let Some(cause) = error.cause() {
+            let cause = match carried(py, &cause) {
+                Some(own) => Owned::share(py, own),
+                None => {
+                    let class = class_of(py, cause.kind())?;
+                    py.nested(|py| with_cause(py, &cause, &class))?
+                }
+            };
+            py.PyException_SetCause(exception.as_ptr(), cause.into_ptr());
+        }
+        Ok(exception)
     }
 }
 

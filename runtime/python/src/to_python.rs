@@ -46,12 +46,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
-                let text = embedded::text_of(value).unwrap_or_default();
-                // Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
-                Owned::take(
-                    py,
-                    py.PyUnicode_DecodeUTF8(text.as_ptr().cast(), text.len() as isize, c"surrogateescape".as_ptr()),
-                )
+                py.text_of(embedded::text_of(value).unwrap_or_default())
             }
             type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
                 let bytes = embedded::text_of(value).unwrap_or_default();
