@@ -25,7 +25,9 @@ def test_results_are_members(extmod):
     assert extmod.all_colors() == list(Color) and all(type(color) is Color for color in extmod.all_colors())
     assert extmod.transposed("blocked 4x4") is None
     assert extmod.echo_any(Color.RED) is Color.RED and extmod.echo_any([Layout.row_major])[0] is Layout.row_major
-    assert extmod.apply(lambda color: color, Color.GREEN) is Color.GREEN
+    extmod.keep(lambda color: color)
+    assert extmod.call_kept(Color.GREEN) is Color.GREEN
+    extmod.keep(None)
     painted = extmod.paint(Color.DARK_BLUE, None)
     assert painted.color is Color.DARK_BLUE and painted.layout is None
     assert extmod.paint("RED", "row_major").layout is Layout.row_major

@@ -73,8 +73,9 @@ impl Error {
             // A place inside this crate says nothing to a user; the packed function that the error leaves gives its own.
             return Self::with_backtrace(kind, message, "");
         }
-        let frame = embedded::backtrace_frame(location.file(), location.line(), UNNAMED);
-        Self::with_backtrace(kind, message, &frame)
+        let (file, line) = (location.file(), location.line());
+        // SAFETY: the new object's reference is this error's.
+        unsafe { Self::from_raw(embedded::new_error_at(kind.as_bytes(), message.as_bytes(), file, line, UNNAMED)) }
     }
 
     /// An error with a given backtrace: one line a frame, most recent call first.
@@ -154,6 +155,13 @@ impl Error {
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
+        let name = UNNAMED.len() + 1;
+        // SAFETY: the object is alive; when this is its only reference it may be changed. The backtrace ends so.
+        if unsafe {
+            embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), name, function)
+        } {
+            return true;
+        }
         // Not `concat`, which is a kilobyte in every artifact.
         let parts = core::hint::black_box([place, ", in ", function, "\n"]);
         let mut backtrace = String::with_capacity(parts.iter().map(|part| part.len()).sum());

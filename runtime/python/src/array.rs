@@ -9,11 +9,12 @@ use kernpack_core::{DataType, Device, Error, Function, embedded, provider};
 use crate::capi::{Py, PyBuffer, PyGetSet, PyMethodDef, PyObject, Slot, constant};
 use crate::exception;
 use crate::exchange;
-use crate::interpreter::without_lock;
 use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
+use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::tensor::{CAPSULE, VERSIONED, format, pair};
+use crate::to_python;
 
 /// Makes the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
@@ -91,13 +92,13 @@ fn extents(tensor: &DLTensor) -> &[i64] {
 unsafe extern "C" fn shape(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
     // SAFETY: the interpreter's convention for properties.
     let (py, _, tensor) = unsafe { of(this) };
-    crate::to_python::shape(py, extents(tensor)).map_or(ptr::null_mut(), Owned::into_ptr)
+    to_python::shape(py, extents(tensor)).map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
 unsafe extern "C" fn dtype(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
     // SAFETY: the interpreter's convention for properties.
     let (py, _, tensor) = unsafe { of(this) };
-    py.text(&DataType::from_raw(tensor.dtype).to_string()).map_or(ptr::null_mut(), Owned::into_ptr)
+    py.text(&to_python::dtype_name(tensor.dtype)).map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
 unsafe extern "C" fn device(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
@@ -117,7 +118,7 @@ unsafe extern "C" fn ndim(this: *mut PyObject, _: *mut c_void) -> *mut PyObject 
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter's convention.
     let (py, _, tensor) = unsafe { of(this) };
-    let (dtype, device) = (DataType::from_raw(tensor.dtype), Device::from_raw(tensor.device));
+    let (dtype, device) = (to_python::dtype_name(tensor.dtype), Device::from_raw(tensor.device));
     let text = format!("Tensor(shape={:?}, dtype={dtype}, device={device})", extents(tensor));
     py.text(&text).map_or(ptr::null_mut(), Owned::into_ptr)
 }

@@ -40,9 +40,7 @@ impl State {
     pub(crate) fn has_int_enum(key: &str) -> bool {
         // SAFETY: as for `get`; before that there is nothing to convert.
         let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
-        let has = |state: &Self| {
-            state.collected.enums.iter().any(|def| def.kind == EnumKind::Int && def.key == key)
-        };
+        let has = |state: &Self| state.collected.enums.iter().any(|def| def.kind == EnumKind::Int && def.key == key);
         state.is_some_and(has)
     }
 

@@ -11,8 +11,8 @@ use kernpack_core::provider;
 use kernpack_core::{Device, Error, embedded};
 
 use crate::capi::{Py, PyBuffer, PyObject};
-use crate::from_python::Refused;
 use crate::exchange;
+use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::object::{Owned, PyResult, Raised};
 
