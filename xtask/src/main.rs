@@ -4,6 +4,7 @@
 //! for another machine, valgrind) where root runs it.
 
 mod aarch64;
+mod again;
 mod apache_tvm;
 mod api;
 mod artifacts;

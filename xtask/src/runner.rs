@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test runner of the project, and the sum of what they report.
 
 use crate::Result;
+use crate::again::Again;
 use crate::apache_tvm;
 use crate::artifacts;
 use crate::beside::Beside;
@@ -100,7 +101,7 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
 
     let skips = DEEP.iter().flat_map(|deep| ["--skip", deep.tests]);
     let arguments: Vec<&str> = ["--"].into_iter().chain(skips).collect();
-    report.add("cargo test --workspace", &mut cargo_test(&arguments), Totals::of_cargo)?;
+    report.add_workspace("cargo test --workspace", &mut cargo_test(&arguments), cargo_test)?;
     report.add_book(book::check_blocks(environment, &[]));
     for (done, read) in beside.finish().into_iter().zip(readers) {
         report.count(&done.name, &done.output, done.outcome.is_ok(), read);
@@ -208,6 +209,8 @@ fn downstream(environment: &Environment, subcommand: &str) -> Command {
 pub(crate) struct Report {
     totals: Totals,
     failures: Vec<String>,
+    /// Tests that failed and then passed.
+    again: Vec<String>,
 }
 
 impl Report {
@@ -218,12 +221,27 @@ impl Report {
         Ok(())
     }
 
+    /// Runs the tests of the workspace and adds what they report, those that ran again with their second outcome.
+    fn add_workspace(&mut self, name: &str, command: &mut Command, cargo_test: impl Fn(&[&str]) -> Command) -> Result {
+        let Finished { output, success, .. } = step::watch(name, command, Show::Lines)?;
+        let run = |arguments: &[&str]| -> Result<Totals> {
+            let name = format!("once more: cargo test {}", arguments.join(" "));
+            Ok(Totals::of_cargo(&step::watch(&name, &mut cargo_test(arguments), Show::Lines)?.output))
+        };
+        match Again::of_cargo(&output) {
+            Some(again) if again.passes(run)? => {
+                let Totals { passed, failed, skipped } = reported(&output, Totals::of_cargo);
+                self.totals += Totals { passed: passed + failed, failed: 0, skipped };
+                self.again.extend(again.tests.into_iter().map(|test| format!("{name}: {test}")));
+            }
+            _ => self.count(name, &output, success, Totals::of_cargo),
+        }
+        Ok(())
+    }
+
     /// Adds what a runner has reported. One that fails without naming a failed test counts as one failure.
     fn count(&mut self, name: &str, output: &str, success: bool, read: Read) {
-        let mut totals = read(output);
-        let skipped = skipped_by_rust(output);
-        totals.passed = totals.passed.saturating_sub(skipped);
-        totals.skipped += skipped;
+        let totals = reported(output, read);
         if !success && totals.failed == 0 {
             self.fail(format!("{name}: ended before its tests were done"));
         }
@@ -260,6 +278,9 @@ impl Report {
 
     /// Prints the failures and, alone on the last line, the totals.
     pub(crate) fn close(self) -> Result {
+        for test in &self.again {
+            println!("failed, and passed when it ran again (mend it: it depends on what runs beside it): {test}");
+        }
         for failure in &self.failures {
             println!("failed: {failure}");
         }
@@ -272,13 +293,22 @@ impl Report {
     }
 }
 
+/// What a runner says of its tests, without those that found out that they cannot run here.
+fn reported(output: &str, read: Read) -> Totals {
+    let mut totals = read(output);
+    let skipped = skipped_by_rust(output);
+    totals.passed = totals.passed.saturating_sub(skipped);
+    totals.skipped += skipped;
+    totals
+}
+
 /// Rust's harness has no word for a test that finds out that it cannot run here. Ours write `skipped: <what and why>` and return.
 fn skipped_by_rust(output: &str) -> u64 {
     output.lines().filter(|line| line.starts_with("skipped: ")).count() as u64
 }
 
 /// The names of failed tests, of Rust's harness, of pytest and of Node's.
-fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn failed_tests(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| {
         let rust = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
         let python = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
@@ -305,6 +335,21 @@ mod tests {
         assert_eq!(report.totals.to_string(), "5 passed, 2 failed, 2 skipped");
         assert_eq!(report.failures, ["bad: a::b", "broken: ended before its tests were done"]);
         assert!(report.close().is_err());
+    }
+
+    #[test]
+    fn a_test_that_fails_once_is_named_and_one_that_fails_twice_is_a_failure() {
+        let failed = "echo 'test a ... FAILED'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; \
+                      echo '    `-p x --test y`'; exit 101";
+        for (second, totals, failures) in [
+            ("echo 'test result: ok. 1 passed; 0 failed; 0 ignored'", "2 passed, 0 failed, 0 skipped", 0),
+            (failed, "1 passed, 1 failed, 0 skipped", 1),
+        ] {
+            let mut report = Report::default();
+            report.add_workspace("tests", &mut shell(failed), |_| shell(second)).unwrap();
+            assert_eq!(report.totals.to_string(), totals);
+            assert_eq!((report.failures.len(), report.again.len()), (failures, 1 - failures));
+        }
     }
 
     #[test]
