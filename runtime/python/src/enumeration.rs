@@ -114,7 +114,7 @@ fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
         let members = def.variants.iter().map(|variant| {
             let member = py.call(class.as_ptr(), [value(py, def, variant)?])?;
             document(py, &member, variant.doc)?;
-            let object = def.convert(&payload(def, variant).as_view()).ok().and_then(|value| value.as_view().object());
+            let object = def.convert(payload(def, variant).as_view()).ok().and_then(|value| value.as_view().object());
             // The enum keeps its objects forever.
             Ok((object.unwrap_or_default(), member.into_ptr()))
         });
@@ -175,5 +175,5 @@ pub(crate) fn of_name(py: Py, key: &str, name: &[u8]) -> Option<*mut TVMFFIObjec
     let def = State::get(py).collected.enums.iter().find(|def| def.key == key && def.kind == EnumKind::Int)?;
     let variant = def.variants.iter().find(|variant| variant.name.as_bytes() == name)?;
     // The enum keeps its objects forever.
-    def.convert(&payload(def, variant).as_view()).ok()?.as_view().object()
+    def.convert(payload(def, variant).as_view()).ok()?.as_view().object()
 }
