@@ -138,7 +138,7 @@ fn one_long_dimension() {
 
 #[test]
 fn products() {
-    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (29, 17, 5), (14, 70, 3)] {
+    for (m, n, depth) in [(0, 5, 3), (1, 1, 1), (29, 17, 5), (14, 70, 3), (61, 64, 4), (270, 32, 2)] {
         for symbolic in [false, true] {
             for transposed in [false, true] {
                 for epilogue in [false, true] {
@@ -602,6 +602,10 @@ fn convolutions_with_channels_first() {
         ("1x1 with stride", Window { window: [1, 1], padding: 0, stride: 2, ..plain }),
         ("dilation", Window { dilation: 2, padding: 2, ..plain }),
         ("wide", Window { image: [2, 37], depth: 1, ..plain }),
+        ("rows of whole vectors", Window { stride: 2, image: [5, 32], depth: 2, channels: 15, ..plain }),
+        ("rows of seven vectors", Window { image: [2, 112], depth: 1, channels: 3, ..plain }),
+        ("pixels as one row", Window { stride: 2, image: [7, 41], depth: 2, channels: 40, images: 1, ..plain }),
+        ("long rows with stride 2", Window { stride: 2, image: [2, 140], depth: 1, channels: 2, ..plain }),
         ("stride 3", Window { stride: 3, image: [8, 8], window: [2, 3], padding: 0, ..plain }),
     ] {
         checked_convolution(&targets(), name, of, false, true, "convolution", 0.0);
@@ -792,6 +796,40 @@ fn small_windows() {
             let taken = notes.iter().any(|note| note.ends_with("rule `window`"));
             assert_eq!(taken, stride < 3, "{notes:#?}");
             check("window", &k, &[&[2, 3, h, w], &[3, window, window]], 0.0);
+        }
+    }
+}
+
+/// Windows at every second column: columns are loaded once, and taken apart in registers.
+#[test]
+fn pools_with_stride_2() {
+    for (images, [h, w], [window_h, window_w], padding) in [
+        (1, [7, 37], [3, 3], 1),
+        (2, [4, 35], [2, 2], 0),
+        (1, [3, 151], [3, 3], 1),
+        (1, [2, 76], [1, 5], 2),
+        (1, [6, 33], [4, 3], 1),
+    ] {
+        for is_sum in [false, true] {
+            let [out_h, out_w] =
+                [(h, window_h), (w, window_w)].map(|(size, window)| (size + 2 * padding - window) / 2 + 1);
+            let mut k = Kernel::new("f");
+            let x = k.input("x", (images, 2, h, w), F32);
+            let padded = compute((images, 2, h + 2 * padding, w + 2 * padding), |[n, c, y, x_]| {
+                let inside = y.greater_equal(padding).and(y.less(h + padding));
+                let inside = inside.and(x_.greater_equal(padding)).and(x_.less(w + padding));
+                let around = if is_sum { 0.0 } else { f64::from(f32::MIN) };
+                Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), around)
+            });
+            let (ry, rx) = (reduce_axis(0, window_h, "ry"), reduce_axis(0, window_w, "rx"));
+            let pool = compute((images, 2, out_h, out_w), |[n, c, y, x]| {
+                let pixel = padded.at((&n, &c, &y * 2 + &ry, &x * 2 + &rx));
+                if is_sum { sum(pixel, [&ry, &rx]) } else { reduce_max(pixel, [&ry, &rx]) }
+            });
+            k.output("out", pool.named("pool"));
+            let schedule = k.scheduled(&TargetDescription::x86_64_v3(), &PassContext::default()).unwrap();
+            assert!(schedule.stages().any(|stage| schedule[stage].name() == "pool.strided"));
+            check("pool", &k, &[&[images, 2, h, w]], 0.0);
         }
     }
 }

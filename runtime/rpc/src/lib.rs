@@ -5,9 +5,11 @@
 //! to clients, and a [`Proxy`] brings clients to servers that none can reach.
 
 pub mod client;
+mod guests;
 mod limits;
 mod line;
 mod listen;
+mod place;
 mod position;
 mod process;
 #[doc(hidden)]
@@ -23,6 +25,8 @@ pub mod wire;
 
 pub use client::{Connect, RemoteObject, Session, TimeEvaluator, Timing, connect};
 pub use limits::Limits;
+pub use listen::Listen;
+pub use place::Place;
 pub use process::run_session_if_asked;
 pub use proxy::{Proxy, ProxyOptions};
 pub use server::{Server, ServerOptions};

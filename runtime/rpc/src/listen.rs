@@ -1,39 +1,140 @@
-//! Where servers and trackers listen.
+//! How servers, trackers and proxies listen.
 
-use std::io;
+use std::fmt::{self, Display};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use kernpack::{Result, bail, error};
+use kernpack::{Result, bail, ensure, error};
 
-/// Listens at an address. One that other machines reach is refused unless `insecure`; `can` is what they could do.
-///
-/// # Errors
-/// ValueError for a host without an address, or with one of other machines; RuntimeError when the system refuses.
-pub(crate) fn listen(host: &str, port: u16, insecure: bool, can: &str) -> Result<TcpListener> {
-    let addresses = (host, port).to_socket_addrs();
-    let addresses: Vec<SocketAddr> =
-        addresses.map_err(|problem| error!(ValueError, "'{host}' is no address of this machine: {problem}"))?.collect();
-    if !insecure && addresses.iter().any(|address| !address.ip().is_loopback()) {
-        bail!(
-            ValueError,
-            "{host} can be reached from other machines, and a client can {can}: listen at 127.0.0.1 (through a tunnel, for \
-             example `ssh -L`), use TLS and a token where there is that choice, or say --insecure if all machines that reach port {port} may do that"
-        );
+use crate::line::Line;
+use crate::token;
+
+/// Where a server, a tracker or a proxy listens, and to whom it answers.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Listen {
+    /// The address to listen at: a name or a number. Others than those of this machine need TLS and a token, or `insecure`.
+    pub host: String,
+    /// The port; 0 is any that is free.
+    pub port: u16,
+    /// What peers must prove to know; `None` lets all in. At least 8 letters, without white space.
+    pub token: Option<String>,
+    /// The certificate for TLS; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::TlsAcceptor>,
+    /// Listens for other machines without TLS and token: all that reach the port may do what peers can do.
+    pub insecure: bool,
+    /// How long a handshake may take.
+    pub handshake_time: Duration,
+    /// Says on stderr what happens.
+    pub verbose: bool,
+}
+
+impl Listen {
+    /// The loopback address and a port, with 10 seconds for a handshake.
+    pub(crate) fn at(port: u16) -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port,
+            token: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+            insecure: false,
+            handshake_time: Duration::from_secs(10),
+            verbose: false,
+        }
     }
-    TcpListener::bind(&addresses[..]).map_err(|problem| {
-        let advice = match problem.kind() {
-            io::ErrorKind::AddrInUse => {
-                "; another program listens there: choose another --port, or 0 for one that is free"
-            }
-            io::ErrorKind::PermissionDenied => "; ports below 1024 are for root: choose another --port",
-            _ => "",
-        };
-        error!(RuntimeError, "cannot listen at {host}:{port}: {problem}{advice}")
-    })
+
+    /// Whether strangers can neither come in nor read what is sent.
+    fn is_guarded(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some() && self.token.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
+    /// Listens. `can` is what peers could do, for the message when that is too much.
+    ///
+    /// # Errors
+    /// ValueError for a token that is none, a host without an address, or with one of other machines unless that is allowed; RuntimeError
+    /// when the system refuses.
+    pub(crate) fn bind(&self, can: &str) -> Result<(TcpListener, SocketAddr)> {
+        ensure!(
+            self.token.as_deref().is_none_or(token::is_good),
+            ValueError,
+            "a token has at least 8 letters and no white space"
+        );
+        ensure!(!self.handshake_time.is_zero(), ValueError, "a handshake takes more than 0 s");
+        let Self { host, port, .. } = self;
+        let addresses = (host.as_str(), *port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = addresses
+            .map_err(|problem| error!(ValueError, "'{host}' is no address of this machine: {problem}"))?
+            .collect();
+        let is_allowed = self.insecure || self.is_guarded();
+        if !is_allowed && addresses.iter().any(|address| !address.ip().is_loopback()) {
+            bail!(
+                ValueError,
+                "{host} can be reached from other machines, and a client can {can}: listen at 127.0.0.1 (through a tunnel, for \
+                 example `ssh -L`), use TLS and a token (--tls-cert, --tls-key, --token-file), or say --insecure if all machines that \
+                 reach port {port} may do that"
+            );
+        }
+        let listener = TcpListener::bind(&addresses[..]).map_err(|problem| {
+            let advice = match problem.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "; another program listens there: choose another --port, or 0 for one that is free"
+                }
+                io::ErrorKind::PermissionDenied => "; ports below 1024 are for root: choose another --port",
+                io::ErrorKind::AddrNotAvailable => "; no network of this machine has that address",
+                _ => "",
+            };
+            error!(RuntimeError, "cannot listen at {host}:{port}: {problem}{advice}")
+        })?;
+        let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
+        Ok((listener, address))
+    }
+
+    /// Begins TLS, if there is any, with a peer; `None`: it does not speak it.
+    #[cfg(feature = "tls")]
+    pub(crate) fn line(&self, stream: TcpStream) -> Option<Line> {
+        Line::accept(stream, self.tls.as_ref(), self.handshake_time)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with TLS it needs both")]
+    pub(crate) fn line(&self, stream: TcpStream) -> Option<Line> {
+        Some(Line::Plain(stream))
+    }
+
+    /// Whether a peer that gives this token may come in.
+    pub(crate) fn lets_in(&self, given: Option<&str>) -> bool {
+        self.token.as_deref().is_none_or(|expected| token::is_same(expected, given.unwrap_or_default()))
+    }
+
+    /// Says what happens, if that is wanted; `who` says it.
+    pub(crate) fn say(&self, who: &str, peer: impl Display, what: impl FnOnce() -> String) {
+        if self.verbose {
+            // A log that is closed is no reason to stop.
+            let _ = writeln!(io::stderr(), "{who}: {peer}: {}", what());
+        }
+    }
+}
+
+impl fmt::Debug for Listen {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Listen");
+        fields.field("host", &self.host).field("port", &self.port);
+        fields.field("token", &self.token.as_ref().map(|_| ".."));
+        #[cfg(feature = "tls")]
+        fields.field("tls", &self.tls.is_some());
+        fields.field("insecure", &self.insecure).field("handshake_time", &self.handshake_time);
+        fields.field("verbose", &self.verbose).finish()
+    }
 }
 
 /// Takes connections until `woken` is closed at its other end; each is given as one that blocks.
@@ -59,5 +160,44 @@ pub(crate) fn accept(listener: &TcpListener, woken: &UnixStream, welcome: impl F
             // Too many descriptors are open: the next try waits for some to be closed.
             Err(_) => thread::sleep(Duration::from_millis(20)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused() {
+        for (host, port, token, problem) in [
+            (
+                "0.0.0.0",
+                0,
+                None,
+                "0.0.0.0 can be reached from other machines, and a client can look: listen at 127.0.0.1",
+            ),
+            ("::", 0, Some("12345678"), ":: can be reached from other machines"),
+            ("127.0.0.1", 0, Some("short"), "a token has at least 8 letters and no white space"),
+            ("127.0.0.1", 0, Some("two words"), "a token has at least 8 letters and no white space"),
+            ("", 0, None, "'' is no address of this machine: "),
+        ] {
+            let mut listen = Listen::at(port);
+            (listen.host, listen.token) = (host.to_owned(), token.map(str::to_owned));
+            let error = listen.bind("look").unwrap_err();
+            assert!(error.message().starts_with(problem), "{error}");
+        }
+        let (_taken, address) = Listen::at(0).bind("look").unwrap();
+        let error = Listen::at(address.port()).bind("look").unwrap_err();
+        assert!(error.message().contains("another program listens there: choose another --port"), "{error}");
+    }
+
+    #[test]
+    fn tokens_are_not_shown() {
+        let listen = Listen { token: Some("c2VjcmV0".to_owned()), ..Listen::at(1) };
+        assert!(!format!("{listen:?}").contains("c2Vj"));
+        assert!(listen.lets_in(Some("c2VjcmV0")) && !listen.lets_in(Some("c2VjcmV1")) && !listen.lets_in(None));
+        assert!(Listen::at(1).lets_in(None) && Listen::at(1).lets_in(Some("any")));
+        let place = crate::Place::new("tracker:9190").token("c2VjcmV0");
+        assert_eq!(format!("{place:?}"), "tracker:9190");
     }
 }

@@ -107,16 +107,16 @@ fn silence_ends() {
     let server = Server::start(|served| {
         served.found(5);
         served.called(5);
-        thread::sleep(Duration::from_secs(2));
+        assert!(served.connection.next_packet().is_err(), "the client has gone");
     });
-    let session = server.connect().timeout(Duration::from_millis(200)).open().unwrap();
+    let session = server.connect().timeout(Duration::from_secs(2)).open().unwrap();
     let function = session.global_function("f").unwrap();
     let start = Instant::now();
     let error = function.call(()).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError");
     assert!(error.message().contains("`timeout` of the connection sets how long a call may take"), "{error}");
     drop((function, session));
-    assert!(start.elapsed() < Duration::from_secs(1), "nothing waits for a session that has ended");
+    assert!(start.elapsed() < TIME / 2, "nothing waits for a session that has ended");
     server.join();
 }
 
@@ -235,8 +235,8 @@ fn replies_that_make_no_sense() {
     assert_eq!(function.call_as::<i64>(()).unwrap(), 42, "the session goes on");
 }
 
-/// A server that gives functions, and what it was sent to free.
-fn giver(count: u64, delay: Duration) -> (Server, Receiver<u64>) {
+/// A server that gives functions, and what it was sent to free; `before_call` is done in each call, with its number.
+fn giver(count: u64, before_call: impl Fn(u64) + Send + 'static) -> (Server, Receiver<u64>) {
     let (send, freed) = channel();
     let server = Server::raw(1, move |mut served| {
         served.begin();
@@ -246,7 +246,7 @@ fn giver(count: u64, delay: Duration) -> (Server, Receiver<u64>) {
             let packet = served.next();
             match packet.code() {
                 Some(Code::CallFunc) => {
-                    thread::sleep(delay);
+                    before_call(given);
                     // One request at a time: nothing comes while one is under way.
                     let mut byte = [0; 1];
                     let stream = served.connection.transport();
@@ -285,7 +285,7 @@ fn giver(count: u64, delay: Duration) -> (Server, Receiver<u64>) {
 
 #[test]
 fn handles_are_given_back_from_all_threads() {
-    let (server, freed) = giver(200, Duration::ZERO);
+    let (server, freed) = giver(200, |_| ());
     let session = server.open();
     let make = session.global_function("make").unwrap();
     thread::scope(|threads| {
@@ -312,16 +312,23 @@ fn handles_are_given_back_from_all_threads() {
 
 #[test]
 fn dropping_does_not_wait_for_a_call() {
-    let (server, freed) = giver(2, Duration::from_millis(400));
+    // The second call is under way from `begun` to `end`.
+    let ((begun, has_begun), (end, ends)) = (channel(), channel());
+    let (server, freed) = giver(2, move |calls_before| {
+        if calls_before == 1 {
+            begun.send(()).unwrap();
+            ends.recv_timeout(TIME).unwrap();
+        }
+    });
     let session = server.open();
     let make = session.global_function("make").unwrap();
     let first: Function = make.call_as(()).unwrap();
     thread::scope(|threads| {
         let call = threads.spawn(|| make.call_as::<Function>(()).unwrap());
-        thread::sleep(Duration::from_millis(100));
-        let start = Instant::now();
+        has_begun.recv_timeout(TIME).unwrap();
+        // It is given back later: the call does not end before this has returned.
         drop(first);
-        assert!(start.elapsed() < Duration::from_millis(100), "it is given back later");
+        end.send(()).unwrap();
         let second = call.join().unwrap();
         assert_eq!(freed.recv_timeout(TIME).unwrap(), 101);
         drop(second);
@@ -333,7 +340,7 @@ fn dropping_does_not_wait_for_a_call() {
 
 #[test]
 fn a_closed_session_stays_closed() {
-    let (server, freed) = giver(1, Duration::ZERO);
+    let (server, freed) = giver(1, |_| ());
     let session = server.open();
     let make = session.global_function("make").unwrap();
     let function: Function = make.call_as(()).unwrap();
@@ -385,22 +392,23 @@ fn servers_that_end_in_a_copy() {
     drop((there, session));
     server.join();
     // It takes nothing, and sends too little.
-    let server = Server::start(|served| {
+    let (done, is_done) = channel::<()>();
+    let server = Server::start(move |served| {
         memory(served, 1 << 32);
         assert_eq!(served.next().code(), Some(Code::CopyFromRemote));
         served.connection.send_with(Code::CopyAck, b"four", |_| {}).unwrap();
         served.connection.skip().unwrap();
-        thread::sleep(Duration::from_secs(1));
+        let _ = is_done.recv_timeout(TIME);
     });
-    let session = server.connect().timeout(Duration::from_millis(300)).open().unwrap();
+    let session = server.connect().timeout(Duration::from_secs(2)).open().unwrap();
     let mut there = Tensor::empty(DataType::UINT8, &[SIZE], session.device("cpu").unwrap()).unwrap();
     let error = there.to(Device::CPU).unwrap_err();
     assert_eq!(error.to_string(), "ValueError: the server sent 4 bytes in place of 8388608");
     let error = there.copy_from(&here).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError", "{error}");
-    drop((there, session));
+    drop((there, session, done));
     server.join();
-    assert!(start.elapsed() < TIME / 2);
+    assert!(start.elapsed() < TIME);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! The proxy with our servers and clients, and each of them with those of Apache TVM (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
 
+mod ports;
+#[path = "proxy/tracker.rs"]
+mod tracker;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -9,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Device, Tensor};
 use kernpack_rpc::wire::{Key, greet, offer};
-use kernpack_rpc::{Connect, Proxy, ProxyOptions, Server, ServerOptions, Session, connect};
+use kernpack_rpc::{Connect, Place, Proxy, ProxyOptions, Server, ServerOptions, Session, connect};
 
 const TIME: Duration = Duration::from_secs(30);
 
 fn proxy(change: impl FnOnce(&mut ProxyOptions)) -> Proxy {
     let mut options = ProxyOptions::default();
-    options.port = 0;
+    options.listen.port = 0;
     change(&mut options);
     Proxy::start(options).unwrap()
 }
@@ -23,9 +27,9 @@ fn proxy(change: impl FnOnce(&mut ProxyOptions)) -> Proxy {
 /// A server whose sessions are processes of the program for boards.
 fn server(proxy: &str, change: impl FnOnce(&mut ServerOptions)) -> Server {
     let mut options = ServerOptions::default();
-    options.port = 0;
+    options.listen.port = 0;
     options.key = "pi".to_owned();
-    options.proxy = Some(proxy.to_owned());
+    options.proxy = Some(Place::new(proxy));
     options.sessions = 1;
     options.program = Some((PathBuf::from(env!("CARGO_BIN_EXE_kernpack-rpc-server")), Vec::new()));
     change(&mut options);
@@ -62,7 +66,7 @@ fn exercise_with(session: &Session, count: u32) {
 
 #[test]
 fn servers_and_clients_meet() {
-    let proxy = proxy(|options| options.wait = Duration::from_secs(20));
+    let proxy = proxy(|options| options.wait = TIME);
     let address = proxy.address().to_string();
     // The client is there first.
     let early = thread::scope(|threads| {
@@ -97,7 +101,7 @@ fn servers_and_clients_meet() {
 
 #[test]
 fn clients_without_a_server() {
-    let proxy = proxy(|options| options.wait = Duration::from_millis(300));
+    let proxy = proxy(|options| options.wait = Duration::from_secs(3));
     let server = server(&proxy.address().to_string(), |_| ());
     wait_until("the server", || proxy.waiting_servers() == 1);
     let start = Instant::now();
@@ -119,7 +123,7 @@ fn clients_without_a_server() {
 
 #[test]
 fn a_proxy_that_is_restarted() {
-    let first = proxy(|_| ());
+    let first = proxy(|options| options.listen.port = ports::own_port());
     let address = first.address();
     let server = server(&address.to_string(), |_| ());
     exercise(&to(address).open().unwrap());
@@ -129,7 +133,7 @@ fn a_proxy_that_is_restarted() {
     assert_eq!(error.kind(), "ConnectionError", "{error}");
     wait_until("the end of the session", || server.session_count() == 0);
     let mut options = ProxyOptions::default();
-    options.port = address.port();
+    options.listen.port = address.port();
     let again = Proxy::start(options).unwrap();
     exercise(&to(address).open().unwrap());
     drop((again, server));
@@ -139,8 +143,8 @@ fn a_proxy_that_is_restarted() {
 fn strangers_learn_nothing() {
     let token = "c2VjcmV0IHRva2Vu";
     let proxy = proxy(|options| {
-        options.token = Some(token.to_owned());
-        options.handshake_time = Duration::from_millis(700);
+        options.listen.token = Some(token.to_owned());
+        options.listen.handshake_time = Duration::from_secs(3);
         options.connections = 300;
     });
     let address = proxy.address().to_string();
@@ -167,8 +171,8 @@ fn strangers_learn_nothing() {
     // Silent connections give way to others.
     let silent: Vec<TcpStream> = (0..600).map(|_| TcpStream::connect(proxy.address()).unwrap()).collect();
     let server = server(&address, |options| {
-        options.proxy_token = Some(token.to_owned());
-        options.token = Some(token.to_owned());
+        options.proxy = Some(Place::new(address.as_str()).token(token));
+        options.listen.token = Some(token.to_owned());
     });
     exercise(&to(&address).token(token).open().unwrap());
     assert!(to(&address).open().is_err());
@@ -187,7 +191,7 @@ fn strangers_learn_nothing() {
         (
             {
                 let mut options = open();
-                options.host = "0.0.0.0".to_owned();
+                options.listen.host = "0.0.0.0".to_owned();
                 options
             },
             "--insecure",
@@ -195,7 +199,7 @@ fn strangers_learn_nothing() {
         (
             {
                 let mut options = open();
-                options.token = Some("short".to_owned());
+                options.listen.token = Some("short".to_owned());
                 options
             },
             "at least 8 letters",
@@ -217,14 +221,13 @@ fn with_tls() {
     std::fs::remove_dir_all(&folder).unwrap();
     // With both it may listen for other machines.
     let proxy = proxy(|options| {
-        options.host = "0.0.0.0".to_owned();
-        options.token = Some(token.clone());
-        options.tls = Some(TlsAcceptor::new(identity).unwrap());
+        options.listen.host = "0.0.0.0".to_owned();
+        options.listen.token = Some(token.clone());
+        options.listen.tls = Some(TlsAcceptor::new(identity).unwrap());
     });
     let address = format!("127.0.0.1:{}", proxy.address().port());
     let server = server(&address, |options| {
-        options.proxy_token = Some(token.clone());
-        options.proxy_tls = Some(trust.clone());
+        options.proxy = Some(Place::new(address.as_str()).token(token.as_str()).tls(trust.clone()));
     });
     for _ in 0..2 {
         // Without optimization TLS is slow.

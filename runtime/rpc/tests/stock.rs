@@ -97,25 +97,25 @@ fn servers_that_end() {
     assert!(tensor.to(kernpack::Device::CPU).is_err());
     // What is left is dropped without a server.
     drop((tensor, echo, session));
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(29));
 }
 
 #[test]
 fn sessions_that_take_too_long() {
     let Some(server) = Server::start("") else { return };
-    let session = connect(&server.address).session_timeout(Duration::from_secs(1)).open().unwrap();
+    let session = connect(&server.address).session_timeout(Duration::from_secs(4)).open().unwrap();
     let sleep = session.global_function("rpc_test.sleep").unwrap();
     let start = Instant::now();
     let error = sleep.call((30.0,)).unwrap_err();
     assert_eq!(error.kind(), "RPCSessionTimeoutError", "{error}");
     assert_eq!(sleep.call((0.0,)).unwrap_err().kind(), "RPCSessionTimeoutError");
-    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(29));
     drop((sleep, session));
-    let session = connect(&server.address).timeout(Duration::from_millis(500)).open().unwrap();
+    let session = connect(&server.address).timeout(Duration::from_secs(2)).open().unwrap();
     let sleep = session.global_function("rpc_test.sleep").unwrap();
     let error = sleep.call((30.0,)).unwrap_err();
     assert_eq!(error.kind(), "TimeoutError", "{error}");
-    assert!(error.message().contains("nothing for 0.5 s"), "{error}");
+    assert!(error.message().contains("nothing for 2 s"), "{error}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ class Server:
         """A session, which ends when the last object of it is gone."""
         yield self.connect(key)
 
-    def wait_until_clean(self, seconds=10):
+    def wait_until_clean(self, seconds=30):
         """No process and no file of a session is left."""
         deadline = time.time() + seconds
         while time.time() < deadline:
@@ -67,7 +67,7 @@ class Server:
 
     def wait_until_empty(self):
         """The folders of sessions are removed, also when the server has ended."""
-        deadline = time.time() + 10
+        deadline = time.time() + 30
         while os.listdir(self.folder):
             assert time.time() < deadline, os.listdir(self.folder)
             time.sleep(0.02)
@@ -282,15 +282,15 @@ def crashes(server):
 
 
 def timeouts(server):
-    session = server.connect(session_timeout=1)
-    fails("has lasted 1 s", uploaded(session, HOSTILE)["endless"], kind=tvm.error.RPCSessionTimeoutError)
+    session = server.connect(session_timeout=5)
+    fails("has lasted 5 s", uploaded(session, HOSTILE)["endless"], kind=tvm.error.RPCSessionTimeoutError)
     del session
-    with Server("--call-time", "0.5", "--idle-time", "0.7") as quick:
+    with Server("--call-time", "3", "--idle-time", "3") as quick:
         session = quick.connect()
         fails("`endless` took longer", uploaded(session, HOSTILE)["endless"], kind=tvm.error.RPCSessionTimeoutError)
         del session
         session = quick.connect()
-        time.sleep(1.2)
+        time.sleep(4.5)
         fails("no request", session.get_function, "testing.echo", kind=Exception)
         del session
 
@@ -301,7 +301,7 @@ def stops(server):
     hostile = uploaded(session, HOSTILE)
     threading.Timer(0.5, lambda: stopped.process.send_signal(signal.SIGKILL)).start()
     took = fails("", hostile["endless"], kind=Exception)
-    assert took < 8, took
+    assert took < 20, took
     stopped.process.wait()
     stopped.wait_until_empty()
 

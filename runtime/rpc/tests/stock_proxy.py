@@ -1,4 +1,4 @@
-"""Proxy, server and client of Apache TVM for the tests of the proxy: a line when it is ready, and the end with standard input."""
+"""Proxy, server, tracker and clients of Apache TVM for the tests of the proxy: a line when it is ready, and the end with standard input."""
 
 import os
 import sys
@@ -13,7 +13,8 @@ def main():
     if program == "proxy":
         from tvm.rpc.proxy import Proxy
 
-        proxy = Proxy(host="127.0.0.1", port=9190 + os.getpid() % 20000, port_end=65000)
+        tracker_addr = ("127.0.0.1", int(arguments[0])) if arguments else None
+        proxy = Proxy(host="127.0.0.1", port=9190 + os.getpid() % 20000, port_end=65000, tracker_addr=tracker_addr)
         print(f"127.0.0.1:{proxy.port}", flush=True)
         sys.stdin.read()
         proxy.terminate()
@@ -23,6 +24,21 @@ def main():
         print("ready", flush=True)
         sys.stdin.read()
         server.terminate()
+    elif program == "tracker":
+        from tvm.rpc.tracker import Tracker
+
+        tracker = Tracker(host="127.0.0.1", port=9190 + os.getpid() % 20000, port_end=65000, silent=True)
+        print(f"127.0.0.1:{tracker.port}", flush=True)
+        sys.stdin.read()
+        tracker.terminate()
+    elif program == "tracker-client":
+        port, *wanted = arguments
+        tracker = rpc.connect_tracker("127.0.0.1", int(port))
+        for key in wanted:
+            session = tracker.request(key, session_timeout=60)
+            assert session.get_function("testing.echo")("through") == "through"
+            del session
+        print("done", flush=True)
     elif program == "client":
         port, key = arguments
         # Twice: the server comes back to the proxy after the first session.

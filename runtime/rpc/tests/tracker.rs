@@ -1,5 +1,7 @@
 //! The tracker with our servers and clients, and each of them with those of Apache TVM (`KERNPACK_APACHE_TVM`, as in `stock.rs`).
 
+mod ports;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -9,13 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
-use kernpack_rpc::{Server, ServerOptions, Session};
+use kernpack_rpc::{Place, Server, ServerOptions, Session};
 
 const TIME: Duration = Duration::from_secs(30);
 
 fn tracker_at(port: u16, stop_key: Option<&str>) -> Tracker {
     let mut options = TrackerOptions::default();
-    options.port = port;
+    options.listen.port = port;
     options.stop_key = stop_key.map(str::to_owned);
     Tracker::start(options).unwrap()
 }
@@ -27,9 +29,9 @@ fn client_of(address: SocketAddr) -> TrackerClient {
 /// A server whose sessions are processes of the program for boards.
 fn server(tracker: SocketAddr, key: &str, sessions: usize) -> Server {
     let mut options = ServerOptions::default();
-    options.port = 0;
+    options.listen.port = 0;
     options.key = key.to_owned();
-    options.tracker = Some(tracker.to_string());
+    options.tracker = Some(Place::new(tracker.to_string()));
     options.sessions = sessions;
     options.program = Some((PathBuf::from(env!("CARGO_BIN_EXE_kernpack-rpc-server")), Vec::new()));
     Server::start(options).unwrap()
@@ -121,7 +123,7 @@ fn clients_of_higher_priority_are_served_first() {
 
 #[test]
 fn servers_come_back_after_a_restart() {
-    let tracker = tracker_at(0, Some("end"));
+    let tracker = tracker_at(ports::own_port(), Some("end"));
     let address = tracker.address();
     let client = client_of(address);
     let server = server(address, "k", 1);
@@ -220,12 +222,12 @@ fn what_peers_say() {
 #[test]
 fn addresses_of_other_machines_are_refused() {
     let mut options = TrackerOptions::default();
-    options.host = "0.0.0.0".to_owned();
+    options.listen.host = "0.0.0.0".to_owned();
     let error = Tracker::start(options).err().unwrap();
     assert!(error.message().contains("--insecure"), "{error}");
     let mut options = ServerOptions::default();
-    options.port = 0;
-    options.tracker = Some("127.0.0.1:1".to_owned());
+    options.listen.port = 0;
+    options.tracker = Some(Place::new("127.0.0.1:1"));
     options.program = Some((PathBuf::from("none"), Vec::new()));
     let error = Server::start(options).err().unwrap();
     assert!(error.message().contains("with --key"), "{error}");

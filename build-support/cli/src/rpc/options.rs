@@ -103,7 +103,7 @@ mod tests {
         assert!(matches!(parsed(""), Ok(None)));
         assert!(matches!(parsed("--help"), Ok(None)));
         let Ok(Some(Options::Serve(options))) = parsed("serve --port 0 --key=pi") else { panic!("options") };
-        assert_eq!((options.port, options.key.as_str(), options.host.as_str()), (0, "pi", "127.0.0.1"));
+        assert_eq!((options.listen.port, options.key.as_str(), options.listen.host.as_str()), (0, "pi", "127.0.0.1"));
         assert!(matches!(parsed("tracker --port 0"), Ok(Some(Options::Tracker(_)))));
         assert!(matches!(parsed("query --watch"), Ok(Some(Options::Query(_)))));
         assert!(matches!(parsed("proxy --port 0 --wait 5"), Ok(Some(Options::Proxy(_)))));

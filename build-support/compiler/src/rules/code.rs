@@ -105,6 +105,16 @@ impl Vectors {
         Stmt::store(buffer.clone(), index.ramp(1, self.lanes as u16), value)
     }
 
+    /// Stores the first lanes.
+    pub(crate) fn store_first(&self, buffer: &Buffer, index: Expr, value: Expr, count: i64) -> Stmt {
+        if count >= self.lanes {
+            return self.store(buffer, index, value);
+        }
+        let lanes = self.lanes as u16;
+        let mask = Expr::int(0).ramp(1, lanes).less(Expr::int(count).broadcast(lanes));
+        Stmt::store_masked(buffer.clone(), index.ramp(1, lanes), value, Some(mask))
+    }
+
     pub(crate) fn splat(&self, value: f64) -> Expr {
         Expr::float(self.dtype, value).broadcast(self.lanes as u16)
     }
@@ -125,15 +135,34 @@ impl Vectors {
                     (0..lanes).map(|index| lane(index) as i64).collect()
                 };
                 for (row, second) in [(low, 0), (high, 1)] {
-                    let vectors = [rows[low].clone(), rows[high].clone()].into_iter().collect();
-                    let shuffle = Expr::from_node(ExprNode::Shuffle { vectors, indices: pick(second).into() });
-                    next[row] = code.bind("row", shuffle);
+                    next[row] = code.bind("row", shuffle(&rows[low], &rows[high], pick(second)));
                 }
             }
             rows = next;
             half /= 2;
         }
         rows
+    }
+
+    /// Even and odd lanes of vectors that lie one after the other. Behind the last one is anything.
+    pub(crate) fn apart(&self, columns: &[Expr], code: &mut Code) -> [Vec<Expr>; 2] {
+        ["even", "odd"].map(|name| {
+            let first = i64::from(name == "odd");
+            let picked: Vec<i64> = (0..self.lanes).map(|lane| 2 * lane + first).collect();
+            let pair = |pair: &[Expr]| shuffle(&pair[0], pair.last().expect("it is not empty"), picked.clone());
+            columns.chunks(2).map(|vectors| code.bind(name, pair(vectors))).collect()
+        })
+    }
+
+    /// The vector that begins at a lane of vectors that lie one after the other. Behind the last one is anything.
+    pub(crate) fn at_lane(&self, vectors: &[Expr], lane: i64, code: &mut Code) -> Expr {
+        let last = vectors.len() - 1;
+        let of = |at: i64| &vectors[(at as usize).min(last)];
+        let (at, skip) = (lane / self.lanes, lane % self.lanes);
+        if skip == 0 {
+            return of(at).clone();
+        }
+        code.bind("moved", shuffle(of(at), of(at + 1), (skip..skip + self.lanes).collect()))
     }
 
     /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through, and what `each` round of them does besides. `a` is one element of a
@@ -176,6 +205,12 @@ impl Vectors {
             code.push(done(row, vector, (&sums, place(row, vector))));
         }
     }
+}
+
+/// Lanes of two vectors.
+fn shuffle(low: &Expr, high: &Expr, lanes: Vec<i64>) -> Expr {
+    let vectors = [low.clone(), high.clone()].into_iter().collect();
+    Expr::from_node(ExprNode::Shuffle { vectors, indices: lanes.into() })
 }
 
 /// What an operation of a rule's own reads and writes.

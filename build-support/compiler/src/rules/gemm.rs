@@ -128,6 +128,12 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     // Copying B pays when it is read often, and when it is not in order.
     let is_read_often = row_extent.is_none_or(|rows| rows >= 4 * height) && pays(target, work);
     let packs = is_read_often || is_transposed && row_extent.is_none_or(|rows| rows > 4);
+    if packs
+        && !is_transposed
+        && let Outcome::Applied = super::blocks::apply(schedule, id, target)?
+    {
+        return Ok(Outcome::Applied);
+    }
     // The panels of B.
     let packed = if packs { Some(pack(schedule, core, &product, width)?) } else { None };
     // The tile, in registers.

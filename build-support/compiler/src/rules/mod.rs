@@ -6,6 +6,7 @@
 //! Each rule is a packed function `kernpack.rule.<name>`; rules of the user's, from any language, stand in the list at any place: [`insert`],
 //! the field `rules` of [`PassContext`], [`crate::Kernel::rule`].
 
+mod blocks;
 mod code;
 mod convolution;
 mod dot;
@@ -19,6 +20,7 @@ mod pattern;
 mod places;
 mod reduction;
 mod rows;
+mod strided;
 mod target;
 mod tile;
 mod transpose;

@@ -16,22 +16,31 @@ use crate::schedule::{Schedule, StageId};
 /// Columns of a panel.
 const COLUMNS: i64 = 16;
 
+/// How the second operand lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// In panels: `[column / 16, k, column % 16]`.
+    InPanels,
+    /// In rows: `[k, column]`.
+    InRows,
+}
+
 /// A product with everything around it as functions of positions.
-struct Product {
-    out: Operation,
+pub(crate) struct Product {
+    pub(crate) out: Operation,
     /// All axes of the result but the last one, with their extents; then that one, and what is summed over.
-    rows: Vec<(Var, i64)>,
-    column: (Var, i64),
-    depth: (Var, i64),
-    a: Expr,
-    b: Expr,
-    value: Expr,
-    sum: Var,
+    pub(crate) rows: Vec<(Var, i64)>,
+    pub(crate) column: (Var, i64),
+    pub(crate) depth: (Var, i64),
+    pub(crate) a: Expr,
+    pub(crate) b: Expr,
+    pub(crate) value: Expr,
+    pub(crate) sum: Var,
 }
 
 /// Schedules a product that is an output, or an output whose elements are expressions of a product's.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
-    let product = match find(schedule, id)? {
+    let product = match find(schedule, id, Lies::InPanels)? {
         Ok(product) => product,
         Err(reason) => decline!("{reason}"),
     };
@@ -39,7 +48,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product, String>> {
+/// The product that a stage computes, or why it computes none.
+pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core::result::Result<Product, String>> {
     let core = match core_of(schedule, id) {
         Ok(core) => core,
         Err(reason) => return Ok(Err(reason)),
@@ -51,7 +61,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product
         return Ok(Err(format!("`{}` has several results", schedule[core].name())));
     };
     // Most sums are none of these: that is seen before anything is copied.
-    if let Err(reason) = factors(&parts) {
+    if let Err(reason) = factors(&parts, lies) {
         return Ok(Err(format!("`{}`: {reason}", schedule[core].name())));
     }
     let normal = schedule.normalize()?;
@@ -59,7 +69,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product
         return Ok(Err(format!("`{}` is not computed by one expression", schedule[id].name())));
     };
     let core_op = normal[core].operation().clone();
-    let described = describe(&parts, &out, &core_op, schedule[id].operation(), core == id);
+    let described = describe((&parts, lies), &out, &core_op, schedule[id].operation(), core == id);
     Ok(described.map_err(|reason| format!("`{}`: {reason}", core_op.name())).map(|mut product| {
         for expr in [&mut product.a, &mut product.b, &mut product.value] {
             *expr = current(expr, schedule, &normal);
@@ -68,8 +78,8 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Product
     }))
 }
 
-/// The first factor, and the second one, which lies in panels.
-fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
+/// The first factor, and the second one, which lies so.
+fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
         return fail("it is no reduction");
@@ -87,11 +97,14 @@ fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
     let ([depth], Some(column)) = (&parts.reduce_axes[..], parts.axes.last()) else {
         return fail("it sums over several axes");
     };
-    let lies = |factor: &Expr, other: &Expr| in_panels(factor, column, depth) && !depends_on(other, column);
+    let lies = |factor: &Expr, other: &Expr| {
+        let is_so = if how == Lies::InPanels { in_panels } else { in_rows };
+        is_so(factor, column, depth) && !depends_on(other, column)
+    };
     match () {
         () if lies(b, a) => Ok((a.clone(), b.clone())),
         () if lies(a, b) => Ok((b.clone(), a.clone())),
-        () => fail("no factor lies in panels"),
+        () => fail("no factor lies in the panels or rows that are wanted"),
     }
 }
 
@@ -117,14 +130,25 @@ fn in_panels(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
         && axis_of(row, &axes) == Some(depth)
 }
 
+/// Whether an operand is read at `[k, column]`.
+fn in_rows(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
+    let read = match &**operand {
+        ExprNode::Cast { value, dtype } if dtype.is_float() => value,
+        _ => operand,
+    };
+    let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
+    tensor.dtype.is_float()
+        && matches!(&indices.to_vec()[..], [row, at] if row == depth.var.expr() && at == column.var.expr())
+}
+
 fn describe(
-    parts: &Computed,
+    (parts, lies): (&Computed, Lies),
     out: &Computed,
     core_op: &Operation,
     out_op: &Operation,
     is_whole: bool,
 ) -> core::result::Result<Product, String> {
-    let (a, b) = factors(parts)?;
+    let (a, b) = factors(parts, lies)?;
     let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
     let constant = |axis: &IterVar| match (extent_of(axis), &axis.dom) {
         (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
@@ -212,13 +236,13 @@ struct Block<'a> {
     start: &'a Expr,
 }
 
-impl Block<'_> {
+impl Product {
     /// The values of the axes of the result for a row's number.
-    fn row(&self, number: &Expr) -> VarMap {
+    pub(crate) fn row(&self, number: &Expr) -> VarMap {
         let mut rest = number.clone();
         let mut values = VarMap::new();
-        let mut left: i64 = self.product.rows.iter().map(|(_, extent)| extent).product();
-        for (var, extent) in self.product.rows.iter().rev() {
+        let mut left: i64 = self.rows.iter().map(|(_, extent)| extent).product();
+        for (var, extent) in self.rows.iter().rev() {
             left /= extent.max(&1);
             let value = match (*extent, left) {
                 (1, _) => Expr::int(0),
@@ -232,7 +256,9 @@ impl Block<'_> {
         }
         values
     }
+}
 
+impl Block<'_> {
     fn write(&self, height: i64, wide: i64, out: &crate::ir::Buffer, code: &mut Code) {
         let Product { column: (column, columns), depth: (depth, terms), a, b, value, sum, .. } = self.product;
         let lanes = self.vectors.lanes;
@@ -241,7 +267,7 @@ impl Block<'_> {
         code.alloc(&block);
         let k = Var::index("k");
         let element = |row: i64| {
-            let mut values = self.row(&(self.first + row));
+            let mut values = self.product.row(&(self.first + row));
             values.insert(depth.clone(), k.expr().clone());
             self.inputs.loads(&substitute(a, &values))
         };
@@ -268,7 +294,7 @@ impl Block<'_> {
         );
         let is_cut = columns % across != 0;
         code.push(serial("row", height, |own, code| {
-            let row = self.row(&(self.first + own));
+            let row = self.product.row(&(self.first + own));
             code.push(serial("j.outer", wide, |outer, code| {
                 let lane = Var::index("j");
                 let at = outer * lanes + &lane;

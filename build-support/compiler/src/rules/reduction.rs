@@ -9,8 +9,9 @@ use crate::schedule::{Schedule, StageId};
 
 /// Vectors of partial results: additions of one vector wait for each other.
 const ACCUMULATORS: i64 = 4;
-/// Rows that are added at a time.
-const ROWS: i64 = 8;
+/// Rows that are added at a time: fewer than the first cache has lines for rows that are 4 KiB apart, so that there is one for the sums as well. Measured,
+/// microseconds for the sums of 1024 columns with 2, 4, 6, 8 and 16 rows: 62, 57, 56, 61, 138; with lines asked for 4 to 24 rows ahead: 86 to 124.
+const ROWS: i64 = 6;
 /// Elements of the result that stay in the first cache, and those that are worth a thread of their own.
 const CHUNK: i64 = 2048;
 const MIN_CHUNK: i64 = 1024;

@@ -78,6 +78,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         for &producer in &around {
             schedule.stage(producer).compute_inline()?;
         }
+        if let Outcome::Applied = super::strided::apply(schedule, id, target)? {
+            return Ok(Outcome::Applied);
+        }
         return super::reduction::apply(schedule, id, target);
     }
     let sums = if core == id {

@@ -1,15 +1,16 @@
 //! The command line of a server, that of `cargo kernpack rpc serve` and of the program `kernpack-rpc-server`; and those of the other commands of `cargo kernpack rpc`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use self::words::{number, time};
+use self::listening::{Known, Listening, stay};
+use self::words::{each, number, time};
 use crate::{Server, ServerOptions};
 
 #[cfg(feature = "tls")]
 mod keygen;
+mod listening;
 mod proxy;
 mod runner;
 mod tracker;
@@ -61,121 +62,41 @@ Options:
 /// What is wrong, in one line without the name of the command.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
     let mut options = ServerOptions::default();
+    let mut listening = Listening::new(&options.listen);
+    let mut tracker = Known::new(["--tracker", "--tracker-token-file", "--tracker-fingerprint"]);
+    let mut proxy = Known::new(["--proxy", "--proxy-token-file", "--proxy-fingerprint"]);
     let mut has_sessions = false;
-    let mut tls: [Option<String>; 2] = [None, None];
-    let asks_for_help =
-        words::each(words, SERVE_OPTIONS, &["--insecure", "--verbose", "--allow-run"], |name, value| {
-            has_sessions |= name == "--sessions";
-            match name {
-                "--insecure" => options.insecure = true,
-                "--verbose" => options.verbose = true,
-                "--allow-run" => options.limits.run = true,
-                "--tls-cert" => tls[0] = Some(value),
-                "--tls-key" => tls[1] = Some(value),
-                _ => set(&mut options, name, value)?,
-            }
-            Ok(())
-        })?;
+    let asks_for_help = each(words, SERVE_OPTIONS, &["--insecure", "--verbose", "--allow-run"], |name, value| {
+        has_sessions |= name == "--sessions";
+        let Some(value) = listening.take(name, value)? else { return Ok(()) };
+        let Some(value) = tracker.take(name, value)? else { return Ok(()) };
+        let Some(value) = proxy.take(name, value)? else { return Ok(()) };
+        set(&mut options, name, value)
+    })?;
     if asks_for_help {
         return Ok(None);
     }
+    options.listen = listening.done()?;
+    options.tracker = tracker.done(None)?;
+    options.proxy = proxy.done(None)?;
     if options.tracker.is_some() && !has_sessions {
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    #[cfg(feature = "tls")]
-    {
-        options.tls = acceptor(tls)?;
-    }
-    #[cfg(not(feature = "tls"))]
-    without_tls(tls)?;
     Ok(Some(options))
-}
-
-/// What `--tls-cert` and `--tls-key` say.
-#[cfg(feature = "tls")]
-fn acceptor(files: [Option<String>; 2]) -> Result<Option<crate::tls::TlsAcceptor>, String> {
-    use crate::tls::{Identity, TlsAcceptor};
-    let Some((certificate, key)) = both(files)? else { return Ok(None) };
-    let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
-    acceptor.map(Some).map_err(|problem| problem.message().to_owned())
-}
-
-#[cfg(not(feature = "tls"))]
-fn without_tls(files: [Option<String>; 2]) -> Result<(), String> {
-    match both(files)? {
-        None => Ok(()),
-        Some(_) => Err(WITHOUT_TLS.to_owned()),
-    }
-}
-
-#[cfg(not(feature = "tls"))]
-const WITHOUT_TLS: &str = "this program was built without TLS: build it with the feature `tls`";
-
-fn both(files: [Option<String>; 2]) -> Result<Option<(String, String)>, String> {
-    match files {
-        [None, None] => Ok(None),
-        [Some(certificate), Some(key)] => Ok(Some((certificate, key))),
-        [Some(_), None] => Err("--tls-cert needs --tls-key".to_owned()),
-        [None, Some(_)] => Err("--tls-key needs --tls-cert".to_owned()),
-    }
-}
-
-/// The token in a file.
-fn token_of(file: &str) -> Result<String, String> {
-    let text = fs::read_to_string(file).map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
-    Ok(text.trim().to_owned())
-}
-
-/// What is known of a server's certificate.
-#[cfg(feature = "tls")]
-type Tls = crate::tls::Trust;
-
-#[cfg(not(feature = "tls"))]
-type Tls = std::convert::Infallible;
-
-#[cfg(feature = "tls")]
-fn trust(fingerprint: &str) -> Result<Tls, String> {
-    fingerprint.parse().map(Tls::Fingerprint).map_err(|problem: kernpack::Error| problem.message().to_owned())
-}
-
-#[cfg(not(feature = "tls"))]
-fn trust(_: &str) -> Result<Tls, String> {
-    Err(WITHOUT_TLS.to_owned())
 }
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
     let limits = &mut options.limits;
     match name {
-        "--host" => options.host = value,
-        "--port" => options.port = number(name, &value)?,
         "--key" => options.key = value,
-        "--token-file" => options.token = Some(token_of(&value)?),
-        "--proxy" => options.proxy = Some(value),
-        "--proxy-token-file" => options.proxy_token = Some(token_of(&value)?),
-        "--tracker-token-file" => options.tracker_token = Some(token_of(&value)?),
-        "--proxy-fingerprint" | "--tracker-fingerprint" => {
-            let trust = trust(&value)?;
-            #[cfg(feature = "tls")]
-            if name == "--proxy-fingerprint" {
-                options.proxy_tls = Some(trust);
-            } else {
-                options.tracker_tls = Some(trust);
-            }
-            #[cfg(not(feature = "tls"))]
-            match trust {}
-        }
-        "--tracker" => options.tracker = Some(value),
+        "--allow-run" => limits.run = true,
         "--tracker-host" => options.tracker_host = Some(value),
         "--sessions" => options.sessions = number(name, &value)?,
         "--session-time" => limits.session_time = time(name, &value)?,
         "--call-time" => limits.call_time = time(name, &value)?,
         "--idle-time" => limits.idle_time = time(name, &value)?,
         "--stall-time" => limits.stall_time = time(name, &value)?,
-        "--handshake-time" => {
-            let time = time(name, &value)?;
-            options.handshake_time = time.ok_or("a handshake takes more than 0 s")?;
-        }
         "--memory" => limits.memory = size(name, &value)?,
         "--upload" => limits.upload = size(name, &value)?,
         "--handles" => limits.handles = number(name, &value)?,
@@ -222,9 +143,7 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 /// Why the server does not start.
 pub fn serve(options: ServerOptions) -> kernpack::Result<()> {
     let server = Server::start(options)?;
-    println!("listening on {}", server.address());
-    server.wait();
-    Ok(())
+    stay(server.address(), || server.wait())
 }
 
 /// The whole of a program that is a server, with its name for messages.
@@ -271,8 +190,8 @@ mod tests {
             parsed("--host ::1 --port=0 --key pi --insecure --memory 512MiB --call-time 0 --idle-time 1.5 --upload 3")
                 .unwrap()
                 .unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.key.as_str()), ("::1", 0, "pi"));
-        assert!(options.insecure && !options.verbose);
+        assert_eq!((options.listen.host.as_str(), options.listen.port, options.key.as_str()), ("::1", 0, "pi"));
+        assert!(options.listen.insecure && !options.listen.verbose);
         assert_eq!((options.limits.memory, options.limits.upload), (512 << 20, 3));
         assert_eq!((options.limits.call_time, options.limits.idle_time), (None, Some(Duration::from_millis(1500))));
         assert!(matches!(parsed("--key a -h"), Ok(None)));
@@ -288,6 +207,17 @@ mod tests {
         ] {
             assert_eq!(parsed(line).err().unwrap(), problem, "{line}");
         }
+        for (line, problem) in [
+            ("--tls-key a", "--tls-key needs --tls-cert"),
+            ("--handshake-time 0", "a handshake takes more than 0 s"),
+            ("--tracker-fingerprint 4a", "--tracker-fingerprint goes with --tracker"),
+            ("--token-file /dev/null", "there is no token in /dev/null: the file is empty"),
+        ] {
+            assert_eq!(parsed(line).err().unwrap(), problem, "{line}");
+        }
+        let options = parsed("--tracker t:1 --proxy p").unwrap().unwrap();
+        assert_eq!((options.tracker.unwrap().address.as_str(), options.proxy.unwrap().address.as_str()), ("t:1", "p"));
+        assert_eq!(options.sessions, 1);
         assert!(parsed("--token-file /no/such").err().unwrap().contains("cannot read the token in /no/such"));
     }
 
@@ -300,7 +230,11 @@ mod tests {
             // Files that are not there are another matter.
             let problem = parsed(&line).err().unwrap_or_default();
             let is_of_value = matches!(words[1], "FILE" | "HEX");
-            assert!(problem.is_empty() || is_of_value && !problem.contains("option `"), "{line}: {problem}");
+            let needs_other = problem.contains(" goes with ") || problem.contains(" needs ");
+            assert!(
+                problem.is_empty() || needs_other || is_of_value && !problem.contains("option `"),
+                "{line}: {problem}"
+            );
         }
     }
 }

@@ -4,11 +4,7 @@ use std::ffi::OsString;
 
 use kernpack::Result;
 
-#[cfg(feature = "tls")]
-use super::acceptor;
-use super::token_of;
-#[cfg(not(feature = "tls"))]
-use super::without_tls;
+use super::listening::{Known, Listening, stay};
 use super::words::{each, number, time};
 use crate::{Proxy, ProxyOptions};
 
@@ -21,6 +17,10 @@ Options:
   --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
   --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can run code on the servers
+  --tracker HOST:PORT    the tracker that gives the servers to clients, each by its key; clients come with what it gives them, and no others
+  --tracker-host HOST    the host that the tracker tells clients (the one that it sees the proxy come from)
+  --tracker-token-file FILE  a file with the token of the tracker
+  --tracker-fingerprint HEX  speak to the tracker over TLS; its certificate has this fingerprint
   --wait SECONDS         how long a client waits for a server of its key (600)
   --handshake-time SECONDS  how long a peer may take to say its key (10)
   --connections N        servers and clients at one time (1024)
@@ -33,33 +33,23 @@ Options:
 /// What is wrong, in one line without the name of the command.
 pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<ProxyOptions>, String> {
     let mut options = ProxyOptions::default();
-    let mut tls = [None, None];
+    let mut listening = Listening::new(&options.listen);
+    let mut tracker = Known::new(["--tracker", "--tracker-token-file", "--tracker-fingerprint"]);
     let asks_for_help = each(words, PROXY_OPTIONS, &["--insecure", "--verbose"], |name, value| {
+        let Some(value) = listening.take(name, value)? else { return Ok(()) };
+        let Some(value) = tracker.take(name, value)? else { return Ok(()) };
         match name {
-            "--host" => options.host = value,
-            "--port" => options.port = number(name, &value)?,
-            "--token-file" => options.token = Some(token_of(&value)?),
-            "--tls-cert" => tls[0] = Some(value),
-            "--tls-key" => tls[1] = Some(value),
-            "--insecure" => options.insecure = true,
+            "--tracker-host" => options.tracker_host = Some(value),
             "--wait" => options.wait = time(name, &value)?.ok_or("a client waits more than 0 s")?,
-            "--handshake-time" => {
-                options.handshake_time = time(name, &value)?.ok_or("a handshake takes more than 0 s")?;
-            }
-            "--connections" => options.connections = number(name, &value)?,
-            _ => options.verbose = true,
+            _ => options.connections = number(name, &value)?,
         }
         Ok(())
     })?;
     if asks_for_help {
         return Ok(None);
     }
-    #[cfg(feature = "tls")]
-    {
-        options.tls = acceptor(tls)?;
-    }
-    #[cfg(not(feature = "tls"))]
-    without_tls(tls)?;
+    options.listen = listening.done()?;
+    options.tracker = tracker.done(None)?;
     Ok(Some(options))
 }
 
@@ -69,9 +59,7 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
 /// Why the proxy does not start.
 pub fn pass_on(options: ProxyOptions) -> Result<()> {
     let proxy = Proxy::start(options)?;
-    println!("listening on {}", proxy.address());
-    proxy.wait();
-    Ok(())
+    stay(proxy.address(), || proxy.wait())
 }
 
 #[cfg(test)]
@@ -87,10 +75,16 @@ mod tests {
     #[test]
     fn options() {
         let options = parsed("--host=::1 --port 0 --connections 7 --wait 0.5 --insecure").unwrap().unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.connections), ("::1", 0, 7));
-        assert_eq!((options.wait, options.insecure, options.verbose), (Duration::from_millis(500), true, false));
+        assert_eq!((options.listen.host.as_str(), options.listen.port, options.connections), ("::1", 0, 7));
+        assert_eq!(
+            (options.wait, options.listen.insecure, options.listen.verbose),
+            (Duration::from_millis(500), true, false)
+        );
         assert!(parsed("-h").unwrap().is_none());
+        let options = parsed("--tracker-host far --tracker t").unwrap().unwrap();
+        assert_eq!((options.tracker.unwrap().address.as_str(), options.tracker_host.as_deref()), ("t", Some("far")));
         for (line, problem) in [
+            ("--tracker-token-file /dev/zero/none", "cannot read the token in /dev/zero/none"),
             ("--wait 0", "a client waits more than 0 s"),
             ("--tls-cert a", "--tls-cert needs --tls-key"),
             ("--token-file /no/such", "cannot read the token in /no/such"),

@@ -1,19 +1,15 @@
 //! `cargo kernpack rpc tracker` and `query`.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::thread;
 use std::time::Duration;
 
 use kernpack::{Result, error};
 
-#[cfg(feature = "tls")]
-use super::acceptor;
-#[cfg(not(feature = "tls"))]
-use super::without_tls;
+use super::listening::{Known, Listening, stay};
 use super::words::{each, number, time};
-use super::{Tls, token_of, trust};
+use crate::Place;
 use crate::tracker::{PORT, Tracker, TrackerClient, TrackerOptions};
 
 /// The options of a tracker.
@@ -25,6 +21,7 @@ Options:
   --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
   --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can offer servers and take them
+  --handshake-time SECONDS  how long a peer may take to say who it is (10)
   --connections N        servers and clients at one time (4096)
   --stop-key KEY         what a peer has to say to end the tracker (none can)
   --verbose              say on stderr what happens
@@ -38,6 +35,7 @@ Options:
   --fingerprint HEX      ask over TLS; the tracker's certificate has this fingerprint
   --watch                show the table again and again
   --every SECONDS        how often, with --watch (2)
+  --timeout SECONDS      how long the tracker may take to answer (10)
 ";
 
 /// The options of a command line, behind the command's name; `None` asks for help.
@@ -46,30 +44,19 @@ Options:
 /// What is wrong, in one line without the name of the command.
 pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option<TrackerOptions>, String> {
     let mut options = TrackerOptions::default();
-    let mut tls = [None, None];
+    let mut listening = Listening::new(&options.listen);
     let asks_for_help = each(words, TRACKER_OPTIONS, &["--insecure", "--verbose"], |name, value| {
+        let Some(value) = listening.take(name, value)? else { return Ok(()) };
         match name {
-            "--host" => options.host = value,
-            "--port" => options.port = number(name, &value)?,
-            "--token-file" => options.token = Some(token_of(&value)?),
-            "--tls-cert" => tls[0] = Some(value),
-            "--tls-key" => tls[1] = Some(value),
-            "--insecure" => options.insecure = true,
             "--connections" => options.connections = number(name, &value)?,
-            "--stop-key" => options.stop_key = Some(value),
-            _ => options.verbose = true,
+            _ => options.stop_key = Some(value),
         }
         Ok(())
     })?;
     if asks_for_help {
         return Ok(None);
     }
-    #[cfg(feature = "tls")]
-    {
-        options.tls = acceptor(tls)?;
-    }
-    #[cfg(not(feature = "tls"))]
-    without_tls(tls)?;
+    options.listen = listening.done()?;
     Ok(Some(options))
 }
 
@@ -79,30 +66,16 @@ pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option
 /// Why the tracker does not start.
 pub fn track(options: TrackerOptions) -> Result<()> {
     let tracker = Tracker::start(options)?;
-    println!("listening on {}", tracker.address());
-    tracker.wait();
-    Ok(())
+    stay(tracker.address(), || tracker.wait())
 }
 
 /// A question to a tracker.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Query {
-    tracker: String,
-    token: Option<String>,
-    tls: Option<Tls>,
+    tracker: Place,
     watch: bool,
     every: Duration,
-}
-
-impl fmt::Debug for Query {
-    /// Without the token, which must not come into logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Query")
-            .field("tracker", &self.tracker)
-            .field("watch", &self.watch)
-            .field("every", &self.every)
-            .finish_non_exhaustive()
-    }
+    timeout: Duration,
 }
 
 impl Query {
@@ -111,25 +84,23 @@ impl Query {
     /// # Errors
     /// As there.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
-        let mut query = Self {
-            tracker: format!("127.0.0.1:{PORT}"),
-            token: None,
-            tls: None,
-            watch: false,
-            every: Duration::from_secs(2),
-        };
+        let mut tracker = Known::new(["--tracker", "--token-file", "--fingerprint"]);
+        let (mut watch, mut every, mut timeout) = (false, Duration::from_secs(2), Duration::from_secs(10));
         let asks_for_help = each(words, QUERY_OPTIONS, &["--watch"], |name, value| {
+            let Some(value) = tracker.take(name, value)? else { return Ok(()) };
             match name {
-                "--tracker" => query.tracker = value,
-                "--token-file" => query.token = Some(token_of(&value)?),
-                "--fingerprint" => query.tls = Some(trust(&value)?),
-                "--watch" => query.watch = true,
-                _ => query.every = time(name, &value)?.ok_or("the table is shown each 0.1 s or more seldom")?,
+                "--watch" => watch = true,
+                "--timeout" => timeout = time(name, &value)?.ok_or("an answer takes more than 0 s")?,
+                _ => every = time(name, &value)?.ok_or("the table is shown each 0.1 s or more seldom")?,
             }
             Ok(())
         })?;
-        query.every = query.every.max(Duration::from_millis(100));
-        Ok((!asks_for_help).then_some(query))
+        if asks_for_help {
+            return Ok(None);
+        }
+        let usual = format!("127.0.0.1:{PORT}");
+        let every = every.max(Duration::from_millis(100));
+        Ok(tracker.done(Some(usual))?.map(|tracker| Self { tracker, watch, every, timeout }))
     }
 
     /// Prints what the tracker knows; with `--watch` until the process ends or its output is closed, also over restarts of the tracker.
@@ -137,18 +108,7 @@ impl Query {
     /// # Errors
     /// A tracker that is not there, without `--watch`; an output that fails.
     pub fn run(&self) -> Result<()> {
-        let mut client = TrackerClient::new(&self.tracker);
-        if let Some(token) = &self.token {
-            client = client.token(token);
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            client = client.tls(tls.clone());
-        }
-        #[cfg(not(feature = "tls"))]
-        if let Some(tls) = self.tls {
-            match tls {}
-        }
+        let client = TrackerClient::from(self.tracker.clone()).connect_timeout(self.timeout);
         let mut output = std::io::stdout();
         let failed = |problem: std::io::Error| error!(RuntimeError, "cannot print: {problem}");
         loop {
@@ -182,10 +142,16 @@ mod tests {
     fn options() {
         let options =
             parse_tracker(words("--host=::1 --port 0 --connections 7 --stop-key end --verbose")).unwrap().unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.connections), ("::1", 0, 7));
-        assert_eq!((options.stop_key.as_deref(), options.insecure, options.verbose), (Some("end"), false, true));
+        assert_eq!((options.listen.host.as_str(), options.listen.port, options.connections), ("::1", 0, 7));
+        assert_eq!(
+            (options.stop_key.as_deref(), options.listen.insecure, options.listen.verbose),
+            (Some("end"), false, true)
+        );
         let query = Query::parse(words("--watch --every 0.5 --tracker board:1")).unwrap().unwrap();
-        assert_eq!((query.tracker.as_str(), query.watch, query.every), ("board:1", true, Duration::from_millis(500)));
+        assert_eq!(
+            (query.tracker.address.as_str(), query.watch, query.every),
+            ("board:1", true, Duration::from_millis(500))
+        );
         assert!(parse_tracker(words("-h")).unwrap().is_none() && Query::parse(words("--help")).unwrap().is_none());
         for (line, problem) in [
             ("--insecure=yes", "option `--insecure` takes no value"),

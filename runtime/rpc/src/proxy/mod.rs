@@ -1,10 +1,9 @@
 //! The proxy: where servers behind a firewall are reached.
 //!
 //! A server that no client can reach connects to the proxy, under its key, and waits there; a client connects to the proxy, too, and
-//! names the key. The proxy passes on what both send, and looks at nothing but the handshake. Servers and clients may be those of Apache
-//! TVM.
+//! names the key. The proxy passes on what both send, and looks at nothing but the handshake. With a tracker it offers its servers there,
+//! and clients name match keys. Servers, clients and trackers may be those of Apache TVM.
 
-mod guests;
 mod options;
 mod pair;
 mod pool;
@@ -18,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Result, ensure, error};
 
-use self::guests::{Guest, Guests};
 pub use self::options::ProxyOptions;
 use self::pool::{Pool, Waiting};
+use crate::guests::{Guest, Guests};
 use crate::line::Line;
-use crate::listen::{accept, listen};
-use crate::token;
+use crate::listen::accept;
+use crate::tracker::{Offer, Registration};
 use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
 
 /// How often servers that have gone are forgotten.
@@ -40,6 +39,8 @@ pub struct Proxy {
 
 struct Shared {
     options: ProxyOptions,
+    /// Where it listens, for a tracker.
+    port: u16,
     guests: Arc<Guests>,
     pool: Pool,
 }
@@ -62,19 +63,11 @@ impl Proxy {
     /// RuntimeError when the address cannot be listened at.
     pub fn start(options: ProxyOptions) -> Result<Self> {
         ensure!(options.connections > 1, ValueError, "a proxy has two connections at a time at least");
-        ensure!(
-            options.token.as_deref().is_none_or(token::is_good),
-            ValueError,
-            "a token has at least 8 letters and no white space"
-        );
-        let is_allowed = options.insecure || options.is_guarded();
-        let listener =
-            listen(&options.host, options.port, is_allowed, "offer servers, and run any code on those of others")?;
+        let (listener, address) = options.listen.bind("offer servers, and run any code on those of others")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the proxy cannot start: {problem}");
-        let address = listener.local_addr().map_err(failed)?;
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let guests = Arc::new(Guests::new(options.connections));
-        let shared = Arc::new(Shared { options, guests, pool: Pool::default() });
+        let shared = Arc::new(Shared { options, port: address.port(), guests, pool: Pool::default() });
         let (of_listener, of_sweeper) = (Arc::clone(&shared), Arc::clone(&shared));
         let mut threads = Vec::new();
         let listening = thread::Builder::new()
@@ -141,31 +134,26 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
 
 impl Shared {
     fn say(&self, peer: SocketAddr, what: impl FnOnce() -> String) {
-        if self.options.verbose {
-            eprintln!("kernpack-rpc proxy: {peer}: {}", what());
-        }
+        self.options.listen.say("kernpack-rpc proxy", peer, what);
     }
 
     /// Serves a connection: a server until it waits, a client until it ends.
     fn serve(&self, guest: Guest, stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them.
-        #[cfg(feature = "tls")]
-        let Some(mut line) = Line::accept(stream, self.options.tls.as_ref(), self.options.handshake_time) else {
-            return;
-        };
-        #[cfg(not(feature = "tls"))]
-        let mut line = Line::Plain(stream);
-        let Ok(key) = hear(line.transport(), self.options.handshake_time) else { return };
-        if let Some(expected) = &self.options.token
-            && !token::is_same(expected, key.token.as_deref().unwrap_or_default())
-        {
+        let listen = &self.options.listen;
+        let Some(mut line) = listen.line(stream) else { return };
+        let Ok(key) = hear(line.transport(), listen.handshake_time) else { return };
+        if !listen.lets_in(key.token.as_deref()) {
             return;
         }
         guest.is_known();
         match key.role.as_str() {
             "server" => {
                 self.say(peer, || format!("a server of key '{}' waits", key.name));
-                self.pool.offer(Waiting { line, key, guest });
+                let server = Waiting { line, key, guest, registration: None };
+                if let Err(problem) = self.pool.offer(server, |key| self.register(key)) {
+                    self.say(peer, || format!("the server is not taken: {}", problem.message()));
+                }
             }
             "client" => {
                 let name = key.name.clone();
@@ -178,21 +166,40 @@ impl Shared {
         }
     }
 
-    /// Gives a client a server of its key, and returns when their session has ended, with how it did.
+    /// Offers a server at the tracker, if there is one.
+    fn register(&self, key: &Key) -> Result<Option<Registration>> {
+        let Some(tracker) = &self.options.tracker else { return Ok(None) };
+        let registration = Registration::start(Offer {
+            tracker: tracker.clone(),
+            key: key.name.clone(),
+            port: self.port,
+            host: self.options.tracker_host.clone(),
+            sessions: 1,
+        })?;
+        Ok(Some(registration.detached()))
+    }
+
+    /// Gives a client a server of its key, or that of its match key, and returns when their session has ended, with how it did.
     fn bring_together(&self, mut line: Line, key: Key) -> &'static str {
-        let within = self.options.handshake_time;
+        let within = self.options.listen.handshake_time;
         let deadline = Instant::now().checked_add(self.options.wait);
         loop {
-            let Some(mut server) = self.pool.take(&key.name, deadline, line.descriptor()) else {
+            // The right to a server of a tracker is given back when the session has ended.
+            let found = match self.options.tracker {
+                Some(_) => self.pool.claim(&key.name).map(|(server, claim)| (server, Some(claim))),
+                None => self.pool.take(&key.name, deadline, line.descriptor()).map(|server| (server, None)),
+            };
+            let Some((mut server, _claim)) = found else {
                 let _ = answer(line.transport(), Hello::NoMatchingKey, &key, within);
                 return "found no server";
             };
+            // Options of a server's key are for the proxy alone, and a match key for the proxy and the tracker.
+            let of_server = Key::server(server.key.name.as_str());
+            let of_client = Key { name: of_server.name.clone(), ..key.clone() };
             // One that has gone meanwhile is not the client's concern: the next one.
-            if answer(server.line.transport(), Hello::Welcome, &key, within).is_err() {
+            if answer(server.line.transport(), Hello::Welcome, &of_client, within).is_err() {
                 continue;
             }
-            // Options of a server's key are for the proxy alone.
-            let of_server = Key::server(server.key.name.as_str());
             if answer(line.transport(), Hello::Welcome, &of_server, within).is_err() {
                 return "has gone";
             }

@@ -1,12 +1,16 @@
-//! Servers that wait for clients, and clients that wait for servers, by key; each in the order in which they came.
+//! Servers that wait for clients, and clients that wait for servers, by key; each in the order in which they came. Where a tracker gives the
+//! servers to clients, none waits: a client names a match key, and the server of that key is there or not.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::guests::Guest;
+use kernpack::Result;
+
+use crate::guests::Guest;
 use crate::line::Line;
+use crate::tracker::{Claim, Registration};
 use crate::wire::{Key, is_hung_up};
 
 /// How often a client that waits is looked at, whether it is still there.
@@ -19,6 +23,8 @@ pub(super) struct Waiting {
     /// Dropped with the server.
     #[expect(dead_code, reason = "held as long as the server")]
     pub(super) guest: Guest,
+    /// Its offer at a tracker.
+    pub(super) registration: Option<Registration>,
 }
 
 /// Who waits.
@@ -73,13 +79,19 @@ impl Pool {
         self.lock().servers.values().map(VecDeque::len).sum()
     }
 
-    /// A server waits from now on.
-    pub(super) fn offer(&self, server: Waiting) {
+    /// A server waits from now on; `register` begins to offer it at a tracker, whose clients find it here then.
+    pub(super) fn offer(
+        &self,
+        mut server: Waiting,
+        register: impl FnOnce(&Key) -> Result<Option<Registration>>,
+    ) -> Result<()> {
         let mut state = self.lock();
         if !state.is_stopped {
+            server.registration = register(&server.key)?;
             state.servers.entry(server.key.name.clone()).or_default().push_back(server);
             self.changed.notify_all();
         }
+        Ok(())
     }
 
     /// A server of a key for a client; `None` when there is none in time, the client has gone, or the proxy stops. Without a deadline
@@ -107,6 +119,23 @@ impl Pool {
         // The next one may be served now.
         self.changed.notify_all();
         found
+    }
+
+    /// The server that a tracker has given to a client under a match key, and the client's right to it.
+    pub(super) fn claim(&self, match_key: &str) -> Option<(Waiting, Claim)> {
+        let mut state = self.lock();
+        let (name, _) = match_key.rsplit_once(':')?;
+        let servers = state.servers.get_mut(name)?;
+        let claimed = servers.iter().enumerate().find_map(|(index, server)| {
+            let claim = server.registration.as_ref()?.claim(match_key)?;
+            Some((index, claim))
+        });
+        let (index, claim) = claimed?;
+        let server = servers.remove(index)?;
+        if servers.is_empty() {
+            let _ = state.servers.remove(name);
+        }
+        (!is_hung_up(server.line.descriptor())).then_some((server, claim))
     }
 
     /// Waits, and forgets servers that have gone; whether to go on.

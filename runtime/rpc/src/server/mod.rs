@@ -17,10 +17,10 @@ use kernpack::{Result, ensure, error};
 pub use self::options::ServerOptions;
 use self::program::Program;
 use self::sessions::Sessions;
-use crate::listen::{accept, listen};
+use crate::listen::accept;
+use crate::process;
 use crate::tracker::{Offer, Registration};
 use crate::wire::notice_when_gone;
-use crate::{process, token};
 
 /// A server that listens. Dropping it ends all sessions.
 pub struct Server {
@@ -52,12 +52,7 @@ impl Server {
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
         ensure!(
-            options.token.as_deref().is_none_or(token::is_good),
-            ValueError,
-            "a token has at least 8 letters and no white space"
-        );
-        ensure!(
-            options.token.is_some() || !options.limits.run,
+            options.listen.token.is_some() || !options.limits.run,
             ValueError,
             "a server that runs programs for clients needs a token that they know: --allow-run goes with --token-file"
         );
@@ -67,9 +62,7 @@ impl Server {
             "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \
              name another program in ServerOptions::program"
         );
-        let listener =
-            listen(&options.host, options.port, options.insecure || options.is_guarded(), "run any code here")?;
-        let address = listener.local_addr().map_err(|problem| error!(RuntimeError, "no address: {problem}"))?;
+        let (listener, address) = options.listen.bind("run any code here")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let program = Program::new(options.program.clone()).map_err(failed)?;
@@ -77,9 +70,6 @@ impl Server {
             None => None,
             Some(tracker) => Some(Registration::start(Offer {
                 tracker: tracker.clone(),
-                token: options.tracker_token.clone(),
-                #[cfg(feature = "tls")]
-                tls: options.tracker_tls.clone(),
                 key: options.key.clone(),
                 port: address.port(),
                 host: options.tracker_host.clone(),
@@ -93,9 +83,10 @@ impl Server {
             .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&shared, stream, peer)));
         let mut server =
             Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?), outward: None };
-        if server.sessions.has_proxy() {
+        if let Some(proxy) = server.sessions.options.proxy.clone() {
             let own = Arc::clone(&server.sessions);
-            let waiting = thread::Builder::new().name("rpc-outward".to_owned()).spawn(move || outward::run(&own));
+            let waiting =
+                thread::Builder::new().name("rpc-outward".to_owned()).spawn(move || outward::run(&own, &proxy));
             server.outward = Some(waiting.map_err(failed)?);
         }
         Ok(server)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kernpack::{Error, Result};
 
 use super::sessions::Sessions;
-use crate::client::dial_to;
+use crate::Place;
 use crate::line::Line;
 use crate::wire::{Key, offer, taken};
 
@@ -19,11 +19,11 @@ const PORT: u16 = 9090;
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
 
 /// Waits for clients until the server stops. A proxy that is not there, or was restarted, is asked again.
-pub(super) fn run(sessions: &Arc<Sessions>) {
+pub(super) fn run(sessions: &Arc<Sessions>, proxy: &Place) {
     let mut pause = PAUSES[0];
     while sessions.wait_for_room() {
         let begun = Instant::now();
-        let client = next_client(sessions);
+        let client = next_client(sessions, proxy);
         sessions.set_outward(None);
         match client {
             Ok((line, key)) => {
@@ -45,23 +45,13 @@ pub(super) fn run(sessions: &Arc<Sessions>) {
 }
 
 /// Connects to the proxy, and waits there.
-fn next_client(sessions: &Sessions) -> Result<(Line, Key)> {
+fn next_client(sessions: &Sessions, proxy: &Place) -> Result<(Line, Key)> {
     let options = &sessions.options;
-    let within = options.handshake_time;
-    let address = options.proxy.as_deref().unwrap_or_default();
-    let stream = dial_to(address, PORT, "proxy", within)?;
+    let within = options.listen.handshake_time;
+    let stream = proxy.dial(PORT, "proxy", within)?;
     sessions.set_outward(Some(stream.try_clone()?));
-    #[cfg(feature = "tls")]
-    let mut line = match &options.proxy_tls {
-        None => Line::Plain(stream),
-        Some(trust) => {
-            let (host, _) = crate::client::host_and_port(address)?;
-            Line::over(crate::tls::TlsConnector::new(trust)?.connect(host, stream, within)?)
-        }
-    };
-    #[cfg(not(feature = "tls"))]
-    let mut line = Line::Plain(stream);
-    let own = Key { token: options.proxy_token.clone(), ..Key::server(options.key.as_str()) };
+    let mut line = proxy.secure(stream, within)?;
+    let own = Key { token: proxy.token.clone(), ..Key::server(options.key.as_str()) };
     offer(line.transport(), &own, within)?;
     let key = taken(line.transport(), &own, within)?;
     if !sessions.lets_in(&key) {

@@ -1,10 +1,12 @@
 use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +17,6 @@ use super::program::Program;
 use crate::limits::Limits;
 use crate::line::Line;
 use crate::process::SESSION;
-use crate::token;
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
@@ -107,12 +108,7 @@ impl Sessions {
     /// Serves a connection until it ends.
     pub(super) fn serve(&self, ticket: Ticket, stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them: they could fill a disk.
-        #[cfg(feature = "tls")]
-        let Some(mut line) = Line::accept(stream, self.options.tls.as_ref(), self.options.handshake_time) else {
-            return;
-        };
-        #[cfg(not(feature = "tls"))]
-        let mut line = Line::Plain(stream);
+        let Some(mut line) = self.options.listen.line(stream) else { return };
         // A claim is given back when the session has ended.
         let Some((key, _claim)) = self.let_in(line.transport()) else { return };
         self.host(ticket, line, &key, peer);
@@ -120,12 +116,10 @@ impl Sessions {
 
     /// Whether a client that came through a proxy may have a session.
     pub(super) fn lets_in(&self, key: &Key) -> bool {
-        let has_token = self
-            .options
-            .token
-            .as_ref()
-            .is_none_or(|expected| token::is_same(expected, key.token.as_deref().unwrap_or_default()));
-        has_token && key.role == "client" && key.name == self.options.key
+        let own = &self.options.key;
+        // A proxy that offers its servers at a tracker passes on what the client said: a match key, `key:random`.
+        let is_own = key.name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
+        self.options.listen.lets_in(key.token.as_deref()) && key.role == "client" && is_own
     }
 
     /// The session of a client whose handshake is done, until it ends.
@@ -147,24 +141,20 @@ impl Sessions {
             Err(message) => {
                 self.say(peer, &message);
                 drop(ticket);
-                refuse(line.into_transport(), &message, self.options.handshake_time);
+                refuse(line.into_transport(), &message, self.options.listen.handshake_time);
             }
         }
     }
 
     pub(super) fn say(&self, peer: impl Display, what: &str) {
-        if self.options.verbose {
-            eprintln!("kernpack-rpc: {peer}: {what}");
-        }
+        self.options.listen.say("kernpack-rpc", peer, || what.to_owned());
     }
 
     /// The handshake.
     fn let_in(&self, stream: &mut dyn Transport) -> Option<(Key, Option<Claim>)> {
         let options = &self.options;
-        let key = hear(stream, options.handshake_time).ok()?;
-        if let Some(expected) = &options.token
-            && !token::is_same(expected, key.token.as_deref().unwrap_or_default())
-        {
+        let key = hear(stream, options.listen.handshake_time).ok()?;
+        if !options.listen.lets_in(key.token.as_deref()) {
             return None;
         }
         let own = Key::server(options.key.as_str());
@@ -172,7 +162,7 @@ impl Sessions {
         let is_named = if self.registration.is_some() { claim.is_some() } else { key.name == options.key };
         let fits = key.role == "client" && is_named;
         let hello = if fits { Hello::Welcome } else { Hello::NoMatchingKey };
-        answer(stream, hello, &own, options.handshake_time).ok()?;
+        answer(stream, hello, &own, options.listen.handshake_time).ok()?;
         fits.then_some((key, claim))
     }
 
@@ -200,6 +190,7 @@ impl Sessions {
         };
         let mut command = self.program.command();
         command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
+        command.env("LD_LIBRARY_PATH", library_path(folder.path()));
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
@@ -208,10 +199,6 @@ impl Sessions {
             .spawn()
             .map_err(|problem| failed(io::Error::other(format!("{}: {problem}", self.program.path().display()))))?;
         Ok((child, folder))
-    }
-
-    pub(super) fn has_proxy(&self) -> bool {
-        self.options.proxy.is_some()
     }
 
     /// Waits until there may be one session more; not when the server stops.
@@ -278,6 +265,13 @@ impl Sessions {
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+}
+
+/// A session's folder before the server's own ones, for libraries that are uploaded beside a library or a program that needs them.
+fn library_path(folder: &Path) -> OsString {
+    let own = std::env::var_os("LD_LIBRARY_PATH");
+    let folders = std::iter::once(folder.to_path_buf()).chain(own.iter().flat_map(std::env::split_paths));
+    std::env::join_paths(folders).unwrap_or_else(|_| folder.into())
 }
 
 fn failed(problem: io::Error) -> String {

@@ -103,7 +103,8 @@ impl Files {
     /// Loads an uploaded library.
     pub(super) fn load(&self, name: &str) -> Result<Module> {
         Module::load(self.library(name)?).map_err(|problem| {
-            let message = with_glibc(problem.message(), glibc().as_deref());
+            let message = problem.message();
+            let message = with_glibc(message, glibc().as_deref()).or_else(|| with_missing(message));
             message.map_or_else(|| problem.clone(), |message| Error::new(problem.kind(), message))
         })
     }
@@ -115,6 +116,27 @@ fn with_glibc(message: &str, here: Option<&str>) -> Option<String> {
     let here = here.filter(|_| is_missing)?;
     Some(format!(
         "{message}; this server has glibc {here}: link the library on a system with that version or an older one"
+    ))
+}
+
+/// A message that says which other library a library needs, with what to do. Nothing is to be added to other messages.
+fn with_missing(message: &str) -> Option<String> {
+    // What glibc and musl say.
+    let of_glibc = || message.split_once(": cannot open shared object file")?.0.rsplit([' ', '\n']).next();
+    let of_musl = || {
+        let (_, rest) = message.split_once("Error loading shared library ")?;
+        Some(rest.split_once(": No such file")?.0)
+    };
+    let name = of_glibc().or_else(of_musl).filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let package = match name {
+        "libgcc_s.so.1" => " (Alpine: `apk add libgcc`; Debian: libgcc-s1)",
+        "libstdc++.so.6" => " (Alpine: `apk add libstdc++`; Debian: libstdc++6)",
+        "libgomp.so.1" => " (Alpine: `apk add libgomp`; Debian: libgomp1)",
+        _ => "",
+    };
+    Some(format!(
+        "{message}; the library needs {name}, which this server's machine does not have: install it there{package}, or upload it into \
+         the session first, where it is found, too"
     ))
 }
 
@@ -173,6 +195,28 @@ mod tests {
         assert_eq!((with_glibc("no such file", Some("2.31")), with_glibc(message, None)), (None, None));
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
         assert!(glibc().unwrap().starts_with("2."));
+    }
+
+    #[test]
+    fn libraries_that_are_missing_are_named() {
+        for (message, name) in [
+            (
+                "cannot load lib.so: libgcc_s.so.1: cannot open shared object file: No such file or directory",
+                "needs libgcc_s.so.1, which this server's machine does not have: install it there (Alpine: `apk add libgcc`",
+            ),
+            (
+                "cannot load lib.so: Error loading shared library libother.so: No such file or directory (needed by lib.so)",
+                "needs libother.so, which this server's machine does not have: install it there, or upload it",
+            ),
+        ] {
+            let text = with_missing(message).unwrap();
+            assert!(text.starts_with(message) && text.contains(name), "{text}");
+        }
+        for message in
+            ["", "no such file", ": cannot open shared object file", "/a/b.so: cannot open shared object file: x"]
+        {
+            assert_eq!(with_missing(message), None, "{message}");
+        }
     }
 
     #[test]

@@ -91,7 +91,6 @@ impl Programs {
         let mut words = self.emulator.iter().map(OsString::as_os_str).chain([path.as_os_str()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(parts(arguments)).current_dir(&self.folder);
-        command.env("LD_LIBRARY_PATH", self.library_path());
         for pair in parts(environment) {
             let Some(at) = pair.as_bytes().iter().position(|byte| *byte == b'=').filter(|at| *at > 0) else {
                 bail!(ValueError, "a variable is NAME=VALUE, got '{}'", pair.display());
@@ -119,13 +118,6 @@ impl Programs {
         drop(running);
         self.watch();
         Ok(())
-    }
-
-    /// The session's folder before the server's own ones, for libraries that were uploaded beside the program.
-    fn library_path(&self) -> OsString {
-        let mut folders = vec![self.folder.clone()];
-        folders.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
-        std::env::join_paths(folders).unwrap_or_else(|_| self.folder.clone().into())
     }
 
     fn not_started(&self, cause: &io::Error, executable: Option<&Executable>) -> String {

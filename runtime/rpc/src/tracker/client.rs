@@ -1,6 +1,7 @@
 //! Clients: what a tracker knows, and a server of a key.
 
 use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kernpack::{Error, Result, ensure, error};
@@ -9,10 +10,11 @@ use serde_json::{Value, json};
 use super::PORT;
 use super::message::{Code, Line};
 use super::summary::Summary;
-use crate::client::{Connect, already_raised, are_pending, dial_to};
+use crate::Place;
+use crate::client::{Connect, already_raised, are_pending};
 use crate::wire::WireError;
 
-/// How long a tracker may take to answer what it knows.
+/// How long a tracker may take to be reached, and to answer what it knows.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A tracker, by its address. Each question is a connection of its own, so that it may be restarted in between.
@@ -20,22 +22,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 pub struct TrackerClient {
     place: Place,
     connect_timeout: Duration,
-}
-
-/// Where a tracker is, and what it wants.
-#[derive(Clone)]
-pub(super) struct Place {
-    pub(super) address: String,
-    pub(super) token: Option<String>,
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<crate::tls::Trust>,
-}
-
-impl std::fmt::Debug for Place {
-    /// Without the token, which must not come into logs.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.address)
-    }
 }
 
 /// A server that a tracker has given: no other client gets it until the session that is opened with it has ended.
@@ -62,59 +48,42 @@ fn failed(address: &str, error: &WireError) -> Error {
     Error::new(kind, format!("the tracker {address}: {error}"))
 }
 
-impl Place {
-    pub(super) fn new(address: impl Into<String>) -> Self {
-        Self {
-            address: address.into(),
-            token: None,
-            #[cfg(feature = "tls")]
-            tls: None,
-        }
+/// A connection to a tracker, behind the handshake and the token.
+pub(super) fn open(place: &Place, within: Duration) -> Result<Line> {
+    let stream = place.dial(PORT, "tracker", within)?;
+    let mut outside = place.secure(stream, within)?;
+    let inside = outside.for_session()?;
+    if outside.needs_passing() {
+        // A thread passes TLS on; it ends with the connection.
+        let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
+        let _detached = thread.spawn(move || outside.pass_on())?;
     }
-
-    /// A connection behind the handshake, and the token.
-    pub(super) fn open(&self, within: Duration) -> Result<Line> {
-        let stream = dial_to(&self.address, PORT, "tracker", within)?;
-        let failed = |error: WireError| failed(&self.address, &error);
-        let mut line = Line::new(self.secured(stream, within)?)?;
-        line.greet().map_err(failed)?;
-        if let Some(token) = &self.token {
-            let answer = line.ask(&json!([Code::Token as i64, token]), within).map_err(failed)?;
-            ensure!(answer.as_i64() == Some(0), ConnectionError, "the tracker {} wants no token", self.address);
-        }
-        Ok(line)
+    let failed = |error: WireError| failed(&place.address, &error);
+    let mut line = Line::new(TcpStream::from(inside))?;
+    line.greet(within).map_err(failed)?;
+    if let Some(token) = &place.token {
+        let answer = line.ask(&json!([Code::Token as i64, token]), within).map_err(failed)?;
+        ensure!(answer.as_i64() == Some(0), ConnectionError, "the tracker {} wants no token", place.address);
     }
+    Ok(line)
+}
 
-    /// Begins TLS, which a thread then passes on; it ends with the connection.
-    #[cfg(feature = "tls")]
-    fn secured(&self, stream: TcpStream, within: Duration) -> Result<TcpStream> {
-        let Some(trust) = &self.tls else { return Ok(stream) };
-        let (host, _) = crate::client::host_and_port(&self.address)?;
-        let stream = crate::tls::TlsConnector::new(trust)?.connect(host, stream, within)?;
-        let mut line = crate::line::Line::over(stream);
-        let inside = line.for_session()?;
-        let thread = std::thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
-        let _detached = thread.spawn(move || line.pass_on())?;
-        Ok(TcpStream::from(inside))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with TLS it needs both")]
-    fn secured(&self, stream: TcpStream, _: Duration) -> Result<TcpStream> {
-        Ok(stream)
+impl From<Place> for TrackerClient {
+    fn from(place: Place) -> Self {
+        Self { place, connect_timeout: ANSWER }
     }
 }
 
 impl TrackerClient {
     /// The tracker at `host:port` (without a port: 9190).
     pub fn new(address: impl Into<String>) -> Self {
-        Self { place: Place::new(address), connect_timeout: ANSWER }
+        Place::new(address).into()
     }
 
     /// The token that the tracker was started with.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.place.token = Some(token.into());
+        self.place = self.place.token(token);
         self
     }
 
@@ -122,11 +91,11 @@ impl TrackerClient {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
-        self.place.tls = Some(trust);
+        self.place = self.place.tls(trust);
         self
     }
 
-    /// How long it may take to reach the tracker; 10 seconds unless set.
+    /// How long it may take to reach the tracker, and how long until it says what it knows; 10 seconds unless set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -134,7 +103,7 @@ impl TrackerClient {
     }
 
     fn ask(&self, message: &Value, within: Duration) -> Result<Value> {
-        let mut line = self.place.open(self.connect_timeout)?;
+        let mut line = open(&self.place, self.connect_timeout)?;
         line.set_interrupt(are_pending);
         line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
@@ -144,7 +113,7 @@ impl TrackerClient {
     /// # Errors
     /// ConnectionError and TimeoutError for a tracker that is not there or does not answer.
     pub fn summary(&self) -> Result<Summary> {
-        let answer = self.ask(&json!([Code::Summary as i64]), ANSWER)?;
+        let answer = self.ask(&json!([Code::Summary as i64]), self.connect_timeout)?;
         Summary::from_json(answer.get(1).unwrap_or(&Value::Null))
     }
 

@@ -14,7 +14,7 @@ const MAGIC: i32 = 0x2F271;
 /// The most bytes of a message.
 const MOST: usize = 1 << 20;
 
-/// How long a message may take from its first byte to its last one, and a handshake in all.
+/// How long a message may take from its first byte to its last one.
 pub(super) const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
 /// What a message is about: the first element of a list.
@@ -79,20 +79,20 @@ impl Line {
     }
 
     /// Tracker: reads what a peer begins with, and answers it. Nothing is said to one that begins otherwise.
-    pub(super) fn answer(&mut self) -> Result<(), WireError> {
-        self.expect_magic("a peer of a tracker")?;
+    pub(super) fn answer(&mut self, within: Duration) -> Result<(), WireError> {
+        self.expect_magic("a peer of a tracker", within)?;
         self.write(&MAGIC.to_le_bytes())
     }
 
     /// Peer: begins, and reads the answer.
-    pub(super) fn greet(&mut self) -> Result<(), WireError> {
+    pub(super) fn greet(&mut self, within: Duration) -> Result<(), WireError> {
         self.write(&MAGIC.to_le_bytes())?;
-        self.expect_magic("a tracker")
+        self.expect_magic("a tracker", within)
     }
 
-    fn expect_magic(&mut self, who: &str) -> Result<(), WireError> {
+    fn expect_magic(&mut self, who: &str, within: Duration) -> Result<(), WireError> {
         let mut bytes = [0; 4];
-        self.read(&mut bytes, "the handshake", Instant::now() + MESSAGE_TIME)?;
+        self.read(&mut bytes, "the handshake", within)?;
         let magic = i32::from_le_bytes(bytes);
         if magic == MAGIC {
             return Ok(());
@@ -129,19 +129,30 @@ impl Line {
         self.write(&bytes)
     }
 
-    fn read(&mut self, mut target: &mut [u8], awaited: &'static str, deadline: Instant) -> Result<(), WireError> {
+    fn read(&mut self, target: &mut [u8], awaited: &'static str, within: Duration) -> Result<(), WireError> {
+        self.read_until(target, awaited, Instant::now().checked_add(within), within)
+    }
+
+    /// `within` is for the message when the deadline is over.
+    fn read_until(
+        &mut self,
+        mut target: &mut [u8],
+        awaited: &'static str,
+        deadline: Option<Instant>,
+        within: Duration,
+    ) -> Result<(), WireError> {
         while !target.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(late(awaited, MESSAGE_TIME));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(late(awaited, within));
             }
-            self.stream.set_read_timeout(Some(left)).map_err(WireError::Io)?;
+            self.stream.set_read_timeout(left).map_err(WireError::Io)?;
             match self.stream.read(target) {
                 Ok(0) => return Err(WireError::Cut),
                 Ok(count) => target = &mut target[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    return Err(late(awaited, MESSAGE_TIME));
+                    return Err(late(awaited, within));
                 }
                 Err(error) => return Err(WireError::Io(error)),
             }
@@ -152,7 +163,7 @@ impl Line {
     /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
     pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
         let mut length = [0; 4];
-        let end = within.map(|within| Instant::now() + within);
+        let end = within.and_then(|within| Instant::now().checked_add(within));
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
             let slice = if self.interrupt.is_some() { Some(left.map_or(SLICE, |left| left.min(SLICE))) } else { left };
@@ -177,8 +188,8 @@ impl Line {
                 return Err(WireError::Interrupted);
             }
         }
-        let deadline = Instant::now() + MESSAGE_TIME;
-        self.read(&mut length[1..], "the rest of a message", deadline)?;
+        let (rest, deadline) = ("the rest of a message", Instant::now().checked_add(MESSAGE_TIME));
+        self.read_until(&mut length[1..], rest, deadline, MESSAGE_TIME)?;
         let length = i32::from_le_bytes(length);
         let Some(length) = usize::try_from(length).ok().filter(|length| *length <= MOST) else {
             return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {MOST}")));
@@ -188,7 +199,7 @@ impl Line {
         while bytes.len() < length {
             let begin = bytes.len();
             bytes.resize(length.min(begin + (1 << 16)), 0);
-            self.read(&mut bytes[begin..], "the rest of a message", deadline)?;
+            self.read_until(&mut bytes[begin..], rest, deadline, MESSAGE_TIME)?;
         }
         serde_json::from_slice(&bytes)
             .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
@@ -221,10 +232,10 @@ mod tests {
         let (client, mut line) = pair();
         let mut other = Line::new(client).unwrap();
         let greeted = thread::spawn(move || {
-            other.greet().unwrap();
+            other.greet(MESSAGE_TIME).unwrap();
             other
         });
-        line.answer().unwrap();
+        line.answer(MESSAGE_TIME).unwrap();
         let mut other = greeted.join().unwrap();
         let long = json!([3, "é".repeat(100_000), [1, null, -2.5], {"a": true}]);
         for message in [json!([0]), long] {
@@ -263,7 +274,7 @@ mod tests {
         {
             let (mut client, mut line) = pair();
             client.write_all(bytes).unwrap();
-            let error = line.answer().unwrap_err().to_string();
+            let error = line.answer(MESSAGE_TIME).unwrap_err().to_string();
             assert!(error.contains(problem), "{error}");
             // A stranger learns nothing.
             drop(line);

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
-use super::client::Place;
+use super::client::open;
 use super::message::{Code, Line};
+use crate::Place;
 use crate::wire::WireError;
 
 /// How often a server asks which of its match keys are still there.
@@ -23,15 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a server offers, and where.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Offer {
-    /// The tracker: `host:port`.
-    pub tracker: String,
-    /// The tracker's token.
-    pub token: Option<String>,
-    /// What is known of the tracker's certificate; `None` is without TLS.
-    #[cfg(feature = "tls")]
-    pub tls: Option<crate::tls::Trust>,
+    /// The tracker.
+    pub tracker: Place,
     /// The key that clients ask for.
     pub key: String,
     /// The port of the server.
@@ -60,7 +56,8 @@ struct State {
     keys: HashMap<String, Key>,
     /// Sessions that have begun with one.
     claimed: usize,
-    is_connected: bool,
+    /// The connection to the tracker, to end it from elsewhere.
+    connection: Option<Line>,
     is_stopped: bool,
 }
 
@@ -83,7 +80,8 @@ impl Drop for Claim {
 }
 
 impl Registration {
-    /// Begins to offer a server, in a thread of its own. The tracker may come later.
+    /// Begins to offer a server, in a thread of its own. The tracker may come later. Its end waits for that thread, which may take some
+    /// seconds when it is about to connect.
     ///
     /// # Errors
     /// ValueError for a key that is not one word, and for no sessions.
@@ -96,14 +94,21 @@ impl Registration {
         ensure!(offer.sessions > 0, ValueError, "a server has at least one session at a time");
         let shared = Arc::new(Shared { offer, state: Mutex::default(), changed: Condvar::new() });
         let own = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("rpc-offer".to_owned()).spawn(move || own.run());
+        let thread = thread::Builder::new().name("rpc-offer".to_owned()).stack_size(256 << 10);
+        let thread = thread.spawn(move || own.run());
         let thread = thread.map_err(|problem| error!(RuntimeError, "no thread for the tracker: {problem}"))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
+    /// The same, and dropping it does not wait for its thread.
+    pub(crate) fn detached(mut self) -> Self {
+        self.thread = None;
+        self
+    }
+
     /// Whether the tracker has the offer now.
     pub fn is_connected(&self) -> bool {
-        self.shared.lock().is_connected
+        self.shared.lock().connection.is_some()
     }
 
     /// Takes the offer back: no key is good any more. Does not wait for the thread, as [`Drop`] does.
@@ -111,6 +116,9 @@ impl Registration {
         let mut state = self.shared.lock();
         state.is_stopped = true;
         state.keys.clear();
+        if let Some(connection) = state.connection.take() {
+            connection.close();
+        }
         self.shared.changed.notify_all();
     }
 
@@ -163,7 +171,7 @@ impl Shared {
             let _ended = self.offer_until_it_ends();
             {
                 let mut state = self.lock();
-                state.is_connected = false;
+                state.connection = None;
                 // What the tracker had is gone with the connection; who has got a key may still come.
                 state.keys.retain(|_, key| key.taken.is_some_and(|taken| taken.elapsed() < PATIENCE));
             }
@@ -180,16 +188,16 @@ impl Shared {
     fn offer_until_it_ends(&self) -> Result<(), WireError> {
         let offer = &self.offer;
         let gone = |problem: String| WireError::Content(problem);
-        let place = Place {
-            token: offer.token.clone(),
-            #[cfg(feature = "tls")]
-            tls: offer.tls.clone(),
-            ..Place::new(offer.tracker.as_str())
-        };
-        let mut line = place.open(ROUND * 2).map_err(|error| gone(error.to_string()))?;
+        let mut line = open(&offer.tracker, ROUND * 2).map_err(|error| gone(error.to_string()))?;
         let info = json!({"key": format!("server:{}", offer.key), "addr": [offer.host, offer.port]});
         expect_success(&line.ask(&json!([Code::UpdateInfo as i64, info]), ROUND * 5)?)?;
-        self.lock().is_connected = true;
+        {
+            let mut state = self.lock();
+            if state.is_stopped {
+                return Ok(());
+            }
+            state.connection = Some(line.try_clone().map_err(WireError::Io)?);
+        }
         loop {
             self.offer_free(&mut line)?;
             if !self.pause(ROUND) {

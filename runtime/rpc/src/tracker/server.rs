@@ -1,7 +1,6 @@
 //! The tracker itself: it listens, and has a thread for each connection.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -13,12 +12,11 @@ use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
 use super::PORT;
-use super::message::{Code, Line, MESSAGE_TIME};
+use super::message::{Code, Line};
 use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
-use crate::line::Line as Outside;
-use crate::listen::{accept, listen};
-use crate::token;
+use crate::guests::{Guest, Guests};
+use crate::listen::{Listen, accept};
 use crate::wire::{WireError, notice_when_gone};
 
 /// Servers and requests of one connection at a time.
@@ -28,65 +26,21 @@ const MOST_OF_PEER: usize = 1024;
 const MOST_OF_TEXT: usize = 256;
 
 /// How a tracker listens, and what it allows.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TrackerOptions {
-    /// The address to listen at: a name or a number. Others than those of this machine need TLS and a token, or `insecure`.
-    pub host: String,
-    /// The port; 0 is any that is free.
-    pub port: u16,
-    /// What peers must prove to know, before anything else. Those of Apache TVM have no word for it.
-    pub token: Option<String>,
-    /// The certificate for TLS; `None` is without TLS.
-    #[cfg(feature = "tls")]
-    pub tls: Option<crate::tls::TlsAcceptor>,
-    /// Listens for other machines without TLS and token: all that reach the port can offer servers and ask for them.
-    pub insecure: bool,
+    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
+    pub listen: Listen,
     /// What a peer has to say to end the tracker; `None`: none can.
     pub stop_key: Option<String>,
     /// Connections at one time: each server has one, and each client that asks or waits.
     pub connections: usize,
-    /// Says on stderr what happens.
-    pub verbose: bool,
-}
-
-impl TrackerOptions {
-    /// Whether strangers can neither use the tracker nor read what is sent.
-    fn is_guarded(&self) -> bool {
-        #[cfg(feature = "tls")]
-        return self.tls.is_some() && self.token.is_some();
-        #[cfg(not(feature = "tls"))]
-        false
-    }
-}
-
-impl fmt::Debug for TrackerOptions {
-    /// Without the token, which must not come into logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TrackerOptions")
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .field("token", &self.token.as_ref().map(|_| "..."))
-            .field("insecure", &self.insecure)
-            .field("connections", &self.connections)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Default for TrackerOptions {
     /// The loopback address and port 9190.
     fn default() -> Self {
-        Self {
-            host: "127.0.0.1".to_owned(),
-            port: PORT,
-            token: None,
-            #[cfg(feature = "tls")]
-            tls: None,
-            insecure: false,
-            stop_key: None,
-            connections: 4096,
-            verbose: false,
-        }
+        Self { listen: Listen::at(PORT), stop_key: None, connections: 4096 }
     }
 }
 
@@ -99,6 +53,7 @@ pub struct Tracker {
 
 struct Shared {
     options: TrackerOptions,
+    guests: Arc<Guests>,
     state: Mutex<State>,
     /// Closed to stop listening.
     wake: Mutex<Option<UnixStream>>,
@@ -108,8 +63,6 @@ struct Shared {
 struct State {
     queue: Queue,
     peers: HashMap<u64, Peer>,
-    next: u64,
-    is_stopped: bool,
 }
 
 struct Peer {
@@ -128,21 +81,12 @@ impl Tracker {
     /// ValueError for an address of other machines without TLS and a token or `insecure`, for a token that is none, and for no connections; RuntimeError when the address cannot be listened at.
     pub fn start(options: TrackerOptions) -> Result<Self> {
         ensure!(options.connections > 0, ValueError, "a tracker has at least one connection at a time");
-        ensure!(
-            options.token.as_deref().is_none_or(token::is_good),
-            ValueError,
-            "a token has at least 8 letters and no white space"
-        );
-        let listener = listen(
-            &options.host,
-            options.port,
-            options.insecure || options.is_guarded(),
-            "offer servers that run its own code, and take those of others",
-        )?;
+        let (listener, address) =
+            options.listen.bind("offer servers that run its own code, and take those of others")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the tracker cannot start: {problem}");
-        let address = listener.local_addr().map_err(failed)?;
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let shared = Arc::new(Shared { options, state: Mutex::default(), wake: Mutex::new(Some(wake)) });
+        let guests = Arc::new(Guests::new(options.connections));
+        let shared = Arc::new(Shared { options, guests, state: Mutex::default(), wake: Mutex::new(Some(wake)) });
         let own = Arc::clone(&shared);
         let listening = thread::Builder::new()
             .name("rpc-tracker".to_owned())
@@ -174,32 +118,18 @@ impl Drop for Tracker {
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
+        self.shared.guests.end();
     }
 }
 
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
-    // Until it is known how to write to the peer, the handle closes the connection.
-    let Ok(writer) = stream.try_clone().and_then(Line::new) else { return };
-    let number = {
-        let mut state = shared.lock();
-        // A tracker that is full has no word for it: the connection ends.
-        if state.is_stopped || state.peers.len() >= shared.options.connections {
-            return;
-        }
-        let number = state.next;
-        state.next += 1;
-        let _ = state
-            .peers
-            .insert(number, Peer { writer: Arc::new(Mutex::new(writer)), host: peer.ip().to_canonical(), info: None });
-        number
-    };
+    // A tracker that is full has no word for it: the connection ends.
+    let Some(guest) = shared.guests.enter(&stream) else { return };
     let own = Arc::clone(shared);
-    let serve = move || own.serve(number, stream, peer);
-    if thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10).spawn(serve).is_err() {
-        shared.forget(number);
-    }
+    let thread = thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10);
+    let _ = thread.spawn(move || own.serve(&guest, stream, peer));
 }
 
 /// A key, match key or host of a peer: one word without control characters.
@@ -214,18 +144,12 @@ impl Shared {
     }
 
     fn say(&self, peer: SocketAddr, what: impl FnOnce() -> String) {
-        if self.options.verbose {
-            eprintln!("kernpack-rpc tracker: {peer}: {}", what());
-        }
+        self.options.listen.say("kernpack-rpc tracker", peer, what);
     }
 
     fn stop(&self) {
         drop(self.wake.lock().unwrap_or_else(PoisonError::into_inner).take());
-        let mut state = self.lock();
-        state.is_stopped = true;
-        for peer in state.peers.values() {
-            peer.writer.lock().unwrap_or_else(PoisonError::into_inner).close();
-        }
+        self.guests.close();
     }
 
     fn forget(&self, number: u64) {
@@ -235,9 +159,9 @@ impl Shared {
     }
 
     /// Serves a connection until it ends.
-    fn serve(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
-        let ended = self.talk(number, stream, peer);
-        self.forget(number);
+    fn serve(&self, guest: &Guest, stream: TcpStream, peer: SocketAddr) {
+        let ended = self.talk(guest, stream, peer);
+        self.forget(guest.number());
         if let Err(error) = ended
             && !matches!(error, WireError::Closed)
         {
@@ -245,40 +169,51 @@ impl Shared {
         }
     }
 
-    fn talk(&self, number: u64, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
-        #[cfg(feature = "tls")]
-        let Some(mut outside) = Outside::accept(stream, self.options.tls.as_ref(), MESSAGE_TIME) else {
-            return Err(WireError::Cut);
-        };
-        #[cfg(not(feature = "tls"))]
-        let mut outside = Outside::Plain(stream);
+    fn talk(&self, guest: &Guest, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
+        let mut outside = self.options.listen.line(stream).ok_or(WireError::Cut)?;
         let inside = outside.for_session().map_err(WireError::Io)?;
         let mut line = Line::new(TcpStream::from(inside)).map_err(WireError::Io)?;
-        if let Some(peer) = self.lock().peers.get_mut(&number) {
-            peer.writer = Arc::new(Mutex::new(line.try_clone().map_err(WireError::Io)?));
-        }
+        self.remember(guest.number(), &line, peer.ip()).map_err(WireError::Io)?;
         thread::scope(|threads| {
             let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
             let passed = match outside.needs_passing() {
                 true => thread.spawn_scoped(threads, move || outside.pass_on()).map(drop),
                 false => Ok(()),
             };
-            let ended = passed.map_err(WireError::Io).and_then(|()| self.listen_to(number, &mut line, peer));
+            let ended = passed
+                .map_err(WireError::Io)
+                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, || guest.is_known()));
             line.close();
             ended
         })
     }
 
-    fn listen_to(&self, number: u64, line: &mut Line, peer: SocketAddr) -> Result<(), WireError> {
-        line.answer()?;
-        if let Some(expected) = &self.options.token {
-            let message = line.receive(Some(MESSAGE_TIME))?;
-            let given = message.get(1).and_then(Value::as_str).unwrap_or_default();
-            if Code::of(&message) != Some(Code::Token) || !token::is_same(expected, given) {
+    /// How to write to a peer.
+    fn remember(&self, number: u64, line: &Line, host: IpAddr) -> io::Result<()> {
+        let writer = Arc::new(Mutex::new(line.try_clone()?));
+        let _ = self.lock().peers.insert(number, Peer { writer, host: host.to_canonical(), info: None });
+        Ok(())
+    }
+
+    /// Answers a peer until it ends; `is_known` is called when it has said who it is.
+    fn listen_to(
+        &self,
+        number: u64,
+        line: &mut Line,
+        peer: SocketAddr,
+        is_known: impl FnOnce(),
+    ) -> Result<(), WireError> {
+        let listen = &self.options.listen;
+        line.answer(listen.handshake_time)?;
+        if listen.token.is_some() {
+            let message = line.receive(Some(listen.handshake_time))?;
+            let given = message.get(1).and_then(Value::as_str);
+            if Code::of(&message) != Some(Code::Token) || !listen.lets_in(given) {
                 return Err(WireError::Protocol("a peer without the token".to_owned()));
             }
             line.send(&json!(Code::Success as i64))?;
         }
+        is_known();
         loop {
             let message = line.receive(None)?;
             self.handle(number, &message, peer)?;
@@ -423,17 +358,20 @@ pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
     peer.shutdown(Shutdown::Write)?;
     let mut line = Line::new(TcpStream::from(OwnedFd::from(own)))?;
     let host = IpAddr::from([127, 0, 0, 1]);
-    let mut state = State::default();
-    let writer = Arc::new(Mutex::new(line.try_clone()?));
-    let _ = state.peers.insert(0, Peer { writer, host, info: None });
-    let shared = Shared { options: TrackerOptions::default(), state: Mutex::new(state), wake: Mutex::default() };
+    let shared = Shared {
+        options: TrackerOptions::default(),
+        guests: Arc::new(Guests::new(1)),
+        state: Mutex::default(),
+        wake: Mutex::default(),
+    };
+    shared.remember(0, &line, host)?;
     thread::scope(|threads| {
         let answers = threads.spawn(move || {
             let mut answers = Vec::new();
             peer.read_to_end(&mut answers).map(|_| answers)
         });
         // What is wrong with the bytes is the end of the connection, and nothing else.
-        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)));
+        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), || ());
         shared.forget(0);
         line.close();
         answers.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))

@@ -160,7 +160,7 @@ fn strike(address: &str, kind: usize) {
 
 #[test]
 fn soak_of_hostile_connections() {
-    let server = Program::start(program().args(["--stall-time", "1", "--handshake-time", "2"]));
+    let server = Program::start(program().args(["--stall-time", "10", "--handshake-time", "10"]));
     let address = server.address.as_str();
     (0..24).for_each(|kind| strike(address, kind));
     let before = settled(&server);

@@ -1,67 +1,266 @@
 //! The convolution itself: rows of a product are output channels, its columns are pixels, and the sum goes over input channels and the window.
 //!
-//! The source is copied once, with what is around the image, so that pixels that neighbours of the result read are beside each other: one plane for each
-//! remainder of the position by the stride. Columns then run over whole rows of such a plane, with a few pixels at the end of each row that are not kept: the
-//! vectors of all positions of the window are loaded from the copy as they are. Weights are read in place.
+//! The source is copied once, with what is around the image, so that pixels that neighbours of the result read are beside each other. The vectors of all positions
+//! of the window are loaded from the copy as they are, weights are read in place. How columns of the product go over the image is a [`Layout`].
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Vectors, for_each, in_vectors, memory, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
 use super::super::tile::tile;
 use super::Convolution;
 use super::planes::Copied;
-use crate::ir::{Expr, Operation, Stmt, Var};
+use crate::ir::{Buffer, Expr, ForKind, Operation, Stmt, Var};
+
+/// Vectors that are copied in the time of a multiply-add of one, roughly.
+const COPY: i64 = 4;
+
+/// How the columns of the product go over the image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Rows of the image by themselves: they are whole vectors. Results are written from registers.
+    Rows,
+    /// All pixels as one row: each column of the window has a copy that has the pixels of the result and no other. Results are written from registers.
+    Flat,
+    /// All pixels as one row, with a few at the end of each row of the image that are not kept. Results go through memory.
+    Staged,
+}
+
+impl Layout {
+    fn of(convolution: &Convolution, lanes: i64) -> Self {
+        let [rows, columns] = &convolution.spatial;
+        if columns.extent % lanes == 0 {
+            return Self::Rows;
+        }
+        // For each row of the image and input channel: pixels that are computed and not kept, and those that are copied once more.
+        let not_kept = (Copied::of(convolution, false, 0).pitch() - columns.extent)
+            * rows.window
+            * columns.window
+            * convolution.channels;
+        let copied =
+            (columns.window - columns.window.min(columns.stride)) * columns.extent * rows.stride.min(rows.window);
+        if convolution.value_is_flat() && not_kept > copied * COPY { Self::Flat } else { Self::Staged }
+    }
+}
+
+/// How the product is cut.
+struct Plan {
+    layout: Layout,
+    vectors: Vectors,
+    /// How loops are run that threads can share out.
+    shared: ForKind,
+    /// Rows of a register tile, and such tiles.
+    height: i64,
+    tiles: i64,
+    /// Vectors of a register tile.
+    wide: i64,
+    /// Pixels of a line of columns, and such lines.
+    width: i64,
+    lines: i64,
+    /// Bytes of the second cache that a chunk may take.
+    chunk_bytes: i64,
+    copied: Copied,
+}
 
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Operation {
     let dtype = convolution.out.output(0).dtype;
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let [rows, columns] = &convolution.spatial;
-    let shared = convolution.shared_kind(target);
-    let (depth, channels) = (convolution.depth, convolution.channels);
-    // Columns of the product, rows one after the other without the end of the last one.
-    let pitch = Copied::of(convolution, 0).pitch();
-    let width = (rows.extent - 1) * pitch + columns.extent;
-    let terms = depth * rows.window * columns.window;
+    let channels = convolution.channels;
+    let layout = Layout::of(convolution, vectors.lanes);
+    let is_apart = layout == Layout::Flat;
+    let (width, lines) = match layout {
+        Layout::Rows => (columns.extent, rows.extent),
+        Layout::Flat => (rows.extent * columns.extent, 1),
+        // Rows one after the other without the end of the last one.
+        Layout::Staged => ((rows.extent - 1) * Copied::of(convolution, false, 0).pitch() + columns.extent, 1),
+    };
+    let terms = convolution.depth * rows.window * columns.window;
     let few = (width + vectors.lanes - 1) / vectors.lanes;
-    let (height, per_row) = shape(target, channels, terms * i64::from(dtype.bits()) / 8, few);
-    let panel = per_row * vectors.lanes;
-    let panels = (width + panel - 1) / panel;
-    let tiles = (channels + height - 1) / height;
-    let last_height = channels - height * (tiles - 1);
-    let copied = Copied::of(convolution, panel);
-
+    let (height, wide) = shape(target, channels, terms * i64::from(dtype.bits()) / 8, few);
+    let plan = Plan {
+        layout,
+        vectors,
+        shared: convolution.shared_kind(target),
+        height,
+        tiles: (channels + height - 1) / height,
+        wide,
+        width,
+        lines,
+        chunk_bytes: target.l2_bytes / 4,
+        copied: Copied::of(convolution, is_apart, wide * vectors.lanes),
+    };
     convolution.operation("direct", |inputs, out| {
-        let image = |batch: &[Expr], code: &mut Code| {
-            copied.fill((convolution, inputs, batch), vectors, shared, code);
+        over_batch(&convolution.batch, &mut Vec::new(), &|batch, code| {
+            let image = Image { plan: &plan, convolution, inputs, batch, out };
+            plan.copied.fill((convolution, inputs, batch), vectors, plan.shared, code);
             // What the last vectors read behind the last plane is not kept, but it is read.
-            for vector in 0..per_row {
-                let index = Expr::int(copied.size() + vector * vectors.lanes);
-                code.push(vectors.store(&copied.buffer, index, vectors.splat(0.0)));
+            for vector in 0..wide {
+                let index = Expr::int(plan.copied.size() + vector * vectors.lanes);
+                code.push(vectors.store(&plan.copied.buffer, index, vectors.splat(0.0)));
             }
-            // The product, a tile of channels at a time.
-            let channels_of = |first: &Expr, height: i64, code: &mut Code| {
-                let sums = memory("rows", dtype, &[height, panels * panel], "global");
+            if layout == Layout::Staged { image.staged(code) } else { image.chunks(code) }
+        })
+    })
+}
+
+/// One image's product.
+struct Image<'a> {
+    plan: &'a Plan,
+    convolution: &'a Convolution,
+    inputs: &'a Inputs,
+    batch: &'a [Expr],
+    out: &'a Buffer,
+}
+
+impl Image<'_> {
+    /// The product, a chunk of columns at a time, which stay in the second cache while the channels go by.
+    fn chunks(&self, code: &mut Code) {
+        let Plan { vectors, shared, tiles, wide, width, lines, chunk_bytes, layout, .. } = *self.plan;
+        let [rows, columns] = &self.convolution.spatial;
+        let across = wide * vectors.lanes;
+        let (full, rest) = (width / across, width % across);
+        // What a chunk is counted in: lines, or panels of the only one.
+        let (units, unit) = if layout == Layout::Rows { (lines, width) } else { (full, across) };
+        let bytes = self.convolution.depth * rows.window * columns.window * unit * i64::from(vectors.dtype.bits()) / 8;
+        let most = (chunk_bytes / bytes.max(1)).clamp(1, units.max(1));
+        let chunks = ((units + most - 1) / most).max(1);
+        let size = ((units + chunks - 1) / chunks).max(1);
+        code.push(for_each("part", chunks * tiles, shared, |part, code| {
+            let at = if tiles == 1 { Expr::int(0) } else { part.floor_mod(tiles) };
+            let chunk = if chunks == 1 { Expr::int(0) } else { part.floor_div(tiles) };
+            let begin = code.bind("begin", &chunk * size);
+            let count =
+                if units % size == 0 { Expr::int(size) } else { (Expr::int(units) - &begin).min(Expr::int(size)) };
+            self.by_height(&at, code, |first, height, code| {
+                let panels = |y: &Expr, from: &Expr, count: Expr, code: &mut Code| {
+                    code.push(serial("panel", count, |panel, code| {
+                        self.tile((first, height), (wide, None), (y, &((from + panel) * across)), code);
+                    }));
+                };
+                let last = |y: &Expr, code: &mut Code| {
+                    let vectors_left = (rest + vectors.lanes - 1) / vectors.lanes;
+                    let cut = (rest % vectors.lanes != 0).then_some(rest);
+                    code.push(serial("rest", 1, |_, code| {
+                        self.tile((first, height), (vectors_left, cut), (y, &Expr::int(full * across)), code);
+                    }));
+                };
+                if layout == Layout::Rows {
+                    code.push(serial("y", count.clone(), |own, code| {
+                        let y = code.bind("y", &begin + own);
+                        if full > 0 {
+                            panels(&y, &Expr::int(0), Expr::int(full), code);
+                        }
+                        if rest > 0 {
+                            last(&y, code);
+                        }
+                    }));
+                    return;
+                }
+                let zero = Expr::int(0);
+                if full > 0 {
+                    panels(&zero, &begin, count.clone(), code);
+                }
+                if rest > 0 {
+                    let mut inner = Code::default();
+                    last(&zero, &mut inner);
+                    let inner = inner.finish();
+                    code.push(if chunks > 1 { Stmt::if_then(chunk.equals(chunks - 1), inner, None) } else { inner });
+                }
+            });
+        }));
+    }
+
+    /// Code for the first channel of a tile, and for how many there are.
+    fn by_height(&self, at: &Expr, code: &mut Code, body: impl Fn(&Expr, i64, &mut Code)) {
+        let Plan { height, tiles, .. } = *self.plan;
+        let first = code.bind("channel", at * height);
+        let last = self.convolution.channels - height * (tiles - 1);
+        let of = |height: i64| {
+            let mut code = Code::default();
+            body(&first, height, &mut code);
+            code.finish()
+        };
+        code.push(if last == height {
+            of(height)
+        } else {
+            Stmt::if_then(at.less(tiles - 1), of(height), Some(of(last)))
+        });
+    }
+
+    /// A register tile: channels from `first` on, pixels from a place on. `cut`: how many of the pixels there are, if not all.
+    fn tile(
+        &self,
+        (first, height): (&Expr, i64),
+        (wide, cut): (i64, Option<i64>),
+        (y, x): (&Expr, &Expr),
+        code: &mut Code,
+    ) {
+        let Plan { vectors, ref copied, .. } = *self.plan;
+        let start = code.bind("start", y * copied.pitch() + x);
+        self.sums((first, height), wide, &start, code, |row, vector, (sums, at)| {
+            let lane = Var::index("x");
+            let pixel = x + vector * vectors.lanes + &lane;
+            let channel = first + row;
+            let value = self.inputs.loads(&self.convolution.value(
+                self.batch,
+                &channel,
+                y,
+                &pixel,
+                &Expr::load(sums, at + &lane),
+            ));
+            let index = self.out.flat_index(&self.convolution.indices(self.batch, &channel, y, &pixel));
+            let mut store = Stmt::store(self.out.clone(), index, value);
+            if let Some(left) = cut.map(|cut| cut - vector * vectors.lanes).filter(|left| *left < vectors.lanes) {
+                store = Stmt::if_then(lane.expr().less(left).likely(), store, None);
+            }
+            Stmt::for_loop(lane, 0, vectors.lanes, ForKind::Vectorized, store)
+        });
+    }
+
+    /// The sums of a register tile whose columns begin at a place of the copy.
+    fn sums(
+        &self,
+        (first, height): (&Expr, i64),
+        wide: i64,
+        start: &Expr,
+        code: &mut Code,
+        done: impl Fn(i64, i64, (&Buffer, Expr)) -> Stmt,
+    ) {
+        let (convolution, vectors, copied) = (self.convolution, self.plan.vectors, &self.plan.copied);
+        let [rows, columns] = &convolution.spatial;
+        let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
+        let loops = [(c.clone(), convolution.depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
+        let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + start;
+        vectors.tile(
+            (height, wide),
+            (&loops, None),
+            |row| self.inputs.loads(&convolution.weight(&(first + row), c.expr(), ky.expr(), kx.expr())),
+            |vector| vectors.load(&copied.buffer, &base + vector * vectors.lanes),
+            done,
+            code,
+        );
+    }
+
+    /// The product, a tile of channels at a time, with columns that are not kept.
+    fn staged(&self, code: &mut Code) {
+        let Plan { vectors, shared, tiles, wide, width, ref copied, .. } = *self.plan;
+        let [rows, columns] = &self.convolution.spatial;
+        let (panel, pitch) = (wide * vectors.lanes, copied.pitch());
+        let panels = (width + panel - 1) / panel;
+        code.push(for_each("tile", tiles, shared, |at, code| {
+            self.by_height(at, code, |first, height, code| {
+                let sums = memory("rows", vectors.dtype, &[height, panels * panel], "global");
                 code.alloc(&sums);
                 let columns_of = |start: &Expr, wide: i64, code: &mut Code| {
-                    let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
-                    let loops = [(c.clone(), depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
-                    let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + start;
-                    vectors.tile(
-                        (height, wide),
-                        (&loops, None),
-                        |row| inputs.loads(&convolution.weight(&(first + row), c.expr(), ky.expr(), kx.expr())),
-                        |vector| vectors.load(&copied.buffer, &base + vector * vectors.lanes),
-                        |row, vector, (tile, at)| {
-                            let sum = vectors.load(tile, at);
-                            vectors.store(&sums, start + (row * panels * panel + vector * vectors.lanes), sum)
-                        },
-                        code,
-                    );
+                    self.sums((first, height), wide, start, code, |row, vector, (tile, at)| {
+                        let sum = vectors.load(tile, at);
+                        vectors.store(&sums, start + (row * panels * panel + vector * vectors.lanes), sum)
+                    });
                 };
                 // The last columns may need fewer vectors.
                 let rest = (width - (panels - 1) * panel + vectors.lanes - 1) / vectors.lanes;
-                let full = if rest < per_row { panels - 1 } else { panels };
+                let full = if rest < wide { panels - 1 } else { panels };
                 if full > 0 {
-                    code.push(serial("panel", full, |at, code| columns_of(&(at * panel), per_row, code)));
+                    code.push(serial("panel", full, |at, code| columns_of(&(at * panel), wide, code)));
                 }
                 if full < panels {
                     code.push(serial("panel", 1, |_, code| columns_of(&Expr::int(full * panel), rest, code)));
@@ -71,28 +270,16 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
                         code.push(in_vectors("x", columns.extent, vectors.lanes, |x| {
                             let sum = Expr::load(&sums, row * (panels * panel) + y * pitch + x);
                             let channel = first + row;
-                            let value = inputs.loads(&convolution.value(batch, &channel, y, x, &sum));
-                            Stmt::store(out.clone(), out.flat_index(&convolution.indices(batch, &channel, y, x)), value)
+                            let convolution = self.convolution;
+                            let value = self.inputs.loads(&convolution.value(self.batch, &channel, y, x, &sum));
+                            let index = self.out.flat_index(&convolution.indices(self.batch, &channel, y, x));
+                            Stmt::store(self.out.clone(), index, value)
                         }));
                     }));
                 }));
-            };
-            code.push(for_each("tile", tiles, shared, |at, code| {
-                let first = at * height;
-                let whole = |height: i64| {
-                    let mut code = Code::default();
-                    channels_of(&first, height, &mut code);
-                    code.finish()
-                };
-                if last_height == height {
-                    code.push(whole(height));
-                } else {
-                    code.push(Stmt::if_then(at.less(tiles - 1), whole(height), Some(whole(last_height))));
-                }
-            }));
-        };
-        over_batch(&convolution.batch, &mut Vec::new(), &image)
-    })
+            });
+        }));
+    }
 }
 
 /// Loops over the dimensions before the channels.
@@ -113,7 +300,7 @@ pub(super) fn over_batch(extents: &[Expr], indices: &mut Vec<Expr>, body: &dyn F
     }
     let var = Var::index("n");
     let inner = run((&var).into());
-    Stmt::for_loop(var, 0, extent, crate::ir::ForKind::Serial, inner)
+    Stmt::for_loop(var, 0, extent, ForKind::Serial, inner)
 }
 
 /// Rows and vectors of a tile, for `rows` rows in all.

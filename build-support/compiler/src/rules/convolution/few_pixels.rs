@@ -32,7 +32,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     if target.vector_registers < 32 || lanes < 8 || columns.extent > MOST || pixels < 16 || channels % lanes != 0 {
         return Err("its pixels fill vectors, or its channels do not".into());
     }
-    let copied = Copied::of(convolution, 0);
+    let copied = Copied::of(convolution, false, 0);
     let width = (rows.extent - 1) * copied.pitch() + columns.extent;
     let terms = convolution.depth * rows.window * columns.window;
     if (width + lanes - 1) / lanes * lanes * 100 < pixels * 112 || terms < 64 {

@@ -3,19 +3,31 @@
 
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
 use super::{Convolution, Spatial};
-use crate::ir::{Buffer, Expr, ForKind, Stmt};
+use crate::ir::{Buffer, Expr, ForKind, Stmt, Var};
+
+/// Vectors of a plane that are made together, of twice as many of the source.
+const GROUP: i64 = 4;
 
 /// The planes of one dimension.
 struct Planes {
-    /// Remainders by the stride that the window has.
+    /// Where planes begin in the source: the remainders by the stride that the window has, or its positions.
     remainders: Vec<i64>,
     /// For each position of the window: which plane, and how many pixels further.
     positions: Vec<(i64, i64)>,
     /// Pixels of a plane.
     extent: i64,
+    /// Whether each position of the window has a plane of its own.
+    is_apart: bool,
 }
 
 impl Planes {
+    /// A plane for each position of the window: it has a pixel for each of the result, and no other.
+    fn apart(spatial: &Spatial) -> Self {
+        let remainders: Vec<i64> = (0..spatial.window).map(|window| window * spatial.dilation).collect();
+        let positions = (0..spatial.window).map(|window| (window, 0)).collect();
+        Self { remainders, positions, extent: spatial.extent, is_apart: true }
+    }
+
     fn of(spatial: &Spatial) -> Self {
         let mut remainders = Vec::new();
         let mut positions = Vec::new();
@@ -29,13 +41,16 @@ impl Planes {
             positions.push((plane as i64, at / spatial.stride));
         }
         let furthest = positions.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
-        Self { remainders, positions, extent: spatial.extent + furthest }
+        Self { remainders, positions, extent: spatial.extent + furthest, is_apart: false }
     }
 
     /// Plane and offset as expressions of the position in the window.
     fn position(&self, spatial: &Spatial, window: &Expr) -> (Expr, Expr) {
         if let ([(plane, offset)], true) = (&self.positions[..], true) {
             return (Expr::int(*plane), Expr::int(*offset));
+        }
+        if self.is_apart {
+            return (window.clone(), Expr::int(0));
         }
         let at = window * spatial.dilation;
         if spatial.stride == 1 {
@@ -64,12 +79,12 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// With so many elements behind the last plane.
-    pub(super) fn of(convolution: &Convolution, behind: i64) -> Self {
+    /// With so many elements behind the last plane. `is_apart`: each column of the window has a plane of its own, whose rows have no pixels that are not used.
+    pub(super) fn of(convolution: &Convolution, is_apart: bool, behind: i64) -> Self {
         let [rows, columns] = &convolution.spatial;
         let mut copied = Self {
             rows: Planes::of(rows),
-            columns: Planes::of(columns),
+            columns: if is_apart { Planes::apart(columns) } else { Planes::of(columns) },
             depth: convolution.depth,
             buffer: memory("pixels", convolution.out.output(0).dtype, &[1], "global"),
         };
@@ -118,27 +133,84 @@ impl Copied {
         code.alloc(&self.buffer);
         code.push(for_each("c", self.depth, shared, |c, code| {
             for (a, remainder_y) in planes_y.remainders.iter().enumerate() {
-                for (b, remainder_x) in planes_x.remainders.iter().enumerate() {
-                    let base = self.base(c, a as i64, b as i64);
-                    code.push(serial("y", planes_y.extent, |y, code| {
-                        let at_y = y * rows.stride + *remainder_y;
+                // Planes are as long as the longest: their ends can be outside of the source.
+                let ends_outside = (planes_y.extent - 1) * rows.stride + remainder_y >= rows.source();
+                let pixel = |y: &Expr, x: &Expr| {
+                    let value = inputs.loads(&convolution.source(batch, c, y, x));
+                    if !ends_outside {
+                        return value;
+                    }
+                    Expr::if_then_else(y.less(rows.source()), value, Expr::float(vectors.dtype, 0.0))
+                };
+                code.push(serial("y", planes_y.extent, |y, code| {
+                    let at_y = y * rows.stride + *remainder_y;
+                    let row = |plane: usize| self.base(c, a as i64, plane as i64) + y * planes_x.extent;
+                    if columns.stride == 2 && planes_x.extent >= vectors.lanes {
+                        self.strided_row((columns, vectors), |x| pixel(&at_y, x), row, code);
+                        return;
+                    }
+                    for (b, remainder_x) in planes_x.remainders.iter().enumerate() {
                         code.push(in_vectors("x", planes_x.extent, vectors.lanes, |x| {
                             let at_x = x * columns.stride + *remainder_x;
-                            let mut value = inputs.loads(&convolution.source(batch, c, &at_y, &at_x));
-                            // Planes are as long as the longest: their ends can be outside of the source.
-                            let ends =
-                                [(rows, planes_y, *remainder_y, &at_y), (columns, planes_x, *remainder_x, &at_x)];
-                            for (spatial, planes, remainder, at) in ends {
-                                if (planes.extent - 1) * spatial.stride + remainder >= spatial.source() {
-                                    let zero = Expr::float(vectors.dtype, 0.0);
-                                    value = Expr::if_then_else(at.less(spatial.source()), value, zero);
-                                }
+                            let mut value = pixel(&at_y, &at_x);
+                            if (planes_x.extent - 1) * columns.stride + remainder_x >= columns.source() {
+                                let zero = Expr::float(vectors.dtype, 0.0);
+                                value = Expr::if_then_else(at_x.less(columns.source()), value, zero);
                             }
-                            Stmt::store(self.buffer.clone(), &base + y * planes_x.extent + x, value)
+                            Stmt::store(self.buffer.clone(), row(b) + x, value)
                         }));
-                    }));
-                }
+                    }
+                }));
             }
         }));
+    }
+
+    /// A row of all planes of columns whose pixels are every second one of the source: what is loaded is as it is in memory, and taken apart in registers.
+    fn strided_row(
+        &self,
+        (columns, vectors): (&Spatial, Vectors),
+        pixel: impl Fn(&Expr) -> Expr,
+        row: impl Fn(usize) -> Expr,
+        code: &mut Code,
+    ) {
+        let Planes { remainders, extent, .. } = &self.columns;
+        let lanes = vectors.lanes;
+        let furthest = remainders.iter().max().expect("a window has columns");
+        let part = |first: &Expr, count: i64, code: &mut Code| {
+            let needed = 2 * (count - 1) + furthest + 1;
+            let loaded = (needed + lanes - 1) / lanes;
+            let source = memory("row", vectors.dtype, &[loaded * lanes], "local");
+            code.alloc(&source);
+            for vector in 0..loaded {
+                let lane = Var::index("lane");
+                let at = lane.expr() + vector * lanes;
+                let x = first * 2 + &at;
+                let mut value = pixel(&x);
+                if first.as_int().is_none_or(|first| 2 * first + (vector + 1) * lanes > columns.source()) {
+                    value = Expr::if_then_else(x.less(columns.source()), value, Expr::float(vectors.dtype, 0.0));
+                }
+                let store = Stmt::store(source.clone(), at, value);
+                code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
+            }
+            let loaded: Vec<Expr> = (0..loaded)
+                .map(|vector| code.bind("pixels", vectors.load(&source, Expr::int(vector * lanes))))
+                .collect();
+            let apart = vectors.apart(&loaded, code);
+            for (plane, remainder) in remainders.iter().enumerate() {
+                for vector in 0..(count + lanes - 1) / lanes {
+                    let from = vector * lanes + remainder / 2;
+                    let values = vectors.at_lane(&apart[(remainder % 2) as usize], from, code);
+                    let at = row(plane) + first + vector * lanes;
+                    code.push(vectors.store_first(&self.buffer, at, values, count - vector * lanes));
+                }
+            }
+        };
+        let (whole, size) = (extent / (GROUP * lanes), GROUP * lanes);
+        if whole > 0 {
+            code.push(serial("part", whole, |at, code| part(&(at * size), size, code)));
+        }
+        if extent % size > 0 {
+            part(&Expr::int(whole * size), extent % size, code);
+        }
     }
 }

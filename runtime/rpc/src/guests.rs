@@ -1,3 +1,5 @@
+//! The connections of a tracker or proxy: how many there are, and which of them have not said yet who they are.
+
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,11 +8,11 @@ use std::time::{Duration, Instant};
 /// Handshakes at one time. A new connection takes the place of the one that has waited longest.
 const HANDSHAKES: usize = 256;
 
-/// How long connections may take to end when the proxy stops.
+/// How long connections may take to end when it stops.
 const STOP: Duration = Duration::from_secs(10);
 
-/// The connections of a proxy.
-pub(super) struct Guests {
+/// The connections.
+pub(crate) struct Guests {
     most: usize,
     state: Mutex<State>,
     /// Notified when a connection ends.
@@ -27,13 +29,13 @@ struct State {
 }
 
 /// A connection that is counted until this is dropped.
-pub(super) struct Guest {
+pub(crate) struct Guest {
     number: u64,
     guests: Arc<Guests>,
 }
 
 impl Guests {
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), changed: Condvar::new() }
     }
 
@@ -41,12 +43,12 @@ impl Guests {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.lock().sockets.len()
     }
 
     /// Counts a new connection; `None` when there is no room for it.
-    pub(super) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Guest> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Guest> {
         let handle = stream.try_clone().ok()?;
         let mut state = self.lock();
         let is_full = state.sockets.len() >= self.most;
@@ -66,13 +68,19 @@ impl Guests {
         Some(Guest { number, guests: Arc::clone(self) })
     }
 
-    /// Ends all connections, and waits for that.
-    pub(super) fn end(&self) {
+    /// Ends all connections; their threads see it.
+    pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_stopped = true;
         for socket in state.sockets.values() {
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Ends all connections, and waits for that.
+    pub(crate) fn end(&self) {
+        self.close();
+        let mut state = self.lock();
         let deadline = Instant::now() + STOP;
         while !state.sockets.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -85,8 +93,13 @@ impl Guests {
 }
 
 impl Guest {
+    /// Its number, which no other connection has had.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Its handshake is done: it gives way to no other one.
-    pub(super) fn is_known(&self) {
+    pub(crate) fn is_known(&self) {
         self.guests.lock().strangers.retain(|number| *number != self.number);
     }
 }

@@ -1,0 +1,267 @@
+//! Windows with a stride of 2 along the rows whose elements do not depend on the place in the window: pooling. A window is reduced along all dimensions but the
+//! last one first, in whole vectors of neighbouring columns; even and odd columns are then taken apart in registers, so that each is loaded once.
+
+use super::code::{Code, Inputs, Vectors, current, memory, serial};
+use super::pattern::{Computed, computed, depends_on, extent_of, reads};
+use super::reduction::source_of;
+use super::{Outcome, TargetDescription, decline, elements_of, shared_kind};
+use crate::arith::{Analyzer, detect_linear};
+use crate::error::Result;
+use crate::ir::visit::for_each_expr;
+use crate::ir::{Buffer, Expr, ExprNode, ForKind, IterVar, Operation, Reducer, Stmt, Var, VarMap, substitute};
+use crate::schedule::{Schedule, StageId};
+
+/// Vectors of results that are computed together: their columns, and those that they are loaded from, stay in registers.
+const GROUP: i64 = 4;
+/// The largest window that is written out.
+const UNROLLED: i64 = 16;
+
+/// A reduction over windows as a function of columns.
+struct Window {
+    out: Operation,
+    reducer: Reducer,
+    /// All dimensions of the result but the last one, with their extents.
+    outer: Vec<(Var, Expr)>,
+    /// Results in a row.
+    width: i64,
+    /// What is reduced, as a function of the column and of the values of the other reduced dimensions.
+    source: Expr,
+    column: Var,
+    /// The other reduced dimensions, with their extents.
+    others: Vec<(Var, i64)>,
+    /// Columns of a window.
+    columns: i64,
+}
+
+/// Schedules a reduction over windows that begin at every second column.
+pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let normal = schedule.normalize()?;
+    let op = schedule[id].operation().clone();
+    let Some(parts) = computed(normal[id].operation()) else { decline!("`{}` has several results", op.name()) };
+    let mut window = match describe(&parts, &op) {
+        Ok(window) => window,
+        Err(reason) => decline!("`{}`: {reason}", op.name()),
+    };
+    window.source = current(&window.source, schedule, &normal);
+    let dtype = op.output(0).dtype;
+    let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
+    if vectors.lanes < 4 || window.width < vectors.lanes {
+        decline!("`{}` has rows of {} elements", op.name(), window.width);
+    }
+    let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes));
+    let operation = window.operation(vectors, shared_kind(target, work));
+    schedule.replace(id, &operation)?;
+    Ok(Outcome::Applied)
+}
+
+fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, String> {
+    let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
+        return Err("it is no reduction".into());
+    };
+    if reducer.results.len() != 1 || sources.len() != 1 || !condition.is_true() || !init.is_empty() {
+        return Err("it is no plain reduction with one result".into());
+    }
+    let source = source_of(&parts.body).expect("a reduction has a source");
+    if source.dtype() != op.output(0).dtype {
+        return Err("it is reduced in another type".into());
+    }
+    let (Some((last, outer)), Some(width)) = (parts.axes.split_last(), parts.axes.last().and_then(extent_of)) else {
+        return Err("its rows have no constant extent".into());
+    };
+    let is_from_zero = |axis: &IterVar| axis.dom.as_ref().is_some_and(|dom| dom.min.is_int(0));
+    if !parts.axes.iter().chain(&parts.reduce_axes).all(is_from_zero) {
+        return Err("its axes do not begin at 0".into());
+    }
+    // The dimension of the window along the rows: columns are `2 * last + along`.
+    let along = parts.reduce_axes.iter().find(|reduce| {
+        reads(&source).iter().filter_map(|(_, indices)| indices.last()).any(|index| {
+            let vars = [last.var.clone(), reduce.var.clone()];
+            let factors = detect_linear(index, &vars, &Analyzer::new()).map(|form| form.coefficients);
+            factors.is_some_and(|factors| factors.iter().map(|factor| factor.as_int()).eq([Some(2), Some(1)]))
+        })
+    });
+    let Some(along) = along else { return Err("its windows are not along rows".into()) };
+    let Some(columns) = extent_of(along) else { return Err("its windows have no constant extent".into()) };
+    let others: Option<Vec<(Var, i64)>> = parts
+        .reduce_axes
+        .iter()
+        .filter(|axis| *axis != along)
+        .map(|axis| Some((axis.var.clone(), extent_of(axis)?)))
+        .collect();
+    let Some(others) = others else { return Err("its windows have no constant extent".into()) };
+    let rows: i64 = others.iter().map(|(_, extent)| extent).product();
+    if rows * columns > UNROLLED || rows < 1 || columns < 1 {
+        return Err(format!("its windows are larger than {UNROLLED} elements"));
+    }
+    let column = Var::index("column");
+    let solved = column.expr() - last.var.expr() * 2;
+    let moved = VarMap::from_iter([(along.var.clone(), solved)]);
+    let source = Analyzer::new().simplify(&substitute(&source, &moved));
+    if depends_on(&source, last) {
+        return Err("what it reduces depends on the place in the window".into());
+    }
+    let extent = |axis: &IterVar| axis.dom.as_ref().map_or_else(|| Expr::int(1), |dom| dom.extent.clone());
+    Ok(Window {
+        out: op.clone(),
+        reducer: reducer.clone(),
+        outer: outer.iter().map(|axis| (axis.var.clone(), extent(axis))).collect(),
+        width,
+        source,
+        column,
+        others,
+        columns,
+    })
+}
+
+impl Window {
+    fn operation(&self, vectors: Vectors, shared: ForKind) -> Operation {
+        Inputs::of([&self.source]).operation(&format!("{}.strided", self.out.name()), &self.out, |inputs, out| {
+            // Threads share out the first dimension that has something to share out.
+            let first = self.outer.iter().position(|(_, extent)| !extent.is_int(1));
+            let mut places = VarMap::new();
+            self.over(0, first, shared, &mut places, &|places, code| self.row(vectors, inputs, out, places, code))
+        })
+    }
+
+    /// Loops over the dimensions from `place` on. The first and the last row have code of their own: only they read what is around an image.
+    fn over(
+        &self,
+        place: usize,
+        first: Option<usize>,
+        shared: ForKind,
+        places: &mut VarMap,
+        body: &dyn Fn(&VarMap, &mut Code),
+    ) -> Stmt {
+        let Some((var, extent)) = self.outer.get(place) else {
+            let mut code = Code::default();
+            body(places, &mut code);
+            return Stmt::if_then(true, code.finish(), None);
+        };
+        let mut at = |index: Expr| {
+            places.insert(var.clone(), index);
+            let inner = self.over(place + 1, first, shared, places, body);
+            places.remove(var);
+            inner
+        };
+        if extent.is_int(1) {
+            return at(Expr::int(0));
+        }
+        let kind = if first == Some(place) { shared } else { ForKind::Serial };
+        let index = Var::index(var.name());
+        match extent.as_int() {
+            Some(rows)
+                if place + 1 == self.outer.len() && kind == ForKind::Serial && rows > 2 && self.has_conditions() =>
+            {
+                let middle = at(index.expr().clone());
+                Stmt::seq([at(Expr::int(0)), Stmt::for_loop(index, 1, rows - 2, kind, middle), at(Expr::int(rows - 1))])
+            }
+            _ => {
+                let inner = at(index.expr().clone());
+                Stmt::for_loop(index, 0, extent, kind, inner)
+            }
+        }
+    }
+
+    fn has_conditions(&self) -> bool {
+        let mut found = false;
+        for_each_expr(&self.source, |part| {
+            found |= matches!(&**part, ExprNode::Compare { .. });
+        });
+        found
+    }
+
+    /// A row of results.
+    fn row(&self, vectors: Vectors, inputs: &Inputs, out: &Buffer, places: &VarMap, code: &mut Code) {
+        let part = GROUP * vectors.lanes;
+        let whole = self.width / part;
+        if whole > 0 {
+            code.push(serial("part", whole, |at, code| {
+                self.part(vectors, (inputs, out), places, (&(at * part), part), code);
+            }));
+        }
+        let rest = self.width - whole * part;
+        if rest > 0 {
+            self.part(vectors, (inputs, out), places, (&Expr::int(whole * part), rest), code);
+        }
+    }
+
+    /// `count` results from `start` on.
+    fn part(
+        &self,
+        vectors: Vectors,
+        (inputs, out): (&Inputs, &Buffer),
+        places: &VarMap,
+        (start, count): (&Expr, i64),
+        code: &mut Code,
+    ) {
+        let lanes = vectors.lanes;
+        let needed = 2 * (count - 1) + self.columns;
+        let loaded = (needed + lanes - 1) / lanes;
+        // The rows of the windows as one row.
+        let row = memory("columns", vectors.dtype, &[loaded * lanes], "local");
+        code.alloc(&row);
+        for vector in 0..loaded {
+            let lane = Var::index("lane");
+            let at = lane.expr() + vector * lanes;
+            let mut values = places.clone();
+            values.insert(self.column.clone(), start * 2 + &at);
+            let mut value = self.reduced(0, &mut values, None).expect("a window has elements");
+            if (vector + 1) * lanes > needed {
+                value = Expr::if_then_else(at.less(needed), value, Expr::constant(vectors.dtype, 0.into()));
+            }
+            let store = Stmt::store(row.clone(), at, inputs.loads(&value));
+            code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
+        }
+        let columns: Vec<Expr> =
+            (0..loaded).map(|vector| code.bind("column", vectors.load(&row, Expr::int(vector * lanes)))).collect();
+        let apart = vectors.apart(&columns, code);
+        for vector in 0..(count + lanes - 1) / lanes {
+            let window: Vec<Buffer> = (0..self.columns)
+                .map(|column| {
+                    let first = vector * lanes + column / 2;
+                    let values = vectors.at_lane(&apart[(column % 2) as usize], first, code);
+                    let place = memory("part", vectors.dtype, &[lanes], "local");
+                    code.alloc(&place);
+                    code.push(vectors.store(&place, Expr::int(0), values));
+                    place
+                })
+                .collect();
+            let lane = Var::index("lane");
+            let mut elements = window.iter().map(|place| Expr::load(place, &lane));
+            let first = elements.next().expect("a window has columns");
+            let value = elements.fold(first, |left, right| self.combined(&left, &right));
+            let at = start + vector * lanes + &lane;
+            let mut indices: Vec<Expr> = self.outer.iter().map(|(var, _)| substitute(var.expr(), places)).collect();
+            indices.push(at);
+            let mut store = Stmt::store(out.clone(), out.flat_index(&indices), value);
+            if (vector + 1) * lanes > count {
+                store = Stmt::if_then(lane.expr().less(count - vector * lanes), store, None);
+            }
+            code.push(Stmt::for_loop(lane, 0, lanes, ForKind::Vectorized, store));
+        }
+    }
+
+    /// What is reduced over the other dimensions of the window from `place` on, added to what there is.
+    fn reduced(&self, place: usize, values: &mut VarMap, before: Option<Expr>) -> Option<Expr> {
+        let Some((var, extent)) = self.others.get(place) else {
+            let value = substitute(&self.source, values);
+            return Some(match before {
+                Some(before) => self.combined(&before, &value),
+                None => value,
+            });
+        };
+        let mut result = before;
+        for at in 0..*extent {
+            values.insert(var.clone(), Expr::int(at));
+            result = self.reduced(place + 1, values, result);
+        }
+        values.remove(var);
+        result
+    }
+
+    fn combined(&self, left: &Expr, right: &Expr) -> Expr {
+        let of = |vars: &kernpack::Array<Var>| vars.get(0).expect("a reducer has variables");
+        let values = VarMap::from_iter([(of(&self.reducer.lhs), left.clone()), (of(&self.reducer.rhs), right.clone())]);
+        substitute(&self.reducer.results.get(0).expect("a reducer has a result"), &values)
+    }
+}

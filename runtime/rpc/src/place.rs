@@ -1,0 +1,79 @@
+use std::fmt;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use kernpack::Result;
+
+use crate::client::dial_to;
+use crate::line::Line;
+
+/// Where a tracker or a proxy is, and what its peers know of it.
+///
+/// ```
+/// let mut options = kernpack_rpc::ServerOptions::default();
+/// options.tracker = Some(kernpack_rpc::Place::new("tracker:9190").token("c2VjcmV0IHRva2Vu"));
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Place {
+    /// `host:port`, or the host alone for the usual port: 9190 of a tracker, 9090 of a proxy.
+    pub address: String,
+    /// The token that it was started with.
+    pub token: Option<String>,
+    /// What is known of its certificate; `None` is without TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<crate::tls::Trust>,
+}
+
+impl Place {
+    /// An address, without token and TLS.
+    pub fn new(address: impl Into<String>) -> Self {
+        Self {
+            address: address.into(),
+            token: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+
+    /// With the token that it was started with.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// Over TLS, with what is known of its certificate.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, trust: crate::tls::Trust) -> Self {
+        self.tls = Some(trust);
+        self
+    }
+
+    /// A connection, before TLS; `usual` is the port if none is said, `what` is there.
+    pub(crate) fn dial(&self, usual: u16, what: &str, within: Duration) -> Result<TcpStream> {
+        dial_to(&self.address, usual, what, within)
+    }
+
+    /// Begins TLS on a connection, if there is any.
+    #[cfg(feature = "tls")]
+    pub(crate) fn secure(&self, stream: TcpStream, within: Duration) -> Result<Line> {
+        let Some(trust) = &self.tls else { return Ok(Line::Plain(stream)) };
+        let (host, _) = crate::client::host_and_port(&self.address)?;
+        Ok(Line::over(crate::tls::TlsConnector::new(trust)?.connect(host, stream, within)?))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "with TLS it needs both")]
+    pub(crate) fn secure(&self, stream: TcpStream, _: Duration) -> Result<Line> {
+        Ok(Line::Plain(stream))
+    }
+}
+
+impl fmt::Debug for Place {
+    /// Without the token, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}

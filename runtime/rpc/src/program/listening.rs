@@ -1,0 +1,140 @@
+//! Options that several commands have: how they listen, and where trackers and proxies are.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use kernpack::{Result as Outcome, error};
+
+use super::words::{number, time};
+use crate::{Listen, Place};
+
+/// `--host`, `--port`, `--token-file`, `--tls-cert`, `--tls-key`, `--insecure`, `--handshake-time` and `--verbose`, while they are read.
+pub(super) struct Listening {
+    listen: Listen,
+    certificate: Option<String>,
+    key: Option<String>,
+}
+
+impl Listening {
+    pub(super) fn new(listen: &Listen) -> Self {
+        Self { listen: listen.clone(), certificate: None, key: None }
+    }
+
+    /// Takes an option if it is one of these; the value of another one is given back.
+    pub(super) fn take(&mut self, name: &str, value: String) -> Result<Option<String>, String> {
+        let listen = &mut self.listen;
+        match name {
+            "--host" => listen.host = value,
+            "--port" => listen.port = number(name, &value)?,
+            "--token-file" => listen.token = Some(token_of(&value)?),
+            "--tls-cert" => self.certificate = Some(value),
+            "--tls-key" => self.key = Some(value),
+            "--insecure" => listen.insecure = true,
+            "--handshake-time" => {
+                listen.handshake_time = time(name, &value)?.ok_or("a handshake takes more than 0 s")?;
+            }
+            "--verbose" => listen.verbose = true,
+            _ => return Ok(Some(value)),
+        }
+        Ok(None)
+    }
+
+    /// What the options say.
+    pub(super) fn done(self) -> Result<Listen, String> {
+        match (self.certificate, self.key) {
+            (None, None) => Ok(self.listen),
+            (Some(certificate), Some(key)) => with_tls(self.listen, &certificate, &key),
+            (Some(_), None) => Err("--tls-cert needs --tls-key".to_owned()),
+            (None, Some(_)) => Err("--tls-key needs --tls-cert".to_owned()),
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(listen: Listen, certificate: &str, key: &str) -> Result<Listen, String> {
+    use crate::tls::{Identity, TlsAcceptor};
+    let acceptor = Identity::load(certificate.as_ref(), key.as_ref()).and_then(TlsAcceptor::new);
+    let acceptor = acceptor.map_err(|problem| problem.message().to_owned())?;
+    Ok(Listen { tls: Some(acceptor), ..listen })
+}
+
+#[cfg(not(feature = "tls"))]
+const WITHOUT_TLS: &str = "this program was built without TLS: build it with the feature `tls`";
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: Listen, _: &str, _: &str) -> Result<Listen, String> {
+    Err(WITHOUT_TLS.to_owned())
+}
+
+/// Where another program is: the names of three options for its address, its token and its certificate, and what they say.
+pub(super) struct Known {
+    names: [&'static str; 3],
+    address: Option<String>,
+    token: Option<String>,
+    fingerprint: Option<String>,
+}
+
+impl Known {
+    pub(super) fn new(names: [&'static str; 3]) -> Self {
+        Self { names, address: None, token: None, fingerprint: None }
+    }
+
+    /// As [`Listening::take`].
+    pub(super) fn take(&mut self, name: &str, value: String) -> Result<Option<String>, String> {
+        match self.names.iter().position(|own| *own == name) {
+            Some(0) => self.address = Some(value),
+            Some(1) => self.token = Some(token_of(&value)?),
+            Some(_) => self.fingerprint = Some(value),
+            None => return Ok(Some(value)),
+        }
+        Ok(None)
+    }
+
+    /// What the options say; `usual` is the address if none is said.
+    pub(super) fn done(self, usual: Option<String>) -> Result<Option<Place>, String> {
+        let [address, token, fingerprint] = self.names;
+        let Some(address) = self.address.or(usual) else {
+            let given = [(token, self.token.is_some()), (fingerprint, self.fingerprint.is_some())];
+            return match given.iter().find(|(_, is_given)| *is_given) {
+                Some((name, _)) => Err(format!("{name} goes with {address}")),
+                None => Ok(None),
+            };
+        };
+        let mut place = Place::new(address);
+        place.token = self.token;
+        match self.fingerprint {
+            Some(digits) => with_fingerprint(place, &digits).map(Some),
+            None => Ok(Some(place)),
+        }
+    }
+}
+
+#[cfg(feature = "tls")]
+fn with_fingerprint(place: Place, digits: &str) -> Result<Place, String> {
+    let fingerprint = digits.parse().map_err(|problem: kernpack::Error| problem.message().to_owned())?;
+    Ok(place.tls(crate::tls::Trust::Fingerprint(fingerprint)))
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_fingerprint(_: Place, _: &str) -> Result<Place, String> {
+    Err(WITHOUT_TLS.to_owned())
+}
+
+/// The token in a file.
+pub(super) fn token_of(file: &str) -> Result<String, String> {
+    let text = fs::read_to_string(file).map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
+    match text.trim() {
+        "" => Err(format!("there is no token in {file}: the file is empty")),
+        token => Ok(token.to_owned()),
+    }
+}
+
+/// Says where a program listens, and waits as long as it does.
+pub(super) fn stay(address: SocketAddr, wait: impl FnOnce()) -> Outcome<()> {
+    let mut output = io::stdout();
+    let said = writeln!(output, "listening on {address}").and_then(|()| output.flush());
+    said.map_err(|problem| error!(RuntimeError, "cannot print the address {address}: {problem}"))?;
+    wait();
+    Ok(())
+}

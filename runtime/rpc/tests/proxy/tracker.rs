@@ -1,0 +1,137 @@
+//! Proxies whose servers a tracker gives to clients.
+
+use std::net::{SocketAddr, TcpStream};
+
+use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
+use kernpack_rpc::wire::offer;
+
+use super::*;
+
+fn tracker() -> Tracker {
+    let mut options = TrackerOptions::default();
+    options.listen.port = 0;
+    Tracker::start(options).unwrap()
+}
+
+/// A proxy that offers its servers at a tracker.
+fn proxy_of(tracker: impl ToString) -> Proxy {
+    proxy(|options| options.tracker = Some(Place::new(tracker.to_string())))
+}
+
+/// A server behind a proxy.
+fn server_of(proxy: &str, key: &str) -> Server {
+    server(proxy, |options| options.key = key.to_owned())
+}
+
+/// Servers, free and busy ones, of a key.
+fn status(client: &TrackerClient, key: &str) -> (usize, usize, usize) {
+    let summary = client.summary().unwrap();
+    let of_key = summary.keys.iter().find(|known| known.key == key);
+    of_key.map_or((0, 0, 0), |known| (known.total, known.free, known.total.saturating_sub(known.free)))
+}
+
+fn session_of(client: &TrackerClient, key: &str) -> Session {
+    client.request(key, 0, TIME).unwrap().connect().timeout(TIME).connect_timeout(TIME).open().unwrap()
+}
+
+#[test]
+fn a_tracker_gives_servers_of_a_proxy() {
+    let tracker = tracker();
+    let client = TrackerClient::new(tracker.address().to_string());
+    let proxy = proxy_of(tracker.address());
+    let address = proxy.address().to_string();
+    let (_first, second, _board) = (server_of(&address, "pi"), server_of(&address, "pi"), server_of(&address, "board"));
+    wait_until("the offers", || status(&client, "pi") == (2, 2, 0) && status(&client, "board") == (1, 1, 0));
+    assert!(client.summary().unwrap().servers.iter().all(|server| server.address == address));
+    let found = client.request("pi", 0, TIME).unwrap();
+    assert_eq!(found.address, address);
+    let open = || found.connect().timeout(TIME).connect_timeout(TIME).open();
+    let session = open().unwrap();
+    assert_eq!(session.server_key(), "pi");
+    exercise(&session);
+    assert_eq!(status(&client, "pi"), (2, 1, 1));
+    // A match key is good for one session, and nothing but one gets a server.
+    for key in [found.match_key.as_str(), "pi", "board", "pi:0", "", ":", "none:1"] {
+        let error = connect(&address).key(key).connect_timeout(TIME).open().unwrap_err();
+        assert!(error.message().contains("another key than"), "{key}: {error}");
+    }
+    let other = session_of(&client, "pi");
+    exercise(&other);
+    let error = client.request("pi", 0, Duration::from_millis(200)).unwrap_err();
+    assert!(error.message().contains("2 of 2 servers with this key are busy"), "{error}");
+    exercise(&session_of(&client, "board"));
+    // Each comes back to the proxy after its session, and is offered once more.
+    drop((session, other));
+    wait_until("the next offers", || status(&client, "pi") == (2, 2, 0));
+    // One that is gone is taken back.
+    drop(second);
+    wait_until("the end of an offer", || status(&client, "pi") == (1, 1, 0));
+    // A tracker gives by key; a server without one is sent away.
+    let mut nameless = TcpStream::connect(proxy.address()).unwrap();
+    nameless.set_read_timeout(Some(TIME)).unwrap();
+    offer(&mut nameless, &Key::server(""), TIME).unwrap();
+    assert_eq!(nameless.read(&mut [0]).unwrap_or(0), 0);
+    drop(proxy);
+    wait_until("the end of all offers", || client.summary().unwrap().servers.is_empty());
+}
+
+#[test]
+fn a_tracker_that_comes_later() {
+    let at = |port: u16| {
+        let mut options = TrackerOptions::default();
+        options.listen.port = port;
+        Tracker::start(options).unwrap()
+    };
+    let first = at(ports::own_port());
+    let place = first.address();
+    let proxy = proxy_of(place);
+    let address = proxy.address().to_string();
+    let _server = server_of(&address, "pi");
+    let client = TrackerClient::new(place.to_string());
+    wait_until("the offer", || status(&client, "pi").1 == 1);
+    let session = session_of(&client, "pi");
+    first.stop();
+    // What has begun goes on.
+    exercise(&session);
+    let _again = at(place.port());
+    drop(session);
+    wait_until("the offer at the new one", || status(&client, "pi") == (1, 1, 0));
+    exercise(&session_of(&client, "pi"));
+}
+
+/// A client of Apache TVM that asks a tracker for servers of both keys.
+fn stock_client(tracker: SocketAddr) {
+    let mut client = Stock::start(&["tracker-client", &port(tracker), "ours", "theirs"]).unwrap();
+    assert_eq!(client.line(), "done");
+}
+
+#[test]
+fn our_proxy_at_the_stock_tracker() {
+    let Some(mut stock) = Stock::start(&["tracker"]) else { return };
+    let tracker: SocketAddr = stock.line().parse().unwrap();
+    let client = TrackerClient::new(tracker.to_string());
+    let proxy = proxy_of(tracker);
+    let _ours = server_of(&proxy.address().to_string(), "ours");
+    let mut theirs = Stock::start(&["server", &port(proxy.address()), "theirs"]).unwrap();
+    assert_eq!(theirs.line(), "ready");
+    for key in ["ours", "theirs"] {
+        wait_until("an offer", || status(&client, key) == (1, 1, 0));
+        exercise(&session_of(&client, key));
+    }
+    stock_client(tracker);
+}
+
+#[test]
+fn the_stock_proxy_at_our_tracker() {
+    let tracker = tracker();
+    let client = TrackerClient::new(tracker.address().to_string());
+    let Some(mut proxy) = Stock::start(&["proxy", &port(tracker.address())]) else { return };
+    let address = proxy.line();
+    let _ours = server_of(&address, "ours");
+    let mut theirs = Stock::start(&["server", address.rsplit(':').next().unwrap(), "theirs"]).unwrap();
+    assert_eq!(theirs.line(), "ready");
+    for key in ["ours", "theirs"] {
+        exercise(&session_of(&client, key));
+    }
+    stock_client(tracker.address());
+}
