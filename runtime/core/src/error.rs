@@ -136,6 +136,20 @@ impl Error {
         unsafe { core::str::from_utf8(self.cell().kind.as_slice()).unwrap_or("RuntimeError") }
     }
 
+    /// The kind as it stands in the object, whether it is UTF-8 or not.
+    #[doc(hidden)]
+    pub fn kind_bytes(&self) -> &[u8] {
+        // SAFETY: the cell's texts live as long as the object.
+        unsafe { self.cell().kind.as_slice() }
+    }
+
+    /// The message as it stands in the object, whether it is UTF-8 or not.
+    #[doc(hidden)]
+    pub fn message_bytes(&self) -> &[u8] {
+        // SAFETY: as in `kind_bytes`.
+        unsafe { self.cell().message.as_slice() }
+    }
+
     /// What went wrong.
     pub fn message(&self) -> &str {
         // SAFETY: as in `kind`.
@@ -154,7 +168,10 @@ impl Error {
 
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
-        let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
+        // SAFETY: as in `kind`. Whether all of it is UTF-8 is of no interest here.
+        if !unsafe { self.cell().backtrace.as_slice() }.ends_with(UNNAMED_END.as_bytes()) {
+            return false;
+        }
         let name = UNNAMED.len() + 1;
         // SAFETY: the object is alive; when this is its only reference it may be changed. The backtrace ends so.
         if unsafe {
@@ -162,6 +179,7 @@ impl Error {
         } {
             return true;
         }
+        let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
         // Not `concat`, which is a kilobyte in every artifact.
         let parts = core::hint::black_box([place, ", in ", function, "\n"]);
         let mut backtrace = String::with_capacity(parts.iter().map(|part| part.len()).sum());

@@ -226,6 +226,11 @@ unsafe fn other(
     let Wanted { ty, kind, .. } = *wanted;
     // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
     unsafe {
+        if kind == Kind::Function
+            && (class == py.PyFunction_Type() || class == py.PyMethod_Type() || class == py.PyCFunction_Type())
+        {
+            return Ok(kept_object(callback::function(py, object)?));
+        }
         if class::is_known(class) {
             return Ok((class::view(py, object)?, Keep::Nothing));
         }

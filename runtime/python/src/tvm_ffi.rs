@@ -64,16 +64,29 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
 /// The package's class of everything that is an object of the ABI, once the package was seen; a reference to it is kept.
 static OBJECT: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
+/// The name of the package's own module, borrowed: an object that is made once, whose hash is known then.
+fn core_name(py: Py) -> PyResult<*mut PyObject> {
+    static NAME: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+    let known = NAME.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    let new = py.interned("tvm_ffi.core")?.into_ptr();
+    // A reference is lost when two threads come first at once, which is no harm.
+    NAME.store(new, Ordering::Release);
+    Ok(new)
+}
+
 /// That class; NULL while the package is not imported.
 fn object_class(py: Py) -> PyResult<*mut PyObject> {
     let known = OBJECT.load(Ordering::Acquire);
     if !known.is_null() {
         return Ok(known);
     }
-    let name = py.text("tvm_ffi.core")?;
+    let name = core_name(py)?;
     // SAFETY: what the dict of modules gives is shared before other code runs; the class is asked what it is before it is kept.
     unsafe {
-        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name.as_ptr());
+        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name);
         if core.is_null() {
             return if py.PyErr_Occurred().is_null() { Ok(ptr::null_mut()) } else { Err(Raised) };
         }
