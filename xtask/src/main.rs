@@ -84,7 +84,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
                 bench compiler --torch-compile [--rounds N] measures PyPI's PyTorch, which has torch.compile: 5 GB below target/
-  bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
+  bench models  whole models beside onnxruntime, with 1 and 2 threads, and tract, if it was built; writes its section of docs/performance.md (--rounds N, default 9)
+  bench tract   builds tract for bench models, a quarter of an hour
   bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench python  a library that Python imports, beside PyO3, nanobind and tvm_ffi; writes its section of docs/performance.md (--rounds N, default 15)
@@ -124,6 +125,7 @@ fn main() -> ExitCode {
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", "build"] => bench::build::run(),
         ["bench", "models"] => bench::models::run(9),
+        ["bench", "tract"] => bench::models::build_tract(),
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "compiler"] => bench::compiler::run(9, Torch::System),
         ["bench", "compiler", "--torch-compile"] => bench::compiler::run(9, Torch::Pypi),
