@@ -79,8 +79,45 @@ fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
     Ok(interpreter)
 }
 
+/// What is measured, and how.
+pub(crate) struct Options<'a> {
+    rounds: usize,
+    torch: Torch,
+    /// Parts of the names of the rows, with commas between them; empty: all rows.
+    rows: &'a str,
+    /// A program with arguments that runs the measurements, such as one that keeps the machine quiet meanwhile.
+    through: &'a str,
+}
+
+impl<'a> Options<'a> {
+    /// From the words behind `bench compiler`.
+    pub(crate) fn parse(words: &[&'a str]) -> Result<Self> {
+        let mut options = Self { rounds: 9, torch: Torch::System, rows: "", through: "" };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if *word == "--torch-compile" {
+                options.torch = Torch::Pypi;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word}: expected a value"))?;
+            match *word {
+                "--rounds" => {
+                    let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
+                    options.rounds =
+                        rounds.ok_or_else(|| format!("--rounds: expected a positive number, got '{value}'"))?;
+                }
+                "--rows" => options.rows = value,
+                "--through" => options.through = value,
+                _ => return Err(format!("bench compiler: unknown option '{word}'").into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
-pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
+    let Options { rounds, torch, rows, through } = Options::parse(words)?;
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
@@ -102,9 +139,17 @@ pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
         if is_avx2 && !cfg!(target_arch = "x86_64") {
             continue;
         }
-        let mut program = workspace.command(&interpreter);
+        let mut through = through.split_whitespace();
+        let mut program = match through.next() {
+            Some(first) => {
+                let mut program = workspace.command(first);
+                program.args(through).arg(&interpreter);
+                program
+            }
+            None => workspace.command(&interpreter),
+        };
         program.arg(sources.join("python/compiler.py")).args([&library, &peers]);
-        program.args([threads.to_string(), rounds.to_string()]);
+        program.args([&threads.to_string(), &rounds.to_string(), rows]);
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
@@ -160,6 +205,16 @@ fn table(output: &str, what: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let options = Options::parse(&["--rows", "stem,sum", "--torch-compile", "--rounds", "3"]).unwrap();
+        assert!(options.rows == "stem,sum" && options.torch == Torch::Pypi && options.rounds == 3);
+        assert!(options.through.is_empty());
+        for wrong in [&["--rounds", "0"][..], &["--rounds"], &["--row", "x"]] {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn the_best_peer_has_the_largest_ratio() {
