@@ -1,5 +1,6 @@
 """Calls: arguments by position and by name, values both ways, errors, callbacks."""
 
+import array
 import enum
 import gc
 import inspect
@@ -7,6 +8,7 @@ import multiprocessing
 import pickle
 import sys
 import threading
+import time
 import traceback
 import weakref
 from fractions import Fraction
@@ -194,7 +196,11 @@ def test_another_process(extmod, folder, monkeypatch):
 
 
 def test_callbacks(extmod):
-    assert extmod.sum_of(lambda x: x * x, 5) == 30
+    for call in [extmod.sum_of, extmod.sum_here]:
+        assert call(lambda x: x * x, 5) == 30
+        assert call(lambda x: call(lambda y: x * y, 3), 4) == 18
+        assert call(lambda x: extmod.sum_here(lambda y: 1, x) + extmod.sum_of(lambda y: 1, x), 4) == 12
+        assert call(lambda x: time.sleep(0.001) or x, 3) == 3
     assert extmod.sum_of(extmod.echo_i64, 5) == 10
     assert extmod.sum_of(extmod.multiplier(3), 4) == 18
     assert extmod.apply(lambda x: [x, {"x": x}], 7) == [7, {"x": 7}]
@@ -240,6 +246,41 @@ def test_an_exception_of_a_callback_comes_out_as_itself(extmod, kind):
         assert caught.value is thrown
         assert "throws" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
         thrown.__traceback__ = None
+
+
+def test_notes_and_causes_of_an_exception(extmod):
+    """They are the exception's own, which comes out as itself."""
+
+    def throws(_):
+        try:
+            {}["gone"]
+        except KeyError as cause:
+            error = ValueError("thrown")
+            error.__notes__ = ["a note"]
+            raise error from cause
+
+    for call in [extmod.sum_of, extmod.sum_here]:
+        with pytest.raises(ValueError) as caught:
+            call(throws, 1)
+        assert caught.value.__notes__ == ["a note"] and isinstance(caught.value.__cause__, KeyError)
+
+
+def test_causes_of_an_error(extmod):
+    with pytest.raises(ValueError, match="the table cannot be written") as caught:
+        extmod.fail_with_causes()
+    second = caught.value.__cause__
+    assert type(second) is KeyError and second.args == ("no entry",)
+    assert type(second.__cause__) is OSError and str(second.__cause__) == "the disk is full"
+    assert second.__cause__.__cause__ is None
+
+
+def test_bytes_of_any_buffer(extmod):
+    for value in [b"abc", bytearray(b"abc"), memoryview(b"abc"), memoryview(bytearray(b"abc")), array.array("b", b"abc")]:
+        assert extmod.byte_count(value) == 3
+    assert extmod.byte_count(memoryview(b"")) == 0
+    for value in ["abc", [1], memoryview(b"abc")[::2]]:
+        with pytest.raises(TypeError, match="argument 'bytes': expected bytes, got"):
+            extmod.byte_count(value)
 
 
 def test_rust_code_sees_the_exception_as_an_error(extmod):

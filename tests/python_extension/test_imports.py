@@ -72,6 +72,11 @@ assert extmod.sum_of(other.echo_i64, 5) == 10 and extmod.sum_of(tvm_ffi.convert(
 assert numpy.from_dlpack(tvm_ffi.from_dlpack(extmod.range_of(3))).tolist() == [0, 1, 2]
 record = other.record(7, "label")
 assert extmod.count_of(record) == 7 and extmod.echo_any(record).label == "label"
+# Ours as arguments of theirs.
+assert other.count_of(extmod.record(7, "label")) == 7 and other.echo_i64(extmod.multiplier(2)(4)) == 8
+assert other.sum_of_elements(extmod.echo_any(numpy.arange(3.0))) == 3.0
+assert other.sum_of(extmod.multiplier(2), 4) == 12
+assert extmod.echo_any(other.next_color(extmod.objects.Color.RED)) is extmod.objects.Color.GREEN
 print("passed")
 """
     code, out, err = run(sys.executable, "-c", program)

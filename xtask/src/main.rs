@@ -84,7 +84,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
                 bench compiler --torch-compile measures PyPI's PyTorch, which has torch.compile: 5 GB below target/; --rows WORD,.. measures
                 rows with one of these words in their names; --through 'PROGRAM ARGUMENT..' has the measurements run by a program
-  bench models  whole models beside onnxruntime, with 1 and 2 threads; writes its section of docs/performance.md (--rounds N, default 9)
+  bench models  whole models beside onnxruntime, with 1 and 2 threads, and tract, if it was built; writes its section of docs/performance.md (--rounds N, default 9)
+  bench tract   builds tract for bench models, a quarter of an hour
   bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench python  a library that Python imports, beside PyO3, nanobind and tvm_ffi; writes its section of docs/performance.md (--rounds N, default 15)
@@ -124,6 +125,7 @@ fn main() -> ExitCode {
         ["bench", "runtime"] => bench::runtime::run(15),
         ["bench", "build"] => bench::build::run(),
         ["bench", "models"] => bench::models::run(9),
+        ["bench", "tract"] => bench::models::build_tract(),
         ["bench", "modules"] => bench::modules::run(11),
         ["bench", "compiler", ref words @ ..] => bench::compiler::run(words),
         ["bench", "parallel"] => bench::parallel::run(31),

@@ -13,6 +13,7 @@ use kernpack::{Device, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{BF16, DataTypeExt, U8, U16};
 use kernpack_graph::onnx::{self, Dim, ValueType};
+use kernpack_graph::text::{TextModel, TextValue, has_texts};
 use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import, stored};
 
 /// Inputs that have to be known, by operator.
@@ -157,6 +158,9 @@ fn run(folder: &Path) -> Outcome<()> {
         }
     }
     let set = folder.join("test_data_set_0");
+    if has_texts(&model) {
+        return run_texts(&bytes, &set);
+    }
     let inputs = data_of(&set, "input", &model.graph.inputs)?;
     let outputs = data_of(&set, "output", &model.graph.outputs)?;
     // A function written out has the inputs of the operator.
@@ -227,6 +231,28 @@ fn run(folder: &Path) -> Outcome<()> {
         Some(((name, _), _)) => Err(format!("there is another output '{name}'").into()),
         None => Ok(()),
     }
+}
+
+/// A model of texts, which is stepped through.
+fn run_texts(bytes: &[u8], set: &Path) -> Outcome<()> {
+    let model = TextModel::read(bytes)?;
+    let values = |prefix: &str, count: usize| -> Outcome<Vec<TextValue>> {
+        let value = |number| -> Outcome<TextValue> {
+            let bytes = fs::read(set.join(format!("{prefix}_{number}.pb")))?;
+            Ok(TextValue::from_raw(&onnx::read_tensor(&bytes)?)?)
+        };
+        (0..count).map(value).collect()
+    };
+    let results = model.run(&values("input", model.inputs().count())?)?;
+    for (number, (expected, got)) in values("output", results.len())?.iter().zip(&results).enumerate() {
+        let outcome = match (expected, got) {
+            (TextValue::Numbers(expected), TextValue::Numbers(got)) => compare(expected, got),
+            (expected, got) if expected == got => Ok(()),
+            (expected, got) => Err(format!("expected {expected:?}, got {got:?}").into()),
+        };
+        outcome.map_err(|error| format!("output {number}: {error}"))?;
+    }
+    Ok(())
 }
 
 fn as_declared(ty: &ValueType, constant: Constant) -> Outcome<Constant> {

@@ -14,6 +14,7 @@ use crate::constant::{Constant, num_elements, stored};
 use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
+use crate::moved::moved;
 use crate::op::{NodeOp, Pattern, classic, extents, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
@@ -181,6 +182,12 @@ impl Graph {
             return Ok(Some(vec![known.reshaped(&shape_of(&made[0]))?]));
         }
         if let Some(known) = self.dequantized_bytes(node)? {
+            return Ok(Some(vec![known]));
+        }
+        if let ([made], [source]) = (made, read)
+            && let (Some(tensor), Some(known)) = (stands.get(source), &self.values[*source].known)
+            && let Some(known) = moved(made, tensor, known)?
+        {
             return Ok(Some(vec![known]));
         }
         let effort = effort(order);

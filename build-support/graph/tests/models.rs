@@ -12,6 +12,8 @@ mod quantized;
 mod regions;
 #[path = "models/structures.rs"]
 mod structures;
+#[path = "models/texts.rs"]
+mod texts;
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;

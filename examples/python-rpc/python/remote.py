@@ -161,10 +161,13 @@ def connect(
     session_timeout: Optional[float] = None,
     hops: Sequence[tuple[str, str]] = (),
     fingerprint: Optional[str] = None,
+    connect_timeout: Optional[float] = None,
 ) -> Session:
-    """A session with the RPC server at `host:port`. Times are in seconds; `hops` are further servers, each an address and a key; with the
+    """A session with the RPC server at `host:port`. Times are in seconds: `timeout` for a call (600), `session_timeout` for the session in
+    all (no limit), `connect_timeout` until the server answers at first (10). `hops` are further servers, each an address and a key; with the
     `fingerprint` of the server's certificate, which `cargo kernpack rpc keygen` prints, the session is over TLS."""
-    return _function("connect")(address, key, token, timeout, session_timeout, [list(hop) for hop in hops], fingerprint)
+    further = [list(hop) for hop in hops]
+    return _function("connect")(address, key, token, timeout, session_timeout, further, fingerprint, connect_timeout)
 
 
 class Tracker:

@@ -121,6 +121,11 @@ def test_sessions_apart(address):
         remote.connect(address, "other")
     with pytest.raises(ValueError, match="`timeout` is a number of seconds greater than 0, got -1"):
         remote.connect(address, "board", timeout=-1.0)
+    with pytest.raises(ValueError, match="`connect_timeout` is a number of seconds greater than 0, got 0"):
+        remote.connect(address, "board", connect_timeout=0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(TimeoutError, match="sent nothing for 0.2 s"):
+            remote.connect(f"127.0.0.1:{silent.getsockname()[1]}", connect_timeout=0.2)
     with remote.connect(address, "board") as session:
         echo = session.get_function("rpc_test.echo")
     with pytest.raises(ConnectionError, match="was closed"):
@@ -144,7 +149,7 @@ def test_interrupt(address, interruptible):
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             sleep(10.0)
-        assert 0.4 < time.monotonic() - start < 5
+        assert 0.4 < time.monotonic() - start < 9
         with pytest.raises(ConnectionError, match="a request was interrupted before its reply came"):
             sleep(0.0)
 
@@ -166,7 +171,7 @@ def test_interrupted_wait_for_a_tracker(interruptible):
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             remote.Tracker(f"127.0.0.1:{listener.getsockname()[1]}").request("pi", timeout=30.0)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         thread.join()
 
 

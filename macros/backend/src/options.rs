@@ -138,6 +138,11 @@ impl Entry {
         self.key
     }
 
+    /// An option without a value, which stands for `true`, or with a boolean.
+    pub(crate) fn flag_or_boolean(self, mistakes: &mut Mistakes) -> Option<bool> {
+        if self.value.is_empty() { Some(true) } else { self.boolean(mistakes) }
+    }
+
     fn value<T: syn::parse::Parse>(self, what: &str, example: &str, mistakes: &mut Mistakes) -> Option<T> {
         let Self { key, value, known } = self;
         if value.is_empty() {

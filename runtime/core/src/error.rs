@@ -73,8 +73,9 @@ impl Error {
             // A place inside this crate says nothing to a user; the packed function that the error leaves gives its own.
             return Self::with_backtrace(kind, message, "");
         }
-        let frame = embedded::backtrace_frame(location.file(), location.line(), UNNAMED);
-        Self::with_backtrace(kind, message, &frame)
+        let (file, line) = (location.file(), location.line());
+        // SAFETY: the new object's reference is this error's.
+        unsafe { Self::from_raw(embedded::new_error_at(kind.as_bytes(), message.as_bytes(), file, line, UNNAMED)) }
     }
 
     /// An error with a given backtrace: one line a frame, most recent call first.
@@ -135,6 +136,20 @@ impl Error {
         unsafe { core::str::from_utf8(self.cell().kind.as_slice()).unwrap_or("RuntimeError") }
     }
 
+    /// The kind as it stands in the object, whether it is UTF-8 or not.
+    #[doc(hidden)]
+    pub fn kind_bytes(&self) -> &[u8] {
+        // SAFETY: the cell's texts live as long as the object.
+        unsafe { self.cell().kind.as_slice() }
+    }
+
+    /// The message as it stands in the object, whether it is UTF-8 or not.
+    #[doc(hidden)]
+    pub fn message_bytes(&self) -> &[u8] {
+        // SAFETY: as in `kind_bytes`.
+        unsafe { self.cell().message.as_slice() }
+    }
+
     /// What went wrong.
     pub fn message(&self) -> &str {
         // SAFETY: as in `kind`.
@@ -153,6 +168,17 @@ impl Error {
 
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
+        // SAFETY: as in `kind`. Whether all of it is UTF-8 is of no interest here.
+        if !unsafe { self.cell().backtrace.as_slice() }.ends_with(UNNAMED_END.as_bytes()) {
+            return false;
+        }
+        let name = UNNAMED.len() + 1;
+        // SAFETY: the object is alive; when this is its only reference it may be changed. The backtrace ends so.
+        if unsafe {
+            embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), name, function)
+        } {
+            return true;
+        }
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
         // Not `concat`, which is a kilobyte in every artifact.
         let parts = core::hint::black_box([place, ", in ", function, "\n"]);
@@ -222,6 +248,43 @@ impl Error {
                 return Self::internal_error("a function reported an error but raised none");
             }
             Self::from_raw(object)
+        }
+    }
+
+    /// The same error, which comes from another: `__cause__` of the exception where Python imports the library.
+    ///
+    /// ```
+    /// use kernpack::Error;
+    /// let disk = Error::new("OSError", "the disk is full");
+    /// let error = Error::value_error("the table cannot be written").caused_by(disk);
+    /// assert_eq!(error.cause().unwrap().message(), "the disk is full");
+    /// ```
+    #[must_use]
+    pub fn caused_by(self, cause: Self) -> Self {
+        let cell = self.cell();
+        // SAFETY: the cell's texts live as long as the object; the new object takes references of its own to the cause and the context, which is
+        // NULL or a live object.
+        unsafe {
+            Self::from_raw(embedded::new_error(
+                cell.kind.as_slice(),
+                cell.message.as_slice(),
+                cell.backtrace.as_slice(),
+                cause.as_ptr(),
+                cell.extra_context,
+            ))
+        }
+    }
+
+    /// The error that this one comes from, if it says so.
+    pub fn cause(&self) -> Option<Self> {
+        let cause = self.cell().cause_chain;
+        // SAFETY: NULL or an object that this error keeps alive; an error among them gets a further reference, which is the result's.
+        unsafe {
+            if cause.is_null() || (*cause).type_index != abi::type_index::ERROR {
+                return None;
+            }
+            embedded::inc_ref(cause);
+            Some(Self::from_raw(cause))
         }
     }
 

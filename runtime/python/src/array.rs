@@ -4,14 +4,17 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use kernpack_core::abi::{DLTensor, TVMFFIObject};
-use kernpack_core::{DataType, Device, Error, embedded, provider};
+use kernpack_core::{DataType, Device, Error, Function, embedded, provider};
 
 use crate::capi::{Py, PyBuffer, PyGetSet, PyMethodDef, PyObject, Slot, constant};
 use crate::exception;
+use crate::exchange;
 use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
+use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::tensor::{CAPSULE, VERSIONED, format};
+use crate::tensor::{CAPSULE, VERSIONED, format, pair};
+use crate::to_python;
 
 /// Makes the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
@@ -51,7 +54,9 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
         },
         Slot::END,
     ];
-    heap_type::new(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
+    let class = heap_type::new(py, c"kernpack.Tensor", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)?;
+    exchange::offer(py, &class)?;
+    Ok(class)
 }
 
 /// The Python object for a tensor, which holds a further reference to it.
@@ -87,13 +92,13 @@ fn extents(tensor: &DLTensor) -> &[i64] {
 unsafe extern "C" fn shape(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
     // SAFETY: the interpreter's convention for properties.
     let (py, _, tensor) = unsafe { of(this) };
-    crate::to_python::shape(py, extents(tensor)).map_or(ptr::null_mut(), Owned::into_ptr)
+    to_python::shape(py, extents(tensor)).map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
 unsafe extern "C" fn dtype(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
     // SAFETY: the interpreter's convention for properties.
     let (py, _, tensor) = unsafe { of(this) };
-    py.text(&DataType::from_raw(tensor.dtype).to_string()).map_or(ptr::null_mut(), Owned::into_ptr)
+    py.text(&to_python::dtype_name(tensor.dtype)).map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
 unsafe extern "C" fn device(this: *mut PyObject, _: *mut c_void) -> *mut PyObject {
@@ -113,7 +118,7 @@ unsafe extern "C" fn ndim(this: *mut PyObject, _: *mut c_void) -> *mut PyObject 
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter's convention.
     let (py, _, tensor) = unsafe { of(this) };
-    let (dtype, device) = (DataType::from_raw(tensor.dtype), Device::from_raw(tensor.device));
+    let (dtype, device) = (to_python::dtype_name(tensor.dtype), Device::from_raw(tensor.device));
     let text = format!("Tensor(shape={:?}, dtype={dtype}, device={device})", extents(tensor));
     py.text(&text).map_or(ptr::null_mut(), Owned::into_ptr)
 }
@@ -183,6 +188,9 @@ unsafe fn capsule(
                 ));
             }
         }
+        if let Some(stream) = argument("stream")? {
+            wait_for(py, header, &stream)?;
+        }
         let version = match argument("max_version")? {
             Some(version) => pair(py, &version)?[0],
             None => 0,
@@ -212,18 +220,27 @@ unsafe fn capsule(
     }
 }
 
-/// Two integers.
-fn pair(py: Py, object: &Owned) -> PyResult<[i64; 2]> {
-    let mut numbers = [0; 2];
-    for (index, number) in numbers.iter_mut().enumerate() {
-        // SAFETY: the objects are alive.
-        unsafe {
-            let index = Owned::take(py, py.PyLong_FromLongLong(index as i64))?;
-            let item = Owned::take(py, py.PyObject_GetItem(object.as_ptr(), index.as_ptr()))?;
-            *number = crate::number::integer_of(py, item.as_ptr())?;
-        }
+/// The global function that waits for the current stream of a device; what brings devices brings it.
+const SYNCHRONIZE: &str = "kernpack.device.synchronize";
+
+/// Lets a consumer's stream begin when the tensor is written: waits for the current stream of the tensor's device, unless the consumer uses that
+/// one, or says by -1 that it waits by itself.
+fn wait_for(py: Py, header: &DLTensor, stream: &Owned) -> PyResult<()> {
+    let device = Device::from_raw(header.device);
+    // SAFETY: the object is alive.
+    let stream = unsafe { crate::number::integer_of(py, stream.as_ptr())? };
+    if device.is_host_accessible() || stream == -1 {
+        return Ok(());
     }
-    Ok(numbers)
+    // SAFETY: the function may be called with any numbers.
+    let own = unsafe { (provider::api().env_get_stream)(header.device.device_type, header.device.device_id) };
+    // 0 and 1 are names of the default stream.
+    let is_own = i64::try_from(own.addr()).is_ok_and(|own| own == stream || (own == 0 && (0..=1).contains(&stream)));
+    if is_own {
+        return Ok(());
+    }
+    let waited = Function::global(SYNCHRONIZE).and_then(|wait| without_lock(py, || wait.call((device,))));
+    waited.map(drop).map_err(|error| exception::raise(py, &error))
 }
 
 /// Frees the tensor of a capsule that was not taken: the consumer that takes it changes the capsule's name.

@@ -15,6 +15,11 @@ use crate::interpreter::with_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::to_python;
 
+/// Arguments that need no tuple.
+const INLINE: usize = 6;
+/// `PY_VECTORCALL_ARGUMENTS_OFFSET`.
+const IN_FRONT: usize = 1 << (usize::BITS - 1);
+
 /// A reference to a Python callable. The lock is taken for each use.
 struct Callback(*mut PyObject);
 
@@ -81,6 +86,21 @@ fn raise(error: Error) -> i32 {
 
 fn run(py: Py, callback: &Callback, args: &[kernpack_core::AnyView<'_>]) -> PyResult<kernpack_core::Any> {
     const ANY: TypeSchema = TypeSchema::new("Any");
+    if args.len() <= INLINE
+        && let Some(call) = py.PyObject_Vectorcall()
+    {
+        // The callee may use the place in front of the arguments for the time of the call.
+        let mut items = [const { None::<Owned> }; INLINE + 1];
+        // SAFETY: the arguments are valid for the call; an owned reference or none is a pointer or NULL. The rest as below.
+        unsafe {
+            for (item, arg) in items[1..].iter_mut().zip(args) {
+                *item = Some(to_python::view(py, arg.lent().as_raw(), &ANY)?);
+            }
+            let first = items.as_ptr().cast::<*mut PyObject>().add(1);
+            let value = Owned::take(py, call(callback.0, first, args.len() | IN_FRONT, ptr::null_mut()))?;
+            return from_python::result(py, value.as_ptr());
+        }
+    }
     // SAFETY: the arguments are valid for the call; a new tuple of as many places; the callable is kept by the function, which its caller
     // keeps for the call.
     unsafe {

@@ -235,6 +235,7 @@ table! {
         Py_AtExit(function: extern "C" fn()) -> c_int;
         PyGILState_Release(state: c_int);
         PyEval_SaveThread() -> *mut c_void;
+        PyThreadState_Get() -> *mut c_void;
         PyInterpreterState_Get() -> *mut c_void;
         PyErr_Occurred() -> *mut PyObject;
         PyErr_Clear();
@@ -320,10 +321,14 @@ table! {
     optional {
         PyErr_GetRaisedException() -> *mut PyObject;
         PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
+        PyObject_Vectorcall(callable: *mut PyObject, args: *const *mut PyObject, count: usize, names: *mut PyObject) -> *mut PyObject;
+        PyUnicode_New(size: isize, largest: u32) -> *mut PyObject;
+        PyThreadState_GetUnchecked() -> *mut c_void;
+        _PyThreadState_UncheckedGet() -> *mut c_void;
     }
     objects {
         _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type
-        PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type
+        PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {
         PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError PyExc_IndexError PyExc_KeyError
@@ -423,6 +428,28 @@ impl Py {
         let read =
             || unsafe { (*list.byte_add(16).cast::<isize>(), *list.byte_add(24).cast::<*const *mut PyObject>()) };
         (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
+    }
+
+    /// What gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
+    /// another name.
+    #[inline]
+    pub(crate) fn current_state(self) -> Option<unsafe extern "C" fn() -> *mut c_void> {
+        self.PyThreadState_GetUnchecked().or(self._PyThreadState_UncheckedGet())
+    }
+
+    /// The place of the characters in an ASCII text that was just made, where that is known.
+    ///
+    /// # Safety
+    /// `text` is a live `str` of ASCII characters only.
+    #[inline]
+    pub(crate) unsafe fn ascii_place(self, text: *mut PyObject) -> Option<*mut u8> {
+        // SAFETY: promised by the caller; the characters follow a header of this size.
+        let at = |size| unsafe { text.cast::<u8>().add(size) };
+        match LAYOUT.load(Ordering::Relaxed) {
+            BEFORE_3_12 => Some(at(48)),
+            SINCE_3_12 => Some(at(40)),
+            _ => None,
+        }
     }
 
     /// The interpreter's `None`, borrowed.

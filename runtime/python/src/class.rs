@@ -19,7 +19,7 @@ use crate::gc::{self, Edge};
 use crate::heap_type::{self, Shared, dealloc, holder, leaked, pickled_by, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{function, handle, method, operators, pickle};
+use crate::{enumeration, function, handle, method, operators, pickle};
 
 /// The class of a type. It lives forever.
 pub(crate) struct Class {
@@ -150,13 +150,32 @@ pub(crate) unsafe fn write_view(py: Py, object: *mut PyObject, place: *mut TVMFF
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
-    // SAFETY: promised by the caller.
-    unsafe { holder(py, of_type(py, (*object).type_index)?, object) }
+    // SAFETY: promised by the caller; members live forever.
+    unsafe {
+        let index = (*object).type_index;
+        match known(py, index) {
+            Some(class) => holder(py, class, object),
+            None => match enumeration::member(index, object) {
+                Some(member) => Ok(Owned::share(py, member)),
+                None => holder(py, slow_of_type(py, index)?, object),
+            },
+        }
+    }
 }
 
 /// The Python object for a value that is an object, whose reference it takes over.
 pub(crate) fn wrap_value(py: Py, value: Any) -> PyResult<Owned> {
-    let class = of_type(py, value.type_index())?;
+    let index = value.type_index();
+    let class = match known(py, index) {
+        Some(class) => class,
+        None => {
+            if let Some(member) = value.as_view().object().and_then(|object| enumeration::member(index, object)) {
+                // SAFETY: members live forever.
+                return Ok(unsafe { Owned::share(py, member) });
+            }
+            slow_of_type(py, index)?
+        }
+    };
     // SAFETY: the class is that of the type.
     unsafe { hold(py, class, value) }
 }
@@ -177,15 +196,21 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, value: Any) -> PyResult<
 /// The class of a type, borrowed; it lives forever.
 #[inline]
 pub(crate) fn of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
+    match known(py, index) {
+        Some(class) => Ok(class),
+        None => slow_of_type(py, index),
+    }
+}
+
+/// The class of a type with a low index, once it was made.
+#[inline]
+fn known(py: Py, index: i32) -> Option<*mut PyObject> {
     if index == type_index::OBJECT {
-        return Ok(State::get(py).object);
+        return Some(State::get(py).object);
     }
-    let place = usize::try_from(index).ok().and_then(|index| BY_INDEX.get(index));
+    let place = BY_INDEX.get(usize::try_from(index).ok()?)?;
     // SAFETY: what is stored lives forever.
-    if let Some(class) = place.and_then(|place| unsafe { place.load(Ordering::Acquire).as_ref() }) {
-        return Ok(class.object);
-    }
-    slow_of_type(py, index)
+    unsafe { place.load(Ordering::Acquire).as_ref() }.map(|class| class.object)
 }
 
 /// The class of a type that is not in the table, or has none yet.

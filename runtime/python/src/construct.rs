@@ -85,7 +85,7 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
             Constructor::Own(callable) => {
                 arguments.bind(py, callable, given)?;
                 let mut result = TVMFFIAny::NONE;
-                invoke(py, callable, &arguments, &mut result).map(|()| Any::from_raw(result))
+                invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
             Constructor::Function(function) => {
                 add_all(py, &mut arguments, given, name)?;

@@ -20,9 +20,45 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
         return Raised;
     }
-    match class_of(py, error.kind()) {
-        Ok(class) => py.raise(class.as_ptr(), error.message()),
-        Err(raised) => raised,
+    let class = match usual(py, error.kind_bytes()) {
+        Some(class) => Ok(class),
+        None => class_of(py, error.kind()),
+    };
+    let class = match class {
+        Ok(class) => class,
+        Err(raised) => return raised,
+    };
+    if error.cause().is_none() {
+        if let Ok(text) = py.text_of(error.message_bytes()) {
+            // SAFETY: a class of exceptions and a text.
+            unsafe { py.PyErr_SetObject(class.as_ptr(), text.as_ptr()) };
+        }
+        return Raised;
+    }
+    let built = py.nested(|py| with_cause(py, error, &class));
+    if let Ok(exception) = built {
+        // SAFETY: an exception and its class.
+        unsafe { py.PyErr_SetObject(class.as_ptr(), exception.as_ptr()) };
+    }
+    Raised
+}
+
+/// The exception for an error, with those that it comes from as `__cause__`.
+fn with_cause(py: Py, error: &Error, class: &Owned) -> PyResult<Owned> {
+    // SAFETY: a class of exceptions, and its new exception; the function takes the reference to the cause over.
+    unsafe {
+        let exception = py.call(class.as_ptr(), [py.text(error.message())?])?;
+        if let Some(cause) = error.cause() {
+            let cause = match carried(py, &cause) {
+                Some(own) => Owned::share(py, own),
+                None => {
+                    let class = class_of(py, cause.kind())?;
+                    py.nested(|py| with_cause(py, &cause, &class))?
+                }
+            };
+            py.PyException_SetCause(exception.as_ptr(), cause.into_ptr());
+        }
+        Ok(exception)
     }
 }
 
@@ -42,23 +78,29 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     }
 }
 
+/// The class for one of the most common kinds.
+fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
+    let class = match kind {
+        b"ValueError" => py.PyExc_ValueError(),
+        b"TypeError" => py.PyExc_TypeError(),
+        b"RuntimeError" => py.PyExc_RuntimeError(),
+        b"IndexError" => py.PyExc_IndexError(),
+        b"KeyError" => py.PyExc_KeyError(),
+        _ => return None,
+    };
+    // A library may declare one of the same name.
+    let is_declared = State::get(py).collected.exceptions.iter().any(|info| info.kind.as_str().as_bytes() == kind);
+    // SAFETY: one of the interpreter's classes.
+    (!is_declared).then(|| unsafe { Owned::share(py, class) })
+}
+
 /// The class for a kind of error: the one that the library declares, else Python's own of this name, else one that is made for it, a kind of
 /// RuntimeError.
 pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
-    let state = State::get(py);
-    let usual = match kind {
-        "ValueError" => py.PyExc_ValueError(),
-        "TypeError" => py.PyExc_TypeError(),
-        "RuntimeError" => py.PyExc_RuntimeError(),
-        "IndexError" => py.PyExc_IndexError(),
-        "KeyError" => py.PyExc_KeyError(),
-        _ => ptr::null_mut(),
-    };
-    // A library may declare one of the same name.
-    if !usual.is_null() && !state.collected.exceptions.iter().any(|info| info.kind.as_str() == kind) {
-        // SAFETY: one of the interpreter's classes.
-        return Ok(unsafe { Owned::share(py, usual) });
+    if let Some(class) = usual(py, kind.as_bytes()) {
+        return Ok(class);
     }
+    let state = State::get(py);
     let name = py.text(kind)?;
     // SAFETY: the state's dict and the name are alive; what is found in the dict is shared at once.
     unsafe {

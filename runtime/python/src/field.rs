@@ -67,11 +67,7 @@ impl Property {
                 Read::Int(offset) => Owned::take(py, py.PyLong_FromLongLong(*object.byte_add(offset).cast::<i64>())),
                 Read::Float(offset) => Owned::take(py, py.PyFloat_FromDouble(*object.byte_add(offset).cast::<f64>())),
                 Read::Text(offset, text) => match text(object.byte_add(offset).cast()) {
-                    Some(text) => {
-                        let text = &*text;
-                        let (start, size) = (text.as_ptr().cast(), text.len() as isize);
-                        Owned::take(py, py.PyUnicode_FromStringAndSize(start, size))
-                    }
+                    Some(text) => py.text_of(&*text),
                     None => self.by_getter(py, object),
                 },
                 Read::Getter => self.by_getter(py, object),

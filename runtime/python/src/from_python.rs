@@ -13,7 +13,7 @@ use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
-use crate::{callback, class, number, tensor, tvm_ffi};
+use crate::{callback, class, enumeration, number, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -119,7 +119,7 @@ unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mu
         if wanted.lends_text {
             return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
         }
-        let is_small = bytes.len() <= SMALL && wanted.kind != Kind::Device;
+        let is_small = bytes.len() <= SMALL && !matches!(wanted.kind, Kind::Device | Kind::Enum);
         if is_small {
             place.write(embedded::new_string(bytes));
         }
@@ -161,6 +161,12 @@ unsafe fn text(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
     if wanted.kind == Kind::Device {
         let device: Device = String::from_utf8_lossy(bytes).parse()?;
         return Ok((*device.into_any().as_raw(), Keep::Nothing));
+    }
+    if wanted.kind == Kind::Enum
+        && let Some(object) = enumeration::of_name(py, wanted.ty.key, bytes)
+    {
+        // SAFETY: the enum keeps its objects forever.
+        return Ok((unsafe { TVMFFIAny::pointer((*object).type_index, object.cast()) }, Keep::Nothing));
     }
     if bytes.len() <= SMALL {
         return Ok((embedded::new_string(bytes), Keep::Nothing));
@@ -220,6 +226,11 @@ unsafe fn other(
     let Wanted { ty, kind, .. } = *wanted;
     // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
     unsafe {
+        if kind == Kind::Function
+            && (class == py.PyFunction_Type() || class == py.PyMethod_Type() || class == py.PyCFunction_Type())
+        {
+            return Ok(kept_object(callback::function(py, object)?));
+        }
         if class::is_known(class) {
             return Ok((class::view(py, object)?, Keep::Nothing));
         }
@@ -231,6 +242,11 @@ unsafe fn other(
             return Ok((TVMFFIAny::pointer(type_index::TENSOR, *pointer_place(py, object)), Keep::Nothing));
         }
         let flags = py.PyType_GetFlags(class);
+        if flags & (constant::LONG_SUBCLASS | constant::UNICODE_SUBCLASS) != 0
+            && let Some(member) = enumeration::object(class, object, wanted)
+        {
+            return Ok((TVMFFIAny::pointer((*member).type_index, member.cast()), Keep::Nothing));
+        }
         if flags & constant::LONG_SUBCLASS != 0 {
             return number::integer(py, object);
         }
@@ -270,6 +286,11 @@ unsafe fn other(
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
                 return Ok(kept_object(callback::function(py, object)?));
+            }
+            Kind::Bytes if py.PyObject_CheckBuffer(object) != 0 => {
+                if let Some(bytes) = tensor::bytes_of_buffer(py, object) {
+                    return Ok(kept(embedded::new_bytes(&bytes)));
+                }
             }
             Kind::DataType => return dtype(py, object),
             Kind::Device => return device(py, object),

@@ -12,11 +12,11 @@ use kernpack_core::{Any, Error};
 use crate::arguments::{Arguments, Given};
 use crate::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
 use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place, refuse_new};
-use crate::interpreter::without_lock;
+use crate::interpreter::{Call, without_lock};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::Wanted;
-use crate::{exception, to_python};
+use crate::{class, exception, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
@@ -27,6 +27,8 @@ pub(crate) struct Callable {
     pub(crate) wanted: Box<[Wanted]>,
     /// Whether other threads of Python run during a call.
     releases: bool,
+    /// Whether a parameter is a function, which may be one of Python.
+    calls_back: bool,
     /// Whether parameters may have defaults, as those of methods may.
     pub(crate) has_defaults: bool,
     /// Where Python finds the function: module, then attributes.
@@ -42,10 +44,15 @@ unsafe impl Sync for Callable {}
 /// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
-    fn is_long(ty: &TypeSchema) -> bool {
-        matches!(ty.key, "ffi.Tensor" | "DLTensor*" | "ffi.Function" | "ffi.Module") || ty.args.iter().any(is_long)
+    info.detach.unwrap_or_else(|| has(info, &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"]))
+}
+
+/// Whether a parameter is of one of these types, or a container of them.
+fn has(info: &FunctionInfo, keys: &[&str]) -> bool {
+    fn is_one(ty: &TypeSchema, keys: &[&str]) -> bool {
+        keys.contains(&ty.key) || ty.args.iter().any(|of| is_one(of, keys))
     }
-    info.detach || info.params.iter().any(|param| is_long(&param.ty))
+    info.params.iter().any(|param| is_one(&param.ty, keys))
 }
 
 impl Callable {
@@ -75,6 +82,7 @@ impl Callable {
             names: names?,
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
+            calls_back: has(info, &["ffi.Function"]),
             has_defaults: is_method,
             module: module.to_owned(),
             path,
@@ -101,7 +109,7 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         params: Vec::leak(params),
         ret: TypeSchema::new(result),
         call: kernel.call,
-        detach: false,
+        detach: None,
         crate_name: kernel.crate_name,
         file: kernel.source,
         line: 0,
@@ -189,13 +197,59 @@ unsafe extern "C" fn call(
 /// The arguments live for the call.
 #[inline]
 pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match callable.calls_back {
+            true => run_with_callbacks(py, callable, given),
+            false => run_alone(py, callable, given),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+#[inline(never)]
+unsafe fn run_with_callbacks(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    // Until the arguments are dropped, the functions made of callables among them.
+    let _call = Call::enter(py);
+    // SAFETY: promised by the caller.
+    unsafe { run_alone(py, callable, given) }
+}
+
+/// The call of a method without arguments.
+///
+/// # Safety
+/// `receiver` is a live object of the method's class.
+#[inline]
+pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject) -> PyResult<Owned> {
+    let mut view = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller; the object lives as long as its Python object.
+    unsafe {
+        class::write_view(py, receiver, &mut view)?;
+        run_with(py, callable, core::slice::from_ref(&view))
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+#[inline(always)]
+unsafe fn run_alone(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
     let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
-    unsafe { arguments.bind(py, callable, given)? };
-    let mut result = TVMFFIAny::NONE;
-    // SAFETY: the arguments are those of this function; on success the result is an owned value, of which numbers and None own nothing.
     unsafe {
-        invoke(py, callable, &arguments, &mut result).map_err(|error| exception::raise(py, &error))?;
+        arguments.bind(py, callable, given)?;
+        run_with(py, callable, arguments.views())
+    }
+}
+
+/// # Safety
+/// The views are the arguments of this function, and live for the call.
+#[inline(always)]
+unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    let mut result = TVMFFIAny::NONE;
+    // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and None own nothing.
+    unsafe {
+        invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
         if result.type_index < type_index::RAW_STR {
             return to_python::view(py, &result, &callable.info.ret);
         }
@@ -206,15 +260,15 @@ pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<
 /// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None.
 ///
 /// # Safety
-/// The arguments are those of this function.
+/// The views are the arguments of this function, and live for the call.
 #[inline]
 pub(crate) unsafe fn invoke(
     py: Py,
     callable: &Callable,
-    arguments: &Arguments,
+    views: &[TVMFFIAny],
     result: &mut TVMFFIAny,
 ) -> Result<(), Error> {
-    let (entry_point, views) = (callable.info.call, arguments.views());
+    let entry_point = callable.info.call;
     // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
     // writable and None.
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };

@@ -12,7 +12,7 @@ use crate::capi::{Py, PyObject, Slot, constant};
 use crate::exception;
 use crate::from_python::Refused;
 use crate::heap_type::{self, holder, pointer_place, refuse_new, release};
-use crate::interpreter::without_lock;
+use crate::interpreter::{Call, without_lock};
 use crate::object::{Owned, PyResult};
 use crate::state::State;
 use crate::to_python;
@@ -82,6 +82,7 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
             let text = "a function that came as a value takes arguments by position only";
             return Err(py.raise(py.PyExc_TypeError(), text));
         }
+        let _call = Call::enter(py);
         let mut arguments = Arguments::new();
         for index in 0..py.PyTuple_Size(args) {
             match arguments.convert(py, py.PyTuple_GetItem(args, index), &Wanted::ANY) {

@@ -1,5 +1,6 @@
 //! The interpreter that imported this library: whether it is there, and its lock.
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -58,6 +59,40 @@ fn waiting<R>(wait: impl FnOnce() -> R) -> R {
     result
 }
 
+thread_local! {
+    /// The interpreter's state of this thread while a function runs that may call back into Python, and how many such calls are on its stack.
+    static CALL: Cell<(*mut c_void, u32)> = const { Cell::new((ptr::null_mut(), 0)) };
+}
+
+/// A call from Python that may call back: as long as this lives, [`with_lock`] on this thread knows the interpreter's state of the thread and
+/// need not ask for it.
+pub(crate) struct Call(bool);
+
+impl Call {
+    /// Of this thread, which holds the lock.
+    pub(crate) fn enter(py: Py) -> Self {
+        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
+        let own = unsafe { py.PyThreadState_Get() };
+        let (state, depth) = CALL.get();
+        // Another interpreter on the same thread has a state of its own; such a call is not remembered.
+        let counts = (state.is_null() || state == own) && py.current_state().is_some();
+        if counts {
+            CALL.set((own, depth + 1));
+        }
+        Self(counts)
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.0 {
+            // Counted, not restored: programs with stacks of their own (greenlets) may leave calls in another order than they entered them.
+            let (state, depth) = CALL.get();
+            CALL.set(if depth > 1 { (state, depth - 1) } else { (ptr::null_mut(), 0) });
+        }
+    }
+}
+
 /// Runs code with the interpreter's lock, from any thread; `None` when there is no interpreter, or it has ended.
 pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
     /// Gives the lock back, also when `run` panics.
@@ -71,9 +106,30 @@ pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
     if !capi::is_found() || ENDED.load(Ordering::Acquire) {
         return None;
     }
-    // SAFETY: the functions are known, and these two may be called without the lock, which is held from here to the end of `run`.
+    /// Gives the lock away again, also when `run` panics.
+    struct Taken(Py);
+    impl Drop for Taken {
+        fn drop(&mut self) {
+            // SAFETY: the lock was taken with this thread's state, which comes back.
+            unsafe { self.0.PyEval_SaveThread() };
+        }
+    }
+    // SAFETY: the functions are known, and those that are called before the lock is held may be called without it; it is held from there to the
+    // end of `run`. A state that is remembered is this thread's own, of a call that has not returned. When it is the current one, the lock is
+    // held by this thread: the state of another thread is another one.
     unsafe {
         let py = Py::held();
+        let (state, _) = CALL.get();
+        if !state.is_null()
+            && let Some(current) = py.current_state()
+        {
+            if current() == state {
+                return Some(run(py));
+            }
+            waiting(|| py.PyEval_RestoreThread(state));
+            let _taken = Taken(py);
+            return Some(run(py));
+        }
         if py.Py_IsInitialized() == 0 {
             return None;
         }

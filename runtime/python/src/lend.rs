@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use kernpack_core::abi::{DLDataType, DLDevice, DLTensor, TVMFFIAny, device_type, dtype_code, type_index};
 
 use crate::capi::{Py, PyObject};
+use crate::exchange;
 use crate::from_python::Refused;
 use crate::object::{Owned, PyResult};
 use crate::tensor::read_only;
@@ -95,7 +96,7 @@ pub(crate) unsafe fn lend(
     // SAFETY: promised by the caller; the class says that the object is an array, whose fields and element type lie so.
     unsafe {
         if !is_ndarray(py, py.type_of(object))? {
-            return Ok(None);
+            return Ok(exchange::lend(py, object, place)?);
         }
         let array = &*object.byte_add(py.header()).cast::<ArrayFields>();
         let descr = &*array.descr.byte_add(py.header()).cast::<DescrFields>();
@@ -126,10 +127,38 @@ pub(crate) unsafe fn lend(
             strides: ptr::null_mut(),
             byte_offset: 0,
         };
-        let lent = place.write(LentTensor { tensor, shape, strides });
+        Ok(Some(LentTensor::put(LentTensor { tensor, shape, strides }, place)))
+    }
+}
+
+impl LentTensor {
+    /// The view of a tensor that points to shape and strides of its own.
+    fn put(lent: Self, place: &mut MaybeUninit<Self>) -> TVMFFIAny {
+        let lent = place.write(lent);
         lent.tensor.shape = lent.shape.as_mut_ptr();
         lent.tensor.strides = lent.strides.as_mut_ptr();
-        Ok(Some(TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw mut lent.tensor).cast())))
+        TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw mut lent.tensor).cast())
+    }
+
+    /// The view of a tensor that another library describes, of whose shape and strides this is a copy: other code may change them meanwhile.
+    /// `None`: it has too many axes.
+    ///
+    /// # Safety
+    /// The description is valid.
+    pub(crate) unsafe fn copied(tensor: &DLTensor, place: &mut MaybeUninit<Self>) -> Option<TVMFFIAny> {
+        let ndim = usize::try_from(tensor.ndim).ok().filter(|ndim| *ndim <= AXES)?;
+        let (mut shape, mut strides) = ([0; AXES], [0; AXES]);
+        let mut row_major = 1;
+        for axis in (0..ndim).rev() {
+            // SAFETY: promised by the caller: as many extents as axes, and strides, if there are any.
+            unsafe {
+                shape[axis] = *tensor.shape.add(axis);
+                strides[axis] = if tensor.strides.is_null() { row_major } else { *tensor.strides.add(axis) };
+            }
+            row_major = row_major.saturating_mul(shape[axis]);
+        }
+        let tensor = DLTensor { shape: ptr::null_mut(), strides: ptr::null_mut(), ..*tensor };
+        Some(Self::put(Self { tensor, shape, strides }, place))
     }
 }
 

@@ -12,8 +12,9 @@
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `lend`, `array` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
+//! | `tensor`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
 //! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle`, `gc` |
+//! | `enumeration` | a class for each enum without data |
 //! | `heap_type` | how classes are made |
 //! | `wanted`, `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
@@ -27,7 +28,9 @@ mod callback;
 mod capi;
 mod class;
 mod construct;
+mod enumeration;
 mod exception;
+mod exchange;
 mod field;
 mod from_python;
 mod function;

@@ -100,7 +100,7 @@ unsafe extern "C" fn call_alone(
     let result = unsafe {
         let py = Py::held();
         let callable = &*METHODS[number as usize].load(Ordering::Acquire);
-        function::run(py, callable, Given::behind(this, Given::new(ptr::null(), 0, ptr::null_mut())))
+        function::run_on(py, callable, this)
     };
     result.map_or(ptr::null_mut(), Owned::into_ptr)
 }

@@ -14,7 +14,7 @@ use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{class, exception, tvm_ffi};
+use crate::{class, enumeration, exception, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -126,6 +126,18 @@ impl Module {
             let Some(name) = path.pop() else { continue };
             let (place, _) = submodule(py, module, &full_name, &path)?;
             let name = py.interned(&name)?;
+            // SAFETY: all three are alive.
+            if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
+                return Err(Raised);
+            }
+        }
+        for def in collected.enums {
+            let Some(class) = enumeration::class(py, def)? else { continue };
+            let mut path = class::path(py, def.key);
+            let Some(name) = path.pop() else { continue };
+            let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
+            let (place, _) = submodule(py, module, &full_name, &path)?;
+            let name = py.interned(name)?;
             // SAFETY: all three are alive.
             if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
                 return Err(Raised);

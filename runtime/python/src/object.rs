@@ -16,6 +16,7 @@ pub(crate) type PyResult<T> = Result<T, Raised>;
 
 /// One counted reference to a Python object. It is made and dropped while the interpreter's lock is held: it never leaves the call that
 /// made it, and code that releases the lock keeps none across.
+#[repr(transparent)]
 pub(crate) struct Owned(NonNull<PyObject>);
 
 impl Owned {
@@ -64,10 +65,35 @@ impl Drop for Owned {
 
 impl Py {
     /// A new text.
+    #[inline]
     pub(crate) fn text(self, text: &str) -> PyResult<Owned> {
-        // SAFETY: the bytes live for the call.
-        unsafe { Owned::take(self, self.PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize)) }
+        self.text_of(text.as_bytes())
     }
+
+    /// A new text. Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
+    pub(crate) fn text_of(self, bytes: &[u8]) -> PyResult<Owned> {
+        // The interpreter has one text for each character, which the general function finds.
+        if (2..=Self::SHORT).contains(&bytes.len())
+            && bytes.is_ascii()
+            && let Some(new) = self.PyUnicode_New()
+        {
+            const LARGEST_ASCII: u32 = 127;
+            // SAFETY: a new text of as many characters, all of them ASCII, which nothing else has yet.
+            unsafe {
+                let object = Owned::take(self, new(bytes.len() as isize, LARGEST_ASCII))?;
+                if let Some(place) = self.ascii_place(object.as_ptr()) {
+                    place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+                    return Ok(object);
+                }
+            }
+        }
+        let (start, size) = (bytes.as_ptr().cast(), bytes.len() as isize);
+        // SAFETY: the bytes live for the call.
+        unsafe { Owned::take(self, self.PyUnicode_DecodeUTF8(start, size, c"surrogateescape".as_ptr())) }
+    }
+
+    /// Texts of at most this many bytes are looked at here: longer ones are checked as fast by the interpreter.
+    const SHORT: usize = 256;
 
     /// A text that is one object for all who intern it.
     pub(crate) fn interned(self, text: &str) -> PyResult<Owned> {

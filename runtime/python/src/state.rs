@@ -3,7 +3,7 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use kernpack_core::generated_code::Collected;
+use kernpack_core::generated_code::{Collected, EnumKind};
 
 use crate::capi::{Py, PyObject};
 use crate::object::{Owned, PyResult};
@@ -36,6 +36,14 @@ impl State {
         unsafe { &*STATE.load(Ordering::Acquire) }
     }
 
+    /// Whether the artifact brings an enum of integers with this type key.
+    pub(crate) fn has_int_enum(key: &str) -> bool {
+        // SAFETY: as for `get`; before that there is nothing to convert.
+        let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
+        let has = |state: &Self| state.collected.enums.iter().any(|def| def.kind == EnumKind::Int && def.key == key);
+        state.is_some_and(has)
+    }
+
     /// Makes it, once.
     pub(crate) fn prepare(py: Py, module: &str, collected: Collected) -> PyResult<()> {
         if !STATE.load(Ordering::Acquire).is_null() {
@@ -47,6 +55,9 @@ impl State {
         let function = crate::handle::class(py)?;
         let tensor = crate::array::class(py)?;
         let object = crate::class::base(py)?;
+        for class in [&function, &tensor, &object] {
+            crate::tvm_ffi::offer(py, class)?;
+        }
         let state = Self {
             module: module.to_owned(),
             collected,

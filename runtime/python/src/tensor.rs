@@ -8,9 +8,10 @@ use kernpack_core::abi::{
     dtype_code,
 };
 use kernpack_core::provider;
-use kernpack_core::{Error, embedded};
+use kernpack_core::{Device, Error, embedded};
 
 use crate::capi::{Py, PyBuffer, PyObject};
+use crate::exchange;
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
 use crate::object::{Owned, PyResult, Raised};
@@ -121,6 +122,27 @@ pub(crate) unsafe fn of_buffer(
     }
 }
 
+/// The bytes of an object with the buffer protocol that lie one behind the other; `None` for others.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> Option<Vec<u8>> {
+    // SAFETY: promised by the caller; as in `of_buffer`. Without flags the function gives contiguous bytes or fails.
+    unsafe {
+        let mut buffer: Box<PyBuffer> = Box::new(core::mem::zeroed());
+        if py.PyObject_GetBuffer(object, &raw mut *buffer, 0) != 0 {
+            py.PyErr_Clear();
+            return None;
+        }
+        let lent = Lent(buffer);
+        let size = usize::try_from(lent.0.size).ok()?;
+        if size == 0 {
+            return Some(Vec::new());
+        }
+        Some(core::slice::from_raw_parts(lent.0.start.cast::<u8>(), size).to_vec())
+    }
+}
+
 /// The element type of a buffer's format, of this machine's byte order.
 fn data_type(format: &[u8], item_size: isize) -> Option<DLDataType> {
     let own_order = if cfg!(target_endian = "little") { b'<' } else { b'>' };
@@ -179,9 +201,19 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
     // SAFETY: promised by the caller. A capsule of one of the two names holds a tensor of that form, by the rules of DLPack; the name says
     // afterwards that it was taken.
     unsafe {
+        if let Some(managed) = exchange::managed(py, object)? {
+            if writes && (*managed).flags & dlpack_flags::READ_ONLY != 0 {
+                if let Some(delete) = (*managed).deleter {
+                    delete(managed);
+                }
+                return Err(read_only());
+            }
+            let mut tensor = ptr::null_mut();
+            Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
+            return Ok(tensor);
+        }
         let export = py.attribute(object, c"__dlpack__")?;
-        let capsule = exported(py, &export)?.into_ptr();
-        let capsule = Owned::take(py, capsule)?;
+        let capsule = exported(py, object, &export)?;
         let mut tensor = ptr::null_mut();
         if py.PyCapsule_IsValid(capsule.as_ptr(), VERSIONED.as_ptr()) != 0 {
             let managed =
@@ -210,8 +242,11 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
 }
 
 /// What `__dlpack__` gives: in the form of DLPack 1.0 from exporters that know it.
-fn exported(py: Py, export: &Owned) -> PyResult<Owned> {
-    // SAFETY: all objects are alive.
+///
+/// # Safety
+/// `object`, whose method `export` is, is alive.
+unsafe fn exported(py: Py, object: *mut PyObject, export: &Owned) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; all other objects are alive.
     unsafe {
         let version =
             py.tuple([Owned::take(py, py.PyLong_FromLongLong(1))?, Owned::take(py, py.PyLong_FromLongLong(0))?])?;
@@ -219,6 +254,13 @@ fn exported(py: Py, export: &Owned) -> PyResult<Owned> {
         let name = py.text("max_version")?;
         if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), version.as_ptr()) != 0 {
             return Err(Raised);
+        }
+        let stream = consumer_stream(py, object)?;
+        if let Some(stream) = &stream {
+            let name = py.text("stream")?;
+            if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), stream.as_ptr()) != 0 {
+                return Err(Raised);
+            }
         }
         let nothing = py.tuple([])?;
         let capsule = py.PyObject_Call(export.as_ptr(), nothing.as_ptr(), named.as_ptr());
@@ -230,6 +272,47 @@ fn exported(py: Py, export: &Owned) -> PyResult<Owned> {
         }
         // An exporter from before DLPack 1.0.
         py.PyErr_Clear();
-        Owned::take(py, py.PyObject_Call(export.as_ptr(), nothing.as_ptr(), ptr::null_mut()))
+        match stream {
+            Some(stream) => py.call(export.as_ptr(), [stream]),
+            None => py.call(export.as_ptr(), []),
+        }
     }
+}
+
+/// The stream that an array of a device has to be ready on: the current one of this library's device functions. `None`: the array is in host
+/// memory, or the stream is the device's default one, which exporters take when none is named.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn consumer_stream(py: Py, object: *mut PyObject) -> PyResult<Option<Owned>> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(method) = py.attribute_if_any(object, c"__dlpack_device__")? else { return Ok(None) };
+        let device = py.call(method.as_ptr(), [])?;
+        let [kind, index] = pair(py, &device)?;
+        let (Ok(kind), Ok(index)) = (i32::try_from(kind), i32::try_from(index)) else { return Ok(None) };
+        let device = Device::new(kind, index);
+        if device.is_host_accessible() {
+            return Ok(None);
+        }
+        let stream = (provider::api().env_get_stream)(kind, index).addr();
+        match i64::try_from(stream) {
+            Ok(stream) if stream != 0 => Owned::take(py, py.PyLong_FromLongLong(stream)).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Two integers.
+pub(crate) fn pair(py: Py, object: &Owned) -> PyResult<[i64; 2]> {
+    let mut numbers = [0; 2];
+    for (index, number) in numbers.iter_mut().enumerate() {
+        // SAFETY: the objects are alive.
+        unsafe {
+            let index = Owned::take(py, py.PyLong_FromLongLong(index as i64))?;
+            let item = Owned::take(py, py.PyObject_GetItem(object.as_ptr(), index.as_ptr()))?;
+            *number = crate::number::integer_of(py, item.as_ptr())?;
+        }
+    }
+    Ok(numbers)
 }

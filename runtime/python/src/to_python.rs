@@ -1,6 +1,6 @@
 //! Values of the ABI as Python objects. The declared type decides where there is a choice: a tuple and a list are both arrays of the ABI.
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
+use kernpack_core::abi::{DLDataType, TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, dtype_code, type_index};
 use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
@@ -46,18 +46,13 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
-                let text = embedded::text_of(value).unwrap_or_default();
-                // Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
-                Owned::take(
-                    py,
-                    py.PyUnicode_DecodeUTF8(text.as_ptr().cast(), text.len() as isize, c"surrogateescape".as_ptr()),
-                )
+                py.text_of(embedded::text_of(value).unwrap_or_default())
             }
             type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
                 let bytes = embedded::text_of(value).unwrap_or_default();
                 Owned::take(py, py.PyBytes_FromStringAndSize(bytes.as_ptr().cast(), bytes.len() as isize))
             }
-            type_index::DATA_TYPE => py.text(&DataType::from_raw(value.payload.v_dtype).to_string()),
+            type_index::DATA_TYPE => py.text(&dtype_name(value.payload.v_dtype)),
             type_index::DEVICE => py.text(&Device::from_raw(value.payload.v_device).to_string()),
             type_index::BIG_INT => number::from_big(py, value),
             index if index >= type_index::STATIC_OBJECT_BEGIN => object(py, value.payload.v_obj, inner(ty)),
@@ -131,6 +126,14 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
             py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
         }
         Ok(tuple)
+    }
+}
+
+/// The name of an element type, as NumPy and PyTorch call it; the ABI itself has no names for complex numbers.
+pub(crate) fn dtype_name(dtype: DLDataType) -> String {
+    match (dtype.code, dtype.lanes) {
+        (dtype_code::COMPLEX, 1) => format!("complex{}", dtype.bits),
+        _ => DataType::from_raw(dtype).to_string(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The package tvm_ffi: a library that Python imports shares the implementation of the ABI with it, whichever is imported first.
 
+use core::cell::Cell;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::ffi::CString;
@@ -8,8 +9,11 @@ use std::path::Path;
 use kernpack_core::abi::{TVMFFIObject, type_index};
 use kernpack_core::embedded::dynamic_linker::Scope;
 use kernpack_core::provider::{self, Origin};
+use kernpack_core::{Any, Function, embedded};
 
-use crate::capi::{Py, PyObject, constant};
+use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::exception;
+use crate::heap_type::{Shared, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 
 /// Where the package has its library, from a folder of `sys.path`.
@@ -60,16 +64,29 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
 /// The package's class of everything that is an object of the ABI, once the package was seen; a reference to it is kept.
 static OBJECT: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
+/// The name of the package's own module, borrowed: an object that is made once, whose hash is known then.
+fn core_name(py: Py) -> PyResult<*mut PyObject> {
+    static NAME: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+    let known = NAME.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    let new = py.interned("tvm_ffi.core")?.into_ptr();
+    // A reference is lost when two threads come first at once, which is no harm.
+    NAME.store(new, Ordering::Release);
+    Ok(new)
+}
+
 /// That class; NULL while the package is not imported.
 fn object_class(py: Py) -> PyResult<*mut PyObject> {
     let known = OBJECT.load(Ordering::Acquire);
     if !known.is_null() {
         return Ok(known);
     }
-    let name = py.text("tvm_ffi.core")?;
+    let name = core_name(py)?;
     // SAFETY: what the dict of modules gives is shared before other code runs; the class is asked what it is before it is kept.
     unsafe {
-        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name.as_ptr());
+        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name);
         if core.is_null() {
             return if py.PyErr_Occurred().is_null() { Ok(ptr::null_mut()) } else { Err(Raised) };
         }
@@ -112,4 +129,68 @@ pub(crate) unsafe fn object_of(
         let is_known = !found.is_null() && (is_shared || (*found).type_index < type_index::DYN_OBJECT_BEGIN);
         Ok(is_known.then_some(found))
     }
+}
+
+/// Gives the objects of a class to functions of the package tvm_ffi, which asks for `__tvm_ffi_object__`. Only where the package's implementation
+/// of the ABI is this library's, too: else the package does not know the objects.
+pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
+    static METHOD: Shared<PyMethodDef> = Shared(PyMethodDef::no_arguments(
+        NAME,
+        object,
+        c"__tvm_ffi_object__($self, /)\n--\n\nThe object as one of the package tvm_ffi.",
+    ));
+    if provider::origin() != Origin::Process {
+        return Ok(());
+    }
+    // SAFETY: a class, and a definition that lives forever.
+    unsafe {
+        let method = Owned::take(py, py.PyDescr_NewMethod(class.as_ptr(), &raw const METHOD.0))?;
+        match py.PyObject_SetAttrString(class.as_ptr(), NAME.as_ptr(), method.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(Raised),
+        }
+    }
+}
+
+/// The method that the package asks for.
+const NAME: &core::ffi::CStr = c"__tvm_ffi_object__";
+
+thread_local! {
+    /// The object that the next call of the global function on this thread gives; one reference to it.
+    static GIVEN: Cell<Option<Any>> = const { Cell::new(None) };
+}
+
+/// The global function that gives what stands in [`GIVEN`]; its name has the address of this artifact's own variable, since each artifact has one.
+fn giver() -> Result<String, kernpack_core::Error> {
+    static THIS: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+    let name = format!("kernpack.python.give_{:x}", (&raw const THIS).addr());
+    if THIS.load(Ordering::Acquire).is_null() {
+        let give = Function::from_fn(|| GIVEN.take());
+        Function::register_global_override(&name, &give)?;
+        THIS.store(ptr::dangling_mut(), Ordering::Release);
+    }
+    Ok(name)
+}
+
+unsafe extern "C" fn object(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for methods: an object of a class that was offered, which has a pointer behind the header.
+    let found = unsafe {
+        let py = Py::held();
+        (|| {
+            let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+            if object.is_null() {
+                return Err(py.raise(py.PyExc_ValueError(), "the object is empty: its constructor was not called"));
+            }
+            let name = py.text(&giver().map_err(|error| exception::raise(py, &error))?)?;
+            let package = py.import(c"tvm_ffi")?;
+            let find = py.attribute(package.as_ptr(), c"get_global_func")?;
+            let give = py.call(find.as_ptr(), [name])?;
+            embedded::inc_ref(object);
+            GIVEN.set(Some(Any::from_object(object)));
+            let found = py.call(give.as_ptr(), []);
+            GIVEN.set(None);
+            found
+        })()
+    };
+    found.map_or(ptr::null_mut(), Owned::into_ptr)
 }

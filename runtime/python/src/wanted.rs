@@ -3,6 +3,8 @@
 use kernpack_core::function::ParamInfo;
 use kernpack_core::value::{Access, TypeSchema};
 
+use crate::state::State;
+
 /// What is wanted of an argument, or of an element of a container.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
@@ -27,6 +29,9 @@ pub(crate) enum Kind {
     Device,
     Tensor,
     Function,
+    Bytes,
+    /// An enum of integers of this artifact.
+    Enum,
     /// The object itself decides.
     Other,
 }
@@ -48,6 +53,8 @@ impl Wanted {
             "Device" => Kind::Device,
             "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
             "ffi.Function" => Kind::Function,
+            "ffi.Bytes" => Kind::Bytes,
+            key if State::has_int_enum(key) => Kind::Enum,
             _ => Kind::Other,
         };
         Self { ty, kind, access: Access::Keeps, lends_text: false }

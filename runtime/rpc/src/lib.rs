@@ -9,6 +9,8 @@ mod guests;
 mod limits;
 mod line;
 mod listen;
+#[cfg(target_os = "linux")]
+mod nearby;
 mod place;
 mod position;
 mod process;

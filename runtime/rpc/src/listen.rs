@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
@@ -47,6 +47,22 @@ impl Listen {
             handshake_time: Duration::from_secs(10),
             verbose: false,
         }
+    }
+
+    /// Listens beside the port for clients of this machine, where that is possible; those of TLS use the port.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn bind_nearby(&self, address: SocketAddr) -> Option<UnixListener> {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return None;
+        }
+        crate::nearby::listen(address)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::unused_self, reason = "on Linux it needs it")]
+    pub(crate) fn bind_nearby(&self, _: SocketAddr) -> Option<UnixListener> {
+        None
     }
 
     /// Whether strangers can neither come in nor read what is sent.
@@ -137,21 +153,38 @@ impl fmt::Debug for Listen {
     }
 }
 
-/// Takes connections until `woken` is closed at its other end; each is given as one that blocks.
-pub(crate) fn accept(listener: &TcpListener, woken: &UnixStream, welcome: impl Fn(TcpStream, SocketAddr)) {
+/// Takes connections until `woken` is closed at its other end; each is given as one that blocks. `nearby` is what listens beside the port, if
+/// anything does.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    nearby: Option<&UnixListener>,
+    woken: &UnixStream,
+    welcome: impl Fn(TcpStream, SocketAddr),
+) {
     // A connection that is gone before it is taken must not block.
     if listener.set_nonblocking(true).is_err() {
         return;
     }
+    let Ok(own) = listener.local_addr() else { return };
     loop {
-        let mut poll =
-            [listener.as_raw_fd(), woken.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
-        // SAFETY: two descriptors that are open as long as the references are.
-        unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) };
+        // A number below zero is none.
+        let of_nearby = nearby.map_or(-1, AsRawFd::as_raw_fd);
+        let mut poll = [listener.as_raw_fd(), woken.as_raw_fd(), of_nearby].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // SAFETY: descriptors that are open as long as the references are, in an array of as many.
+        unsafe { libc::poll(poll.as_mut_ptr(), 3, -1) };
         if poll[1].revents != 0 {
             return;
         }
-        match listener.accept() {
+        let taken = match nearby {
+            #[cfg(target_os = "linux")]
+            Some(nearby) if poll[2].revents != 0 => crate::nearby::accept(nearby).map(|stream| (stream, own)),
+            _ => listener.accept(),
+        };
+        match taken {
             Ok((stream, peer)) => {
                 let _ = stream.set_nonblocking(false);
                 welcome(stream, peer);

@@ -1,17 +1,21 @@
 """Times models in a library made with Kernpack beside onnxruntime: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
 and more are timed by the CPU time of the thread: other programs do not count.
 
-usage: models.py LIBRARY FOLDER THREADS ROUNDS [flush]; FOLDER has the models, whose names are those of the functions. With `flush`, numbers below 1e-38 are zeros for both, as onnxruntime can be told. Prints a
-line for each model: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
+usage: models.py LIBRARY FOLDER THREADS ROUNDS [flush | TRACT]; FOLDER has the models, whose names are those of the functions. With `flush`, numbers below 1e-38 are zeros for both, as onnxruntime can be told.
+TRACT is the program of tests/bench/tract, a third contender in a process of its own, with one thread; a model that it cannot load has no figure of it. Prints a line for each model: name, then
+contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
 """
 
 import os
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 FLUSH = sys.argv[5:] == ["flush"]
+TRACT = sys.argv[5] if sys.argv[5:] and not FLUSH else None
 for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
@@ -66,6 +70,36 @@ def best(call, seconds):
     return shortest
 
 
+class Tract:
+    """A model in the program of tract, which times itself."""
+
+    def __init__(self, path, x):
+        types = {"float32": "f32", "int32": "i32"}
+        arguments = [TRACT, str(path), types[str(x.dtype)], *map(str, x.shape)]
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.is_ready = self.process.stdout.readline() == "ready\n"
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def result(self, x, shape):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder, "x"), Path(folder, "y")
+            source.write_bytes(x.tobytes())
+            if self.ask(f"{source} {target}") != "written":
+                sys.exit("tract has not computed the result")
+            return np.frombuffer(target.read_bytes(), np.float32).reshape(shape)
+
+    def seconds(self, seconds):
+        return int(self.ask(str(seconds))) / 1e9
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 def median(numbers):
     ordered = sorted(numbers)
     return ordered[len(ordered) // 2]
@@ -86,11 +120,23 @@ for key, (name, file, tolerance) in NAMES.items():
     difference = np.abs(out - plain).max()
     if not difference <= allowed:
         sys.exit(f"{name}: the results differ by {difference}, allowed is {allowed}")
-    everyone = {"ours": lambda: function(*lent), "onnxruntime": lambda: made.run(None, {argument: x})}
+    everyone = {
+        "ours": lambda: best(lambda: function(*lent), 0.05),
+        "onnxruntime": lambda: best(lambda: made.run(None, {argument: x}), 0.05),
+    }
+    tract = Tract(path, x) if TRACT else None
+    if tract and tract.is_ready:
+        difference = np.abs(tract.result(x, wanted.shape) - plain).max()
+        # The program computes the same model; how exactly is its own affair.
+        if not difference <= 100 * allowed:
+            sys.exit(f"{name}: tract's results differ by {difference}")
+        everyone["tract"] = lambda: tract.seconds(0.05)
     times = {who: [] for who in everyone}
     for _ in range(ROUNDS):
-        for who, call in everyone.items():
-            times[who].append(best(call, 0.05))
+        for who, measured in everyone.items():
+            times[who].append(measured())
+    if tract:
+        tract.end()
     columns = []
     for who, measured in times.items():
         ratio = median([mine / theirs for mine, theirs in zip(times["ours"], measured)])

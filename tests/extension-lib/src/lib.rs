@@ -65,6 +65,20 @@ pub fn filter(size: i64) -> Result<()> {
     }
 }
 
+/// Fails with an error that comes from another, which comes from a third.
+#[packed_func]
+pub fn fail_with_causes() -> Result<()> {
+    let first = Error::new("OSError", "the disk is full");
+    let second = Error::new("KeyError", "no entry").caused_by(first);
+    Err(Error::value_error("the table cannot be written").caused_by(second))
+}
+
+/// The number of bytes.
+#[packed_func]
+pub fn byte_count(bytes: &[u8]) -> usize {
+    bytes.len()
+}
+
 /// Panics, which is an error of the function.
 #[packed_func]
 pub fn panics() {
@@ -84,6 +98,12 @@ pub fn explain(f: Function) -> Result<Any> {
         Ok(value) => Ok(value),
         Err(error) => bail!(RuntimeError, "the function said: {} ({})", error.message(), error.kind()),
     }
+}
+
+/// Calls a function for each number below a limit, without giving Python's lock away: on the thread of the call.
+#[packed_func(detach = false)]
+pub fn sum_here(f: Function, limit: i64) -> Result<i64> {
+    (0..limit).try_fold(0, |sum, number| Ok(sum + f.call_as::<i64>((number,))?))
 }
 
 /// Calls a function on another thread, and waits for it.

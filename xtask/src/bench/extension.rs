@@ -69,7 +69,7 @@ const CASES: [(&str, &str); 23] = [
     ("result_31", "returns a text of 31 characters"),
     ("tuple", "returns two integers"),
     ("error", "raises a ValueError with a formatted text, caught"),
-    ("callback", "calls a Python function"),
+    ("callback", "calls a Python function (`detach = false`)"),
     ("view", "a view of a NumPy array, typed"),
     ("array", "returns a new array of 16 (ours: a Tensor)"),
     ("int_field", "`r.count`, i64"),

@@ -1,4 +1,5 @@
-//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two.
+//! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two; with one thread also beside tract, if its program was built
+//! (`cargo xtask bench tract`, a quarter of an hour on two cores).
 
 use super::programs;
 use crate::Result;
@@ -42,6 +43,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let magika = magika::prepare(&workspace)?;
     let folder = models(&workspace, &sources, &magika)?;
     let library = build(&workspace, &python, &sources, &folder)?;
+    let tract = tract_program(&workspace);
     let machine = super::calls::machine(&workspace, &python);
     let load = fs::read_to_string("/proc/loadavg").ok();
     let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
@@ -53,6 +55,9 @@ pub(crate) fn run(rounds: usize) -> Result {
         let mut program = workspace.command(&magika);
         program.arg(sources.join("python/models.py")).args([&library, &folder]);
         program.args([threads.to_string(), rounds.to_string()]);
+        if threads == 1 && tract.is_file() {
+            program.arg(&tract);
+        }
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
@@ -75,6 +80,20 @@ pub(crate) fn run(rounds: usize) -> Result {
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
     fs::write(&page, with_section(&known, HEADING, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
     println!("written to {PAGE}");
+    Ok(())
+}
+
+/// The program of tract.
+fn tract_program(workspace: &Workspace) -> PathBuf {
+    workspace.cargo_target().join("bench-tract/release/kernpack-bench-tract")
+}
+
+/// `cargo xtask bench tract`: builds the program of tract, which takes long.
+pub(crate) fn build_tract() -> Result {
+    let (workspace, sources) = (Workspace::find()?, "tests/bench/tract");
+    let python = Python::prepare(&workspace)?;
+    programs::build_cargo(&workspace, &python, &workspace.root().join(sources), "bench-tract", "release", &[])?;
+    println!("built {}", tract_program(&workspace).display());
     Ok(())
 }
 
@@ -128,8 +147,18 @@ fn goal(name: &str, column: usize) -> Option<f64> {
     GOALS.iter().find(|(start, _)| name.starts_with(start)).and_then(|(_, goals)| goals[column])
 }
 
-/// The rows of a run: the model, ours, theirs, and the ratio.
-fn rows(output: &str) -> impl Iterator<Item = (&str, f64, f64, f64)> {
+/// A row of a run: the model, and our figure.
+struct Row<'a> {
+    name: &'a str,
+    ours: f64,
+    /// Of onnxruntime: its figure, and ours / that.
+    theirs: f64,
+    ratio: f64,
+    /// The same of tract, if it was there and loads the model.
+    tract: Option<(f64, f64)>,
+}
+
+fn rows(output: &str) -> impl Iterator<Item = Row<'_>> {
     output.lines().filter_map(|line| {
         let mut columns = line.split('\t');
         let name = columns.next()?;
@@ -137,19 +166,27 @@ fn rows(output: &str) -> impl Iterator<Item = (&str, f64, f64, f64)> {
             let (number, ratio) = columns.next()?.strip_prefix(who)?.strip_prefix('=')?.split_once(':')?;
             Some((number.parse().ok()?, ratio.parse().ok()?))
         };
-        let ((ours, _), (theirs, ratio)) = (of("ours")?, of("onnxruntime")?);
-        Some((name, ours, theirs, ratio))
+        let ((ours, _), (theirs, ratio), tract) = (of("ours")?, of("onnxruntime")?, of("tract"));
+        Some(Row { name, ours, theirs, ratio, tract })
     })
 }
 
 /// The table of one run in Markdown: ours, onnxruntime's, the ratio, and the goal.
 fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result<String> {
-    let mut text = format!("| {what} | ours | onnxruntime | ours / onnxruntime | goal |\n|---|---:|---:|---:|---|\n");
+    let has_tract = rows(output).any(|row| row.tract.is_some());
+    let (heads, lines) = if has_tract { (" tract | ours / tract |", "---:|---:|") } else { ("", "") };
+    let mut text = format!(
+        "| {what} | ours | onnxruntime | ours / onnxruntime | goal |{heads}\n|---|---:|---:|---:|---|{lines}\n"
+    );
     let mut count = 0;
-    for (name, ours, theirs, ratio) in rows(output) {
+    for Row { name, ours, theirs, ratio, tract } in rows(output) {
         let verdict = |goal: f64| format!("{goal}, {}", super::figures::verdict(ratio <= goal));
         let goal = goal(name).map_or("-".to_owned(), verdict);
-        let _ = writeln!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
+        let _ = write!(text, "| {name} | {ours:.1} | {theirs:.1} | {ratio:.2} | {goal} |");
+        let _ = match tract {
+            Some((time, ratio)) => writeln!(text, " {time:.1} | {ratio:.2} |"),
+            None => writeln!(text, "{}", if has_tract { " - | - |" } else { "" }),
+        };
         count += 1;
     }
     if count == 0 { Err("the benchmark of the models measured nothing".into()) } else { Ok(text) }
@@ -157,8 +194,10 @@ fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result
 
 /// A sentence with the geometric mean of the ratios of the models in f32.
 fn geometric_mean(output: &str) -> String {
-    let ratios: Vec<f64> =
-        rows(output).filter(|row| !NOT_F32.iter().any(|start| row.0.starts_with(start))).map(|row| row.3).collect();
+    let ratios: Vec<f64> = rows(output)
+        .filter(|row| !NOT_F32.iter().any(|start| row.name.starts_with(start)))
+        .map(|row| row.ratio)
+        .collect();
     let mean = f64::powf(ratios.iter().product(), 1.0 / ratios.len() as f64);
     let verdict = super::figures::verdict(mean <= MEAN);
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
@@ -187,6 +226,12 @@ mod tests {
         assert!(text.contains("| MLP 784 | 30.0 | 15.0 | 2.00 | 0.9, missed |\n"), "{text}");
         assert!(table(output, "2 threads", |name| goal(name, 1)).unwrap().contains("| 0.80 | - |\n"));
         assert!(table("", "1 thread", |_| None).is_err());
+        let with_tract = format!("{}\n", output.trim_end().replace(":2.000", ":2.000\ttract=60.0:0.500"));
+        let text = table(&with_tract, "1 thread", |_| None).unwrap();
+        assert!(
+            text.contains("| 8.0 | 10.0 | 0.80 | - | - | - |\n") && text.contains("| 2.00 | - | 60.0 | 0.50 |\n"),
+            "{text}"
+        );
         let text = geometric_mean(output);
         assert!(text.ends_with("f32: 1.26 (goal 0.7, missed)."), "{text}");
     }

@@ -77,11 +77,20 @@ pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(
     })
 }
 
-/// Asks for the line of an element that is read soon.
+/// Asks for the line of an element that is read soon: into all caches.
 pub(crate) fn prefetch(buffer: &Buffer, index: Expr) -> Stmt {
+    prefetch_to(buffer, index, 3)
+}
+
+/// Asks for the line of an element that is read later: into the second cache, not the first one.
+pub(crate) fn prefetch_later(buffer: &Buffer, index: Expr) -> Stmt {
+    prefetch_to(buffer, index, 2)
+}
+
+fn prefetch_to(buffer: &Buffer, index: Expr, locality: i64) -> Stmt {
     let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(buffer, index)]);
-    // To be read, and to stay in all caches.
-    Stmt::evaluate(Expr::builtin(PREFETCH, I32, [address, Expr::int(0), Expr::int(3), Expr::int(1)]))
+    // To be read, as data.
+    Stmt::evaluate(Expr::builtin(PREFETCH, I32, [address, Expr::int(0), Expr::int(locality), Expr::int(1)]))
 }
 
 /// Memory of a rule's own.

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 mod control;
+mod dropout;
 mod emit;
 mod item;
 mod quantize;
@@ -92,6 +93,10 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
 /// The graph as the model has it, and the files that were read besides the model's own.
 fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
     let model = onnx::read_model(bytes)?;
+    require!(
+        !crate::text::has_texts(&model),
+        "the model takes, gives or knows texts, which have no kernels: they are not supported here. `kernpack_graph::text::TextModel` (`kernpack.graph.text_model`) steps through a model of texts; cut it off in front of this one"
+    );
     check_versions(&model)?;
     check_operators(&model, &options.operators)?;
     let mut importer = Importer {
@@ -478,6 +483,11 @@ impl<'m, 'a> Importer<'m, 'a> {
         }
         if quantize::NAMES.contains(&node.op_type.as_str()) {
             return self.dynamic_quantization(node, &ids);
+        }
+        if node.op_type == "Dropout"
+            && let Some(made) = self.training_dropout(name, &ids, &attrs)?
+        {
+            return Ok(made);
         }
         if recurrent::NAMES.contains(&node.op_type.as_str()) {
             return self.recurrent(node, &ids, &attrs, version);

@@ -143,7 +143,9 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let corrected = rewrite(graph, |index, number, inputs| {
         let node = &index.nodes[number];
         if node.node.is_variable() {
-            layouts.push(given.get(node.node.name.as_str()).map_or_else(String::new, |layout| defined(&layout)));
+            // Without a word from the caller a variable stays in the layout that it was found to have.
+            let before = || if has_last { defined(&last[index.row_ptr[number]]) } else { String::new() };
+            layouts.push(given.get(node.node.name.as_str()).map_or_else(before, |layout| defined(&layout)));
             return Ok(None);
         }
         let used = Use::new(&node.node.operator()?, &node.node);
@@ -255,5 +257,23 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
         }
         Ok(Some(values))
     })?;
-    Ok(keep_inputs(graph, &altered))
+    let altered = keep_inputs(graph, &altered);
+    // What the next CorrectLayout has to know: the layouts before, of nodes that still have their names.
+    let last: Vec<String> = graph.attr("layout").unwrap_or_default();
+    let old = IndexedGraph::new(graph)?;
+    if last.len() != old.num_entries() {
+        return Ok(altered);
+    }
+    let known: HashMap<&str, usize> =
+        old.nodes.iter().enumerate().map(|(number, node)| (node.node.name.as_str(), number)).collect();
+    let mut layouts: Vec<Str> = Vec::new();
+    for node in &IndexedGraph::new(&altered)?.nodes {
+        let before =
+            known.get(node.node.name.as_str()).filter(|number| old.nodes[**number].num_outputs == node.num_outputs);
+        for output in 0..node.num_outputs {
+            let layout = before.map_or("__undef__", |number| last[old.row_ptr[*number] + output].as_str());
+            layouts.push(Str::from(layout));
+        }
+    }
+    Ok(altered.with_attr("layout", layouts.into_iter().collect::<Array<Str>>()))
 }

@@ -216,7 +216,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
                     input(3).map_or_else(|| Expr::int(steps), |lengths| element(lengths, row.clone()).cast(I64));
                 let time = Var::index("time");
                 let place = if backwards { length.expr() - 1 - number } else { number.clone() };
-                let done = Stmt::seq([Stmt::bind(time.clone(), place), step.run(time.expr(), row)]);
+                let done = Stmt::seq([Stmt::bind(time.clone(), place), step.run(time.expr(), row, number)]);
                 // Behind the end of a sequence.
                 let nothing = in_vectors("unit", hidden, UNITS, |first, count| {
                     lanes(count, |lane| {
@@ -235,8 +235,8 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
 }
 
 impl Step<'_> {
-    /// The state of one sequence at one time.
-    fn run(&self, time: &Expr, row: &Expr) -> Stmt {
+    /// The state of one sequence at one time. Products go backwards over their columns in each second step: what the step before read last is still in the second cache.
+    fn run(&self, time: &Expr, row: &Expr, number: &Expr) -> Stmt {
         let hidden = self.hidden;
         let columns = gates_of(self.cell) * hidden;
         let base = (time * self.batch + row) * columns;
@@ -246,13 +246,13 @@ impl Step<'_> {
             Cell::Rnn => {
                 let next = |unit: &Expr| self.activations[0].apply(self.clipped(self.gate(0, unit)));
                 vec![
-                    self.product(0, columns, given, state),
+                    self.product(0, columns, number, given, state),
                     self.units(|unit| put(self.state, row * hidden + unit, next(unit).cast(self.state.dtype))),
                 ]
             }
-            Cell::Gru => self.gru(row, given, state),
+            Cell::Gru => self.gru(row, number, given, state),
             Cell::Lstm => {
-                let mut stmts = vec![self.product(0, columns, given, state)];
+                let mut stmts = vec![self.product(0, columns, number, given, state)];
                 stmts.extend(self.lstm(row));
                 stmts
             }
@@ -263,9 +263,20 @@ impl Step<'_> {
     }
 
     /// Columns `first..first + count` of the gates: what is given, and the product of a state with its weights.
-    fn product(&self, first: i64, count: i64, given: impl Fn(&Expr) -> Expr, state: impl Fn(&Expr) -> Expr) -> Stmt {
+    fn product(
+        &self,
+        first: i64,
+        count: i64,
+        number: &Expr,
+        given: impl Fn(&Expr) -> Expr,
+        state: impl Fn(&Expr) -> Expr,
+    ) -> Stmt {
         let all = gates_of(self.cell) * self.hidden;
+        let last = count - COLUMNS;
         in_vectors("column", count, COLUMNS, |block, width| {
+            let turns = count % COLUMNS == 0 && last > 0;
+            let turned = Expr::select(number.floor_mod(2).equals(0), block, Expr::int(last) - block);
+            let block = if turns { &turned } else { block };
             let sums = Buffer::new("sums", self.wide, [Expr::int(width)], "local");
             let column = |lane: &Expr| block + first + lane;
             let begin = lanes(width, |lane| put(&sums, lane.clone(), given(&column(lane))));
@@ -302,11 +313,17 @@ impl Step<'_> {
     }
 
     /// `z` and `r` first; then `h` of the state that is reset, or of the product that is.
-    fn gru(&self, row: &Expr, given: impl Fn(&Expr) -> Expr, state: impl Fn(&Expr) -> Expr) -> Vec<Stmt> {
+    fn gru(
+        &self,
+        row: &Expr,
+        number: &Expr,
+        given: impl Fn(&Expr) -> Expr,
+        state: impl Fn(&Expr) -> Expr,
+    ) -> Vec<Stmt> {
         let hidden = self.hidden;
         let (f, g) = (&self.activations[0], &self.activations[1]);
         let mut stmts = vec![
-            self.product(0, 2 * hidden, &given, &state),
+            self.product(0, 2 * hidden, number, &given, &state),
             self.units(|unit| {
                 let both = [0, 1].map(|gate| self.set_gate(gate, unit, f.apply(self.clipped(self.gate(gate, unit)))));
                 Stmt::seq(both)
@@ -317,7 +334,7 @@ impl Step<'_> {
                 Some(bias) => element(bias, column - 2 * hidden).cast(self.wide),
                 None => te::constant(0.0, self.wide),
             };
-            stmts.push(self.product(2 * hidden, hidden, bias, &state));
+            stmts.push(self.product(2 * hidden, hidden, number, bias, &state));
             stmts.push(self.units(|unit| {
                 let reset = given(&(unit + 2 * hidden)) + self.gate(1, unit) * self.gate(2, unit);
                 self.set_gate(2, unit, g.apply(self.clipped(reset)))
@@ -325,7 +342,7 @@ impl Step<'_> {
         } else {
             // In the place of r, which is not needed any more.
             stmts.push(self.units(|unit| self.set_gate(1, unit, self.gate(1, unit) * state(unit))));
-            stmts.push(self.product(2 * hidden, hidden, &given, |unit| self.gate(1, unit)));
+            stmts.push(self.product(2 * hidden, hidden, number, &given, |unit| self.gate(1, unit)));
             stmts.push(self.units(|unit| self.set_gate(2, unit, g.apply(self.clipped(self.gate(2, unit))))));
         }
         stmts.push(self.units(|unit| {

@@ -104,7 +104,7 @@ fn dropout(call: &Call) -> Result<Vec<Tensor>> {
             Some(ratio) => ratio.value.as_ref().and_then(|value| value.to_floats().ok()?.first().copied()),
             None => Some(0.5),
         };
-        require!(ratio == Some(0.0), "training with a ratio above 0 is random, and not supported");
+        require!(ratio == Some(0.0), "training without attribute `seed` is random, which is not supported");
     }
     let mut results = view(call, &x.shape.clone())?;
     if call.wants(1) {

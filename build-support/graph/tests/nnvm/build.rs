@@ -1,7 +1,9 @@
 //! Graphs that are compiled and run.
 
-use kernpack::{Any, Bytes, Function, Map, Module, Shape, Str, Tensor};
+use kernpack::{Any, Array, Bytes, Function, Map, Module, Shape, Str, Tensor};
+use kernpack_compiler::ir;
 use kernpack_graph::nnvm::{self, BuildOptions, GraphExecutor};
+use kernpack_graph::symbol::registry::{self, Cell};
 use kernpack_graph::symbol::{self, GraphRef, IndexedGraph};
 
 use crate::support::{assert_near, built, elements, execute, floats, graph, named, op, ramp, run, var};
@@ -279,6 +281,50 @@ fn assignments_stay() {
     }
     assert_eq!(elements(&executor.input(0).unwrap()), [4.0, 8.0]);
     assert_eq!(elements(&w), [1.0, 5.0]);
+}
+
+/// A function for `conv2d` that asks for split channels where there are 48; layouts around it follow, weights are turned at build time, and the result is the same.
+#[test]
+fn a_registered_function_alters_layouts() {
+    let alter = Function::from_fn(|attrs: Map<Str, Str>, inputs: Array<GraphRef>, tensors: Array<ir::Tensor>| {
+        if attrs.get("channels").is_none_or(|channels| channels.as_str() != "48") {
+            return Ok(Any::NONE);
+        }
+        // Stands for the data, the weights and the result.
+        let extents: Vec<i64> =
+            tensors.iter().map(|tensor| tensor.shape.get(1).and_then(|it| it.as_int()).unwrap()).collect();
+        assert_eq!(extents, [32, 32, 48]);
+        let split = [("layout", "NCHW16c"), ("out_layout", "NCHW16c"), ("kernel_layout", "OIHW16i16o")];
+        let kept = attrs.iter().filter(|(key, _)| split.iter().all(|(name, _)| key.as_str() != *name));
+        let attrs: Map<Str, Str> = kept.chain(split.map(|(key, value)| (Str::from(key), Str::from(value)))).collect();
+        let apply = Function::global("kernpack.graph.apply_op")?;
+        let none: Map<Str, GraphRef> = std::iter::empty().collect();
+        apply.call(("_contrib_conv2d_NCHWc", "altered", inputs, none, attrs))
+    });
+    registry::find("conv2d").unwrap().set_cell("FTVMAlterOpLayout", Cell::Value(alter.into()), 10, "a test").unwrap();
+    let conv = |x: &symbol::Value, name: &str, channels: &str| {
+        let attrs = [("channels", channels), ("kernel_size", "(3, 3)"), ("padding", "(1, 1)"), ("use_bias", "False")];
+        named("conv2d", name, &[x], &attrs)
+    };
+    let net = op("relu", &[&conv(&op("relu", &[&conv(&var("x"), "first", "32")], &[]), "second", "48")], &[]);
+    let net = graph(&[&op("global_avg_pool2d", &[&net], &[])]);
+    let (x, first, second) = (ramp(&[1, 3, 8, 8]), ramp(&[32, 3, 3, 3]), ramp(&[48, 32, 3, 3]));
+    let mut results = Vec::new();
+    for level in [0, 3] {
+        let mut options = BuildOptions { opt_level: Some(level), ..BuildOptions::default() };
+        options.dtype = Some(kernpack::DataType::FLOAT32);
+        options.shapes.insert("x".into(), vec![1, 3, 8, 8]);
+        let weights = [("first_weight", first.clone()), ("second_weight", second.clone())];
+        options.params = weights.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+        let done = nnvm::build(&net, "llvm", &options).unwrap_or_else(|error| panic!("level {level}: {error}"));
+        let names = functions(&done.graph).join(" ");
+        assert_eq!(names.contains("_contrib_conv2d_NCHWc"), level == 3, "{names}");
+        // The weights that are read have six dimensions, and were turned before.
+        let turned = done.params.values().any(|tensor| tensor.shape() == [3, 2, 3, 3, 16, 16]);
+        assert_eq!(turned, level == 3, "{:?}", done.params.keys());
+        results.push(elements(&execute(&done, &[("x", &x)])[0]));
+    }
+    assert_near(&results[1], &results[0]);
 }
 
 /// The names of the walk of NNVM's first compiler.

@@ -106,7 +106,7 @@ impl Callable<'_> {
                 params: &[#(#parameters),*],
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: #call,
-                detach: false,
+                detach: ::core::option::Option::None,
                 crate_name: #crate_name,
                 file: #file,
                 line: #line,

@@ -37,7 +37,10 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         None => doc.to_token_stream(),
     };
     let doc_symbol = has_doc.then(|| format!("{SYMBOL_PREFIX}_doc_{exported_name}"));
-    let detach = options.detach || options.parallel;
+    let detach = match options.detach.or(options.parallel.then_some(true)) {
+        Some(detach) => quote!(::core::option::Option::Some(#detach)),
+        None => quote!(::core::option::Option::None),
+    };
     let symbols = [call_symbol, metadata_symbol].into_iter().chain(doc_symbol);
     quote! {
         #(#conditions)*

@@ -17,15 +17,15 @@ pub(super) struct Options {
     pub(super) parallel: bool,
     /// How many of them a thread takes at least.
     pub(super) grain: Option<LitInt>,
-    /// Whether Python's lock is given away for the time of a call.
-    pub(super) detach: bool,
+    /// Whether Python's lock is given away for the time of a call; without it the parameters decide.
+    pub(super) detach: Option<bool>,
     pub(super) krate: CratePath,
 }
 
 impl Options {
     pub(super) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
         let mut options =
-            Self { name: None, global: true, parallel: false, grain: None, detach: false, krate: CratePath(None) };
+            Self { name: None, global: true, parallel: false, grain: None, detach: None, krate: CratePath(None) };
         for entry in entries(tokens, KNOWN, mistakes) {
             if entry.key == "name" {
                 options.name = entry.string(mistakes);
@@ -37,8 +37,7 @@ impl Options {
             } else if entry.key == "grain" {
                 options.grain = entry.integer(mistakes);
             } else if entry.key == "detach" {
-                entry.flag(mistakes);
-                options.detach = true;
+                options.detach = Some(entry.flag_or_boolean(mistakes).unwrap_or(true));
             } else if entry.key == "crate" {
                 options.krate.0 = entry.path(mistakes);
             } else {

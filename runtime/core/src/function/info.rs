@@ -18,8 +18,8 @@ pub struct FunctionInfo {
     pub ret: TypeSchema,
     /// Entry point.
     pub call: SafeCall,
-    /// Whether a host with a global lock, such as Python, gives it away for the time of a call, whatever the parameters are.
-    pub detach: bool,
+    /// Whether a host with a global lock, such as Python, gives it away for the time of a call. `None`: the types of the parameters decide.
+    pub detach: Option<bool>,
     /// Crate that defines the function.
     pub crate_name: &'static str,
     /// Where the function stands.

@@ -61,7 +61,7 @@ macro_rules! global {
             params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, access: Access::Keeps }),*],
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
-            detach: false,
+            detach: None,
             crate_name: env!("CARGO_PKG_NAME"),
             file: file!(),
             line: line!(),

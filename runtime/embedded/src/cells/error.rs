@@ -13,6 +13,8 @@ struct ErrorBody {
     cell: TVMFFIErrorCell,
     // Later backtraces; the cell's points into the last one. Readers may still hold the earlier ones, so they stay.
     backtraces: Mutex<Vec<Vec<u8>>>,
+    // Bytes behind the backtrace and its NUL in the object's tail, for a longer name in its one frame.
+    spare: usize,
 }
 
 // SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while it is held, and the
@@ -49,6 +51,47 @@ pub unsafe fn new_error(
             unsafe { inc_ref(handle) };
         }
     }
+    // SAFETY: the new references are the error's.
+    unsafe { store(kind, message, &[backtrace], 0, cause, extra) }
+}
+
+/// Creates an error whose backtrace is one frame: [`backtrace_frame`]'s, without a text of its own. [`name_frame`] may give the frame another
+/// name, which mostly fits into the same memory.
+pub fn new_error_at(kind: &[u8], message: &[u8], file: &str, line: u32, function: &str) -> *mut TVMFFIObject {
+    /// Room for a longer name.
+    const SPARE: usize = 48;
+    let mut digits = [0; 10];
+    let frame = ["  File \"", file, "\", line ", decimal(line, &mut digits), ", in ", function, "\n"];
+    // SAFETY: no cause and no extra context.
+    unsafe { store(kind, message, &frame.map(str::as_bytes), SPARE, core::ptr::null_mut(), core::ptr::null_mut()) }
+}
+
+/// The digits of a number.
+fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &str {
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    core::str::from_utf8(&digits[start..]).unwrap_or_default()
+}
+
+/// Puts texts and cell into a new object.
+///
+/// # Safety
+/// `cause` and `extra` are NULL, or references to live objects that the error takes over.
+unsafe fn store(
+    kind: &[u8],
+    message: &[u8],
+    backtrace: &[&[u8]],
+    spare: usize,
+    cause: TVMFFIObjectHandle,
+    extra: TVMFFIObjectHandle,
+) -> *mut TVMFFIObject {
     let cell = TVMFFIErrorCell {
         kind: TVMFFIByteArray::EMPTY,
         message: TVMFFIByteArray::EMPTY,
@@ -57,25 +100,60 @@ pub unsafe fn new_error(
         cause_chain: cause,
         extra_context: extra,
     };
-    let size = kind.len() + message.len() + backtrace.len() + 3;
-    let object = new_object_with_tail(type_index::ERROR, ErrorBody { cell, backtraces: Mutex::new(Vec::new()) }, size);
+    let size = kind.len() + message.len() + backtrace.iter().map(|part| part.len()).sum::<usize>() + 3 + spare;
+    let body = ErrorBody { cell, backtraces: Mutex::new(Vec::new()), spare };
+    let object = new_object_with_tail(type_index::ERROR, body, size);
     // SAFETY: the object is new and ours; its tail has room for the texts and their NULs.
     unsafe {
         let error = object.cast::<ObjectCell<ErrorBody>>();
         let mut end = error.add(1).cast::<u8>();
-        let mut store = |text: &[u8]| {
-            end.copy_from_nonoverlapping(text.as_ptr(), text.len());
-            end.add(text.len()).write(0);
-            let stored = TVMFFIByteArray { data: end, size: text.len() };
-            end = end.add(text.len() + 1);
-            stored
+        let mut store = |parts: &[&[u8]]| {
+            let start = end;
+            for part in parts {
+                end.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                end = end.add(part.len());
+            }
+            end.write(0);
+            end = end.add(1);
+            TVMFFIByteArray { data: start, size: end.addr() - start.addr() - 1 }
         };
         let cell = &mut (*error).body.cell;
-        cell.kind = store(kind);
-        cell.message = store(message);
+        cell.kind = store(&[kind]);
+        cell.message = store(&[message]);
         cell.backtrace = store(backtrace);
     }
     object
+}
+
+/// Gives the one frame of an error of [`new_error_at`] another name, in place: the last `len` bytes of the backtrace, the line break among them.
+/// False, and nothing is done, when there is no room, the backtrace was changed since, or the error is of another library.
+///
+/// # Safety
+/// `object` is a live error to which nothing else refers; its backtrace has `len` bytes.
+pub unsafe fn name_frame(object: *mut TVMFFIObject, len: usize, function: &str) -> bool {
+    // SAFETY: promised by the caller: an error's cell follows its header. An error with this function is one that `store` made, which has its texts in
+    // its tail, the backtrace last, unless there are later ones.
+    unsafe {
+        let error = object.cast::<ObjectCell<ErrorBody>>();
+        let own: unsafe extern "C" fn(TVMFFIObjectHandle, *const TVMFFIByteArray, i32) = update_backtrace;
+        let is_own = (*error).body.cell.update_backtrace.is_some_and(|update| core::ptr::fn_addr_eq(update, own));
+        if !is_own {
+            return false;
+        }
+        let body = &mut (*error).body;
+        let new = function.len() + 1;
+        let is_first = body.backtraces.get_mut().is_ok_and(|later| later.is_empty());
+        if !is_first || new > len + body.spare {
+            return false;
+        }
+        let backtrace = &mut body.cell.backtrace;
+        let start = backtrace.data.cast_mut().add(backtrace.size - len);
+        start.copy_from_nonoverlapping(function.as_ptr(), function.len());
+        start.add(function.len()).cast::<[u8; 2]>().write(*b"\n\0");
+        backtrace.size = backtrace.size - len + new;
+        body.spare = body.spare + len - new;
+    }
+    true
 }
 
 unsafe extern "C" fn update_backtrace(this: TVMFFIObjectHandle, backtrace: *const TVMFFIByteArray, mode: i32) {
@@ -112,6 +190,43 @@ pub fn backtrace_frame(file: &str, line: u32, function: &str) -> String {
 mod tests {
     use super::*;
     use crate::cells::body;
+
+    #[test]
+    fn the_frame_of_a_new_error_gets_another_name() {
+        let texts = |error| {
+            // SAFETY: a live error.
+            let cell = unsafe { body::<TVMFFIErrorCell>(error) };
+            // SAFETY: as above; each text has a NUL behind it.
+            unsafe {
+                for text in [&cell.kind, &cell.message, &cell.backtrace] {
+                    assert_eq!(*text.data.add(text.size), 0);
+                }
+                [cell.kind, cell.message, cell.backtrace]
+                    .map(|text| String::from_utf8(text.as_slice().to_vec()).unwrap())
+            }
+        };
+        let short = "a.b";
+        let (fits, long) = ("x".repeat(54), "x".repeat(55));
+        for (name, is_named) in [(short, true), (fits.as_str(), true), (long.as_str(), false)] {
+            let error = new_error_at(b"ValueError", b"too big", "src/lib.rs", 4_294_967_295, "<rust>");
+            let frame = |name: &str| backtrace_frame("src/lib.rs", 4_294_967_295, name);
+            assert_eq!(texts(error), ["ValueError", "too big", &frame("<rust>")]);
+            // SAFETY: a live error that only this has, whose backtrace ends so.
+            unsafe {
+                assert_eq!(name_frame(error, "<rust>\n".len(), name), is_named);
+                assert_eq!(texts(error)[2], frame(if is_named { name } else { "<rust>" }));
+                if is_named {
+                    assert!(name_frame(error, name.len() + 1, "again"), "the room is not lost");
+                    assert_eq!(texts(error)[2], frame("again"));
+                }
+                let more = TVMFFIByteArray::new(b"more\n");
+                update_backtrace(error, &more, backtrace_update::APPEND);
+                assert!(!name_frame(error, 5, "late"), "later backtraces are elsewhere");
+                dec_ref(error);
+            }
+        }
+        assert_eq!(decimal(0, &mut [0; 10]), "0");
+    }
 
     #[test]
     fn cell_points_at_own_copies_and_updates() {

@@ -19,7 +19,7 @@ pub mod shape;
 pub mod tensor;
 mod text;
 
-pub use error::{backtrace_frame, new_error};
+pub use error::{backtrace_frame, name_frame, new_error, new_error_at};
 pub use function::{closure_of, new_function, trampoline_function};
 #[doc(hidden)]
 pub use object::free_storage;

@@ -1,5 +1,7 @@
 //! Addresses of servers: `host:port`, and the connection to one.
 
+#[cfg(target_os = "linux")]
+use std::net::{IpAddr, SocketAddr};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -35,9 +37,27 @@ fn host_and_port_or(address: &str, usual: u16) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// A connection to an address, tried with each of the addresses that its name has.
-pub(super) fn dial(address: &str, within: Duration) -> Result<TcpStream> {
+/// A connection to a server, tried with each of the addresses that its name has. `nearby`: one on this machine may be reached without TCP.
+pub(super) fn dial(address: &str, nearby: bool, within: Duration) -> Result<TcpStream> {
+    #[cfg(target_os = "linux")]
+    if nearby
+        && let Ok((host, port)) = host_and_port(address)
+        // Names of other machines are looked up once, below.
+        && let Some(found) = loopback(host, port)
+        && let Some(stream) = crate::nearby::dial(found)
+    {
+        return Ok(stream);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = nearby;
     dial_to(address, PORT, "RPC server", within)
+}
+
+/// An address of this machine alone.
+#[cfg(target_os = "linux")]
+fn loopback(host: &str, port: u16) -> Option<SocketAddr> {
+    let ip = if host == "localhost" { IpAddr::from([127, 0, 0, 1]) } else { host.parse().ok()? };
+    ip.is_loopback().then_some(SocketAddr::new(ip, port))
 }
 
 /// A connection to a peer, which listens at `usual` if the address has no port.
@@ -98,7 +118,7 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there() {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let error = dial(&free.to_string(), Duration::from_secs(5)).unwrap_err();
+        let error = dial(&free.to_string(), true, Duration::from_secs(5)).unwrap_err();
         assert_eq!(error.kind(), "ConnectionError");
         assert!(error.message().starts_with(&format!("no connection to the RPC server {free} (")), "{error}");
     }

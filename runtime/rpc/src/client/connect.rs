@@ -124,7 +124,11 @@ impl Connect {
             "a timeout is longer than zero"
         );
         self.key.check()?;
-        let stream = dial(&self.address, self.connect_timeout)?;
+        #[cfg(feature = "tls")]
+        let nearby = self.tls.is_none();
+        #[cfg(not(feature = "tls"))]
+        let nearby = true;
+        let stream = dial(&self.address, nearby, self.connect_timeout)?;
         #[cfg(feature = "tls")]
         if let Some(trust) = &self.tls {
             let (host, _) = host_and_port(&self.address)?;

@@ -1,7 +1,7 @@
 //! Options that several commands have: how they listen, and where trackers and proxies are.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
 use kernpack::{Result as Outcome, error};
@@ -121,10 +121,18 @@ fn with_fingerprint(_: Place, _: &str) -> Result<Place, String> {
     Err(WITHOUT_TLS.to_owned())
 }
 
+/// The most bytes of a file with a token.
+const LONGEST_TOKEN: u64 = 2048;
+
 /// The token in a file.
 pub(super) fn token_of(file: &str) -> Result<String, String> {
-    let text = fs::read_to_string(file).map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
+    let mut text = String::new();
+    let read = File::open(file).and_then(|file| file.take(LONGEST_TOKEN + 1).read_to_string(&mut text));
+    let _ = read.map_err(|problem| format!("cannot read the token in {file}: {problem}"))?;
     match text.trim() {
+        _ if text.len() as u64 > LONGEST_TOKEN => {
+            Err(format!("{file} is longer than {LONGEST_TOKEN} bytes: it holds no token"))
+        }
         "" => Err(format!("there is no token in {file}: the file is empty")),
         token => Ok(token.to_owned()),
     }

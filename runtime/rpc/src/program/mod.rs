@@ -211,6 +211,7 @@ mod tests {
             ("--tls-key a", "--tls-key needs --tls-cert"),
             ("--handshake-time 0", "a handshake takes more than 0 s"),
             ("--tracker-fingerprint 4a", "--tracker-fingerprint goes with --tracker"),
+            ("--token-file /dev/zero", "/dev/zero is longer than 2048 bytes: it holds no token"),
             ("--token-file /dev/null", "there is no token in /dev/null: the file is empty"),
         ] {
             assert_eq!(parsed(line).err().unwrap(), problem, "{line}");

@@ -52,7 +52,7 @@ impl Proxy {
     /// use kernpack_rpc::{Proxy, ProxyOptions};
     ///
     /// let mut options = ProxyOptions::default();
-    /// options.port = 0;
+    /// options.listen.port = 0;
     /// let proxy = Proxy::start(options)?;
     /// assert!(proxy.address().ip().is_loopback());
     /// # Ok::<(), kernpack::Error>(())
@@ -72,7 +72,7 @@ impl Proxy {
         let mut threads = Vec::new();
         let listening = thread::Builder::new()
             .name("rpc-proxy".to_owned())
-            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&of_listener, stream, peer)));
+            .spawn(move || accept(&listener, None, &woken, |stream, peer| welcome(&of_listener, stream, peer)));
         threads.push(listening.map_err(failed)?);
         // From here on a failure ends what has begun.
         let mut proxy = Self { address, shared, wake: Some(wake), threads };

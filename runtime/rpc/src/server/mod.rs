@@ -41,7 +41,7 @@ impl Server {
     ///
     /// kernpack_rpc::run_session_if_asked();
     /// let mut options = ServerOptions::default();
-    /// options.host = "0.0.0.0".to_owned();
+    /// options.listen.host = "0.0.0.0".to_owned();
     /// let error = Server::start(options).err().unwrap();
     /// assert!(error.message().contains("--insecure"));
     /// ```
@@ -78,9 +78,10 @@ impl Server {
         };
         let sessions = Arc::new(Sessions::new(options, program, registration));
         let shared = Arc::clone(&sessions);
+        let nearby = shared.options.listen.bind_nearby(address);
         let listening = thread::Builder::new()
             .name("rpc-listen".to_owned())
-            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&shared, stream, peer)));
+            .spawn(move || accept(&listener, nearby.as_ref(), &woken, |stream, peer| welcome(&shared, stream, peer)));
         let mut server =
             Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?), outward: None };
         if let Some(proxy) = server.sessions.options.proxy.clone() {

@@ -7,7 +7,7 @@
 //! use kernpack_rpc::tracker::{Tracker, TrackerClient, TrackerOptions};
 //!
 //! let mut options = TrackerOptions::default();
-//! options.port = 0;
+//! options.listen.port = 0;
 //! let tracker = Tracker::start(options)?;
 //! let client = TrackerClient::new(tracker.address().to_string());
 //! assert!(client.summary()?.servers.is_empty());

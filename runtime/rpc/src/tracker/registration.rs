@@ -84,13 +84,15 @@ impl Registration {
     /// seconds when it is about to connect.
     ///
     /// # Errors
-    /// ValueError for a key that is not one word, and for no sessions.
+    /// ValueError for a key that is not one word or has more than 200 bytes, and for no sessions.
     pub fn start(offer: Offer) -> Result<Self> {
         ensure!(
             !offer.key.is_empty() && !offer.key.contains(|letter: char| letter.is_whitespace() || letter.is_control()),
             ValueError,
             "a tracker gives servers by key: name one, in one word, with --key"
         );
+        // A match key is longer, and trackers take 256 bytes.
+        ensure!(offer.key.len() <= 200, ValueError, "a key has at most 200 bytes, not {}", offer.key.len());
         ensure!(offer.sessions > 0, ValueError, "a server has at least one session at a time");
         let shared = Arc::new(Shared { offer, state: Mutex::default(), changed: Condvar::new() });
         let own = Arc::clone(&shared);

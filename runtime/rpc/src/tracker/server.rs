@@ -90,7 +90,7 @@ impl Tracker {
         let own = Arc::clone(&shared);
         let listening = thread::Builder::new()
             .name("rpc-tracker".to_owned())
-            .spawn(move || accept(&listener, &woken, |stream, peer| welcome(&own, stream, peer)));
+            .spawn(move || accept(&listener, None, &woken, |stream, peer| welcome(&own, stream, peer)));
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 

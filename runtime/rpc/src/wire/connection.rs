@@ -4,13 +4,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::decode::too_short;
-use super::transport::is_timeout;
+use super::transport::{has_input, is_timeout};
 use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireError, decode, decode_tensor};
 
 /// Bytes that are read ahead. What is longer goes straight to where it belongs.
 const BUFFER: usize = 16 << 10;
 /// How long a reader asks again before it sleeps, while the peer answers that fast.
 const SPIN: Duration = Duration::from_micros(40);
+/// Between two looks at a socket.
+const PAUSES: u32 = 8;
 /// A wait that was shorter than this makes the next one begin with asking.
 const QUICK: Duration = Duration::from_micros(80);
 /// How many waits begin with sleep after asking was in vain, at first and at most. Where both sides share a processor, because others are busy, asking only
@@ -385,13 +387,20 @@ impl<T: Transport> Connection<T> {
                 Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(WireError::Io(error)),
             }
-            if start.elapsed() > SPIN {
-                self.quick = false;
-                self.sleeps = self.in_vain;
-                self.in_vain = (2 * self.in_vain).min(IN_VAIN[1]);
-                return Ok(None);
+            // A read takes the socket from the peer that is about to write; to look at it does not.
+            let socket = self.transport.descriptor();
+            loop {
+                if start.elapsed() > SPIN {
+                    self.quick = false;
+                    self.sleeps = self.in_vain;
+                    self.in_vain = (2 * self.in_vain).min(IN_VAIN[1]);
+                    return Ok(None);
+                }
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                if socket.is_none_or(has_input) {
+                    break;
+                }
             }
-            std::hint::spin_loop();
         }
     }
 

@@ -186,6 +186,13 @@ pub(crate) fn is_hung_up(socket: RawFd) -> bool {
     poll.revents & (events | libc::POLLHUP | libc::POLLERR) != 0
 }
 
+/// Whether a read would give something now: bytes, the end, or an error.
+pub(super) fn has_input(socket: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the struct is valid for the call.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+}
+
 /// Whether a read or write gave up because of its time. That the system has given up the connection is another matter.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     error.raw_os_error() != Some(libc::ETIMEDOUT)

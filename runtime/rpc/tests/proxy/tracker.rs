@@ -66,11 +66,13 @@ fn a_tracker_gives_servers_of_a_proxy() {
     // One that is gone is taken back.
     drop(second);
     wait_until("the end of an offer", || status(&client, "pi") == (1, 1, 0));
-    // A tracker gives by key; a server without one is sent away.
-    let mut nameless = TcpStream::connect(proxy.address()).unwrap();
-    nameless.set_read_timeout(Some(TIME)).unwrap();
-    offer(&mut nameless, &Key::server(""), TIME).unwrap();
-    assert_eq!(nameless.read(&mut [0]).unwrap_or(0), 0);
+    // A tracker gives by key; a server without one, or with one that no tracker takes, is sent away.
+    for key in ["".to_owned(), "long".repeat(60)] {
+        let mut nameless = TcpStream::connect(proxy.address()).unwrap();
+        nameless.set_read_timeout(Some(TIME)).unwrap();
+        offer(&mut nameless, &Key::server(key), TIME).unwrap();
+        assert_eq!(nameless.read(&mut [0]).unwrap_or(0), 0);
+    }
     drop(proxy);
     wait_until("the end of all offers", || client.summary().unwrap().servers.is_empty());
 }

@@ -100,8 +100,9 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("_builtins.", "import builtins as _builtins"),
+    ("_enum.", "import enum as _enum"),
     (": typing.", "import typing"),
     ("_pathlib.", "import pathlib as _pathlib"),
     ("_Callable[", "from collections.abc import Callable as _Callable"),

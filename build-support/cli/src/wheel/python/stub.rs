@@ -102,7 +102,9 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     let object = annotations.builtin("object");
     let base = match (&ty.base, annotations.host()) {
         (Base::Own(base), _) => base,
-        (_, Host::Extension) => &object,
+        (Base::IntEnum, Host::Extension) => "_enum.IntEnum",
+        (Base::StrEnum, Host::Extension) => &format!("{}, _enum.Enum", annotations.builtin("str")),
+        (Base::Object, Host::Extension) => &object,
         (Base::Object, Host::TvmFfi) => "_ffi.Object",
         (Base::IntEnum, Host::TvmFfi) => "_dataclasses.IntEnum",
         (Base::StrEnum, Host::TvmFfi) => "_dataclasses.StrEnum",

@@ -56,8 +56,8 @@ fn fail(code: i64) -> Result<i64> {
     bail!(ValueError, "code {code} is not allowed")
 }
 
-/// Calls a function with a number.
-#[packed_func]
+/// Calls a function with a number, on the thread of the call: the lock stays, as it does with PyO3 and nanobind.
+#[packed_func(detach = false)]
 fn apply(f: Function, x: i64) -> Result<i64> {
     f.call_as((x,))
 }

@@ -1,4 +1,9 @@
-//! `cargo kernpack rpc runner` with a server of this machine: by itself, and under cargo.
+//! `cargo kernpack rpc runner` with a server of this machine: by itself, and under cargo; and `query`.
+
+#[path = "../../../runtime/rpc/tests/ports/mod.rs"]
+mod ports;
+#[path = "rpc/query.rs"]
+mod query;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,0 +1,103 @@
+"""PyTorch and JAX both ways; what is not installed is skipped."""
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+def test_torch_in_place(extmod, torch):
+    numbers = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    extmod.scale_in_place(numbers, 2.0)
+    assert numbers.tolist() == [[0, 2, 4], [6, 8, 10]]
+    assert extmod.sum_of_elements(torch.arange(6, dtype=torch.float64)[::2]) == 6.0
+    assert extmod.sum_of_elements(torch.ones(2, 3, dtype=torch.float64).T) == 6.0
+    assert extmod.sum_of_elements(torch.zeros(0, 3, dtype=torch.float64)) == 0.0
+    assert extmod.sum_of_elements(torch.tensor(2.5, dtype=torch.float64)) == 2.5
+    assert extmod.sum_of_elements(torch.ones(1, 1, 1, 1, 2, dtype=torch.float64)) == 2.0
+    with pytest.raises(TypeError, match="argument 'x': expected a tensor of float64, got one of int64"):
+        extmod.sum_of_elements(torch.arange(3))
+
+
+def test_torch_keeps_and_gets(extmod, torch):
+    numbers = torch.arange(3, dtype=torch.float32)
+    same = extmod.echo_any(numbers)
+    assert (same.dtype, same.shape) == ("float32", (3,))
+    back = torch.from_dlpack(same)
+    back[0] = 5.0
+    assert numbers[0] == 5.0 and back.data_ptr() == numbers.data_ptr()
+    result = torch.from_dlpack(extmod.range_of(4))
+    gc.collect()
+    assert result.tolist() == [0, 1, 2, 3]
+    extmod.keep_tensor(numbers)
+    del numbers, same, back
+    gc.collect()
+    extmod.keep_tensor(None)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "complex64", "bool", "uint8", "int64"])
+def test_torch_dtypes(extmod, torch, name):
+    """Types that NumPy has no name for, too."""
+    numbers = torch.ones(3, dtype=getattr(torch, name))
+    same = extmod.echo_any(numbers)
+    assert same.dtype == name and torch.equal(torch.from_dlpack(same), numbers)
+    assert (name == "complex64" or extmod.echo_dtype(numbers.dtype) == name) and extmod.echo_device(numbers.device) == "cpu:0"
+
+
+def test_torch_subclasses(extmod, torch):
+    weights = torch.nn.Parameter(torch.ones(3, dtype=torch.float64), requires_grad=False)
+    assert extmod.sum_of_elements(weights) == 3.0
+
+
+def test_jax(extmod):
+    jnp = pytest.importorskip("jax.numpy")
+    numbers = jnp.arange(4, dtype=jnp.float32)
+    assert extmod.element_count(numbers) == 4
+    # JAX's arrays never change.
+    with pytest.raises(ValueError, match="read-only"):
+        extmod.scale_in_place(numbers, 2.0)
+    assert jnp.from_dlpack(extmod.range_of(3)).tolist() == [0, 1, 2]
+
+
+def test_bfloat16_of_ml_dtypes(extmod):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    assert extmod.echo_dtype(np.dtype(ml_dtypes.bfloat16)) == "bfloat16"
+
+
+def test_the_exchange_interface(extmod):
+    """The table of C functions of our own class."""
+    Tensor = type(extmod.range_of(1))
+    capsule = Tensor.__dlpack_c_exchange_api__
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get(capsule, b"dlpack_exchange_api")
+    words = ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))
+    assert words[0] == 1 | 3 << 32 and words[1] == 0 and all(words[place] for place in range(2, 7))
+    # To a tensor and back again.
+    managed, again = ctypes.c_void_p(), ctypes.py_object()
+    tensor = extmod.range_of(3)
+    give = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))(words[3])
+    assert give(tensor, ctypes.byref(managed)) == 0
+    take = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.py_object))(words[4])
+    assert take(managed, ctypes.byref(again)) == 0
+    assert again.value.numpy().tolist() == [0, 1, 2]
+    stream = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))(words[6])
+    assert stream(1, 0, ctypes.byref(managed)) == 0 and managed.value is None
+    with pytest.raises(TypeError, match="tensors of one Kernpack library"):
+        give(5, ctypes.byref(managed))
+
+
+def test_an_exchange_interface_that_lies(extmod):
+    class Lies:
+        __dlpack_c_exchange_api__ = 5
+
+        def __dlpack__(self, **_):
+            return np.float64([1, 2]).__dlpack__()
+
+    assert extmod.sum_of_elements(Lies()) == 3.0
