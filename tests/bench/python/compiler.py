@@ -3,7 +3,7 @@ interleaved rounds. With one thread, calls of a millisecond and more are timed b
 
 Everyone is called with what is made beforehand of the same arrays: tensors of tvm_ffi (ours), tensors of PyTorch, addresses (the crates), arrays (NumPy, onnxruntime).
 
-usage: compiler.py LIBRARY PEERS THREADS ROUNDS [WORDS]; PEERS is the library of tests/bench/gemm-peers, WORDS are parts of the names of rows with commas between them; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
+usage: compiler.py LIBRARY PEERS THREADS ROUNDS [WORDS [eager]]; PEERS is the library of tests/bench/gemm-peers, WORDS are parts of the names of rows with commas between them, and `eager` leaves torch.compile out; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
 rounds of ours / theirs. Every result is compared first. A contender that computes something else than we and another one do is left out.
 """
 
@@ -14,6 +14,7 @@ import time
 
 LIBRARY, PEERS, THREADS, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 WORDS = sys.argv[5].split(",") if len(sys.argv) > 5 else [""]
+COMPILES = sys.argv[6:] != ["eager"]
 for variable in ("RAYON_NUM_THREADS", "TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
@@ -32,7 +33,7 @@ except ImportError as error:
     torch = None
     missing.append(f"torch ({error})")
 compiles = False
-if torch:
+if torch and COMPILES:
     try:
         # It calls a C++ compiler.
         torch.compile(lambda x: x * 2 + 1)(torch.ones(64))

@@ -48,14 +48,16 @@ const PEERS: [(&str, &str); 7] = [
 pub(crate) enum Torch {
     /// The machine's own, if it has one: Debian's is older than `torch.compile`.
     System,
-    /// PyPI's, which has `torch.compile` and brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
+    /// PyPI's, which brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
     Pypi,
+    /// The same with `torch.compile`, which compiles C++ for minutes.
+    Compiled,
 }
 
 /// The interpreter of an environment with the peers, which is made if it is not there.
 fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
     let (folder, base, options, packages) = match torch {
-        Torch::Pypi => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
+        Torch::Pypi | Torch::Compiled => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
         Torch::System => match crate::torch::interpreter(workspace) {
             Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
             Err(problem) => {
@@ -95,8 +97,11 @@ impl<'a> Options<'a> {
         let mut options = Self { rounds: 9, torch: Torch::System, rows: "", through: "" };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if *word == "--torch-compile" {
-                options.torch = Torch::Pypi;
+            if let Some(torch) = [("--torch", Torch::Pypi), ("--torch-compile", Torch::Compiled)]
+                .into_iter()
+                .find_map(|(option, torch)| (option == *word).then_some(torch))
+            {
+                options.torch = torch;
                 continue;
             }
             let value = words.next().ok_or_else(|| format!("{word}: expected a value"))?;
@@ -149,7 +154,8 @@ pub(crate) fn run(words: &[&str]) -> Result {
             None => workspace.command(&interpreter),
         };
         program.arg(sources.join("python/compiler.py")).args([&library, &peers]);
-        program.args([&threads.to_string(), &rounds.to_string(), rows]);
+        let compiles = if torch == Torch::Compiled { "compiles" } else { "eager" };
+        program.args([&threads.to_string(), &rounds.to_string(), rows, compiles]);
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
@@ -209,7 +215,7 @@ mod tests {
     #[test]
     fn options_are_read_in_any_order() {
         let options = Options::parse(&["--rows", "stem,sum", "--torch-compile", "--rounds", "3"]).unwrap();
-        assert!(options.rows == "stem,sum" && options.torch == Torch::Pypi && options.rounds == 3);
+        assert!(options.rows == "stem,sum" && options.torch == Torch::Compiled && options.rounds == 3);
         assert!(options.through.is_empty());
         for wrong in [&["--rounds", "0"][..], &["--rounds"], &["--row", "x"]] {
             assert!(Options::parse(wrong).is_err(), "{wrong:?}");
