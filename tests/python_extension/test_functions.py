@@ -6,12 +6,14 @@ import gc
 import inspect
 import multiprocessing
 import pickle
+import subprocess
 import sys
 import threading
 import time
 import traceback
 import weakref
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -418,3 +420,36 @@ def test_threads(extmod):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_thousand_threads(extmod):
+    """Each calls, is called back, makes an object and raises, at the same time as the others."""
+    wrong = []
+    start = threading.Event()
+
+    def work(seed):
+        start.wait()
+        if extmod.sum_of(lambda x: x + seed, 3) != 3 + 3 * seed or extmod.sum_here(lambda x: seed, 2) != 2 * seed:
+            wrong.append(seed)
+        if extmod.record(seed, "label").count != seed or extmod.next_color("RED") is not extmod.objects.Color.GREEN:
+            wrong.append(seed)
+        try:
+            extmod.fail("OwnOfThreads", str(seed))
+        except RuntimeError as error:
+            if str(error) != str(seed):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1000)]
+    for thread in threads:
+        thread.start()
+    start.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_soak(folder):
+    """As many rounds as are soon done; soak.py alone runs a million."""
+    program = Path(__file__).with_name("soak.py")
+    result = subprocess.run([sys.executable, program, folder, "2000"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr

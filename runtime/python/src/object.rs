@@ -59,8 +59,18 @@ impl Drop for Owned {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the reference is this value's, and the lock is held, as the type says.
-        unsafe { Py::held().Py_DecRef(self.0.as_ptr()) }
+        unsafe { release(self.0.as_ptr()) }
     }
+}
+
+/// Gives a reference up. One small function for all places that do: there are hundreds, and as one that cannot unwind it needs no landing pads.
+///
+/// # Safety
+/// The reference is the caller's, and the lock is held.
+#[inline(never)]
+unsafe extern "C" fn release(object: *mut PyObject) {
+    // SAFETY: promised by the caller.
+    unsafe { Py::held().Py_DecRef(object) }
 }
 
 impl Py {

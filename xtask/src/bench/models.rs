@@ -49,7 +49,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
     let mut text = format!(
         "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+         timed by the CPU time of the thread; with two, half a second goes by before each turn, because threads of onnxruntime keep a CPU busy for a while after their last call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
         let mut program = workspace.command(&magika);
