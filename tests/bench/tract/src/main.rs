@@ -1,6 +1,6 @@
 //! tract on one thread, for `cargo xtask bench models tract`: `kernpack-bench-tract MODEL.onnx TYPE EXTENT..` loads a model whose only input has this type (`f32` or
 //! `i32`) and shape. For each line `INPUT OUTPUT` of two files it computes once, and writes the first output; for each line that is a number of seconds, it answers with
-//! the shortest time of the calls that fit into them, in nanoseconds of the thread's CPU if they take more than a millisecond.
+//! the shortest time of the calls that fit into them, in nanoseconds by the clock.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
@@ -41,22 +41,12 @@ fn anyhow_of(text: &'static str) -> TractError {
     TractError::msg(text)
 }
 
-/// Nanoseconds that this thread has had of a CPU.
-fn cpu_time() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
-}
-
 fn shortest(seconds: f64, mut call: impl FnMut() -> TractResult<()>) -> TractResult<u64> {
     let (mut shortest, mut calls, begin) = (u64::MAX, 0, Instant::now());
     while calls < 3 || begin.elapsed().as_secs_f64() < seconds {
-        let (start, used) = (Instant::now(), cpu_time());
+        let start = Instant::now();
         call()?;
-        let mut taken = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if taken > 1_000_000 {
-            taken = cpu_time().saturating_sub(used).max(1);
-        }
-        shortest = shortest.min(taken);
+        shortest = shortest.min(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         calls += 1;
     }
     Ok(shortest)
