@@ -44,7 +44,6 @@ mod totals;
 mod valgrind;
 mod workspace;
 
-use bench::compiler::Torch;
 use proved::Choice;
 use std::process::ExitCode;
 
@@ -83,7 +82,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
-                bench compiler --torch-compile [--rounds N] measures PyPI's PyTorch, which has torch.compile: 5 GB below target/
+                bench compiler --torch measures PyPI's PyTorch, --torch-compile its torch.compile as well: 5 GB below target/; --rows WORD,.. measures
+                rows with one of these words in their names; --through 'PROGRAM ARGUMENT..' has the measurements run by a program
   bench models  whole models beside onnxruntime, with 1 and 2 threads, and tract, if it was built; writes its section of docs/performance.md (--rounds N, default 9)
   bench tract   builds tract for bench models, a quarter of an hour
   bench build   what compiling a model costs in a build script: time for ResNet-18, memory for a model of 500 MB; writes its section of docs/performance.md
@@ -127,25 +127,19 @@ fn main() -> ExitCode {
         ["bench", "models"] => bench::models::run(9),
         ["bench", "tract"] => bench::models::build_tract(),
         ["bench", "modules"] => bench::modules::run(11),
-        ["bench", "compiler"] => bench::compiler::run(9, Torch::System),
-        ["bench", "compiler", "--torch-compile"] => bench::compiler::run(9, Torch::Pypi),
+        ["bench", "compiler", ref words @ ..] => bench::compiler::run(words),
         ["bench", "parallel"] => bench::parallel::run(31),
         ["bench", "python"] => bench::extension::run(15),
         ["bench", "rpc"] => bench::rpc::run(3),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
-        ["bench", "compiler", "--torch-compile", "--rounds", rounds] => match rounds.parse() {
-            Ok(rounds @ 1..) => bench::compiler::run(rounds, Torch::Pypi),
-            _ => Err(format!("--rounds: expected a positive number, got '{rounds}'").into()),
-        },
         [
             "bench",
-            what @ ("calls" | "compiler" | "runtime" | "models" | "modules" | "parallel" | "python" | "rpc"),
+            what @ ("calls" | "runtime" | "models" | "modules" | "parallel" | "python" | "rpc"),
             "--rounds",
             rounds,
         ] => match rounds.parse() {
             Ok(rounds @ 1..) if what == "calls" => bench::calls::run(rounds),
-            Ok(rounds @ 1..) if what == "compiler" => bench::compiler::run(rounds, Torch::System),
             Ok(rounds @ 1..) if what == "runtime" => bench::runtime::run(rounds),
             Ok(rounds @ 1..) if what == "models" => bench::models::run(rounds),
             Ok(rounds @ 1..) if what == "modules" => bench::modules::run(rounds),

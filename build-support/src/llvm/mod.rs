@@ -200,27 +200,43 @@ pub(crate) fn emit(
     source: &str,
     object: &Path,
 ) -> Result<()> {
-    optimize(module, machine, source)?;
+    emit_by(PASSES, module, machine, diagnostics, source, object)
+}
+
+/// The same with another pipeline of optimizations.
+pub(crate) fn emit_by(
+    passes: &str,
+    module: &Module<'_>,
+    machine: &TargetMachine,
+    diagnostics: &Diagnostics,
+    source: &str,
+    object: &Path,
+) -> Result<()> {
+    optimize(passes, module, machine, source)?;
     write(module, machine, FileType::Object, diagnostics, source, object)?;
     constructors::use_arrays(object, source)
 }
 
 /// Verifies and optimizes a module of cpu kernels.
-pub(crate) fn optimize(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+fn optimize(passes: &str, module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
     module.verify().map_err(|e| rejected(source, &e.to_string()))?;
     check_signatures(module, source)?;
-    run_passes(module, machine, source)
+    run_passes_of(passes, module, machine, source)
 }
 
 /// Optimizes.
 pub(crate) fn run_passes(module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
+    run_passes_of(PASSES, module, machine, source)
+}
+
+fn run_passes_of(passes: &str, module: &Module<'_>, machine: &TargetMachine, source: &str) -> Result<()> {
     let options = PassBuilderOptions::create();
     options.set_loop_vectorization(true);
     options.set_loop_slp_vectorization(true);
     options.set_loop_interleaving(true);
     options.set_loop_unrolling(true);
     module
-        .run_passes(PASSES, machine, options)
+        .run_passes(passes, machine, options)
         .map_err(|e| Error::new(format!("{source}: LLVM cannot optimize it\n{}", tool::indented(&e.to_string()))))
 }
 

@@ -121,9 +121,10 @@ fn one(
         keep(&path, &(notes.join("\n") + "\n"))?;
         outcome.outputs.push(Output::of("notes", &path, source, [kernel.name()]));
     }
+    let passes = codegen::llvm::passes(&module);
     let object = version.product(session, "te", index, Path::new(kernel.name()), "o");
     let mut recipe = machine.recipe(session);
-    recipe.field(codegen::llvm::VERSION).field(&printed);
+    recipe.field(codegen::llvm::VERSION).field(passes).field(&printed);
     recipe.field(format!("{:?}", target.runtime));
     let mut products: Vec<PathBuf> = vec![object.clone()];
     let listing = object.with_extension("kir");
@@ -146,7 +147,7 @@ fn one(
             if let Some(text) = text {
                 keep(&listing, &text)?;
             }
-            llvm::emit(&llvm_module, &target_machine, diagnostics, source, &object)
+            llvm::emit_by(passes, &llvm_module, &target_machine, diagnostics, source, &object)
         })?;
         Ok(Ran { printed: String::new(), inputs: Vec::new() })
     })?;

@@ -1,7 +1,9 @@
 """Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch (eager, and by torch.compile) and the crates gemm, faer and ndarray: one process for each number of threads, in
 interleaved rounds. With one thread, calls of a millisecond and more are timed by the CPU time of the thread: other programs do not count.
 
-usage: compiler.py LIBRARY PEERS THREADS ROUNDS; PEERS is the library of tests/bench/gemm-peers; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
+Everyone is called with what is made beforehand of the same arrays: tensors of tvm_ffi (ours), tensors of PyTorch, addresses (the crates), arrays (NumPy, onnxruntime).
+
+usage: compiler.py LIBRARY PEERS THREADS ROUNDS [WORDS [eager]]; PEERS is the library of tests/bench/gemm-peers, WORDS are parts of the names of rows with commas between them, and `eager` leaves torch.compile out; prints a line for each row: name, then contender=microseconds:ratio, tab-separated. A ratio is the median over the
 rounds of ours / theirs. Every result is compared first. A contender that computes something else than we and another one do is left out.
 """
 
@@ -11,6 +13,8 @@ import sys
 import time
 
 LIBRARY, PEERS, THREADS, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+WORDS = sys.argv[5].split(",") if len(sys.argv) > 5 else [""]
+COMPILES = sys.argv[6:] != ["eager"]
 for variable in ("RAYON_NUM_THREADS", "TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
@@ -29,7 +33,7 @@ except ImportError as error:
     torch = None
     missing.append(f"torch ({error})")
 compiles = False
-if torch:
+if torch and COMPILES:
     try:
         # It calls a C++ compiler.
         torch.compile(lambda x: x * 2 + 1)(torch.ones(64))
@@ -251,11 +255,14 @@ def median(numbers):
 if missing:
     print("missing\t" + ", ".join(missing))
 for name, kernel, inputs, shape, contenders in rows:
+    if not any(word in name for word in WORDS):
+        continue
     out = np.full(shape, np.nan, np.float32)
     function = kernels[kernel]
+    arguments = [tvm_ffi.from_dlpack(array) for array in [*inputs, out]]
 
-    def ours(function=function, inputs=inputs, out=out):
-        function(*inputs, out)
+    def ours(function=function, arguments=arguments):
+        function(*arguments)
 
     ours()
     agree = {other: call for other, call in contenders.items() if np.allclose(out, call(), rtol=2e-3, atol=2e-3)}
@@ -267,7 +274,10 @@ for name, kernel, inputs, shape, contenders in rows:
     times = {who: [] for who in everyone}
     for _ in range(ROUNDS):
         for who, call in everyone.items():
-            times[who].append(best(call, 0.02))
+            if THREADS > 1:
+                # Threads of the one before wait actively for a while.
+                time.sleep(0.1)
+            times[who].append(best(call, 0.02 if THREADS == 1 else 0.06))
     columns = []
     for who, measured in times.items():
         ratio = median([mine / theirs for mine, theirs in zip(times["ours"], measured)])

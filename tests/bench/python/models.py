@@ -15,6 +15,8 @@ from pathlib import Path
 
 LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 FLUSH = sys.argv[5:] == ["flush"]
+# Seconds between contenders with several threads.
+REST = 0.5
 TRACT = sys.argv[5] if sys.argv[5:] and not FLUSH else None
 for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
@@ -134,6 +136,9 @@ for key, (name, file, tolerance) in NAMES.items():
     times = {who: [] for who in everyone}
     for _ in range(ROUNDS):
         for who, measured in everyone.items():
+            if THREADS > 1:
+                # onnxruntime's threads keep a CPU busy for a while after a call, in which others would have one CPU less.
+                time.sleep(REST)
             times[who].append(measured())
     if tract:
         tract.end()

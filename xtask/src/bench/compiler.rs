@@ -48,14 +48,16 @@ const PEERS: [(&str, &str); 7] = [
 pub(crate) enum Torch {
     /// The machine's own, if it has one: Debian's is older than `torch.compile`.
     System,
-    /// PyPI's, which has `torch.compile` and brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
+    /// PyPI's, which brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
     Pypi,
+    /// The same with `torch.compile`, which compiles C++ for minutes.
+    Compiled,
 }
 
 /// The interpreter of an environment with the peers, which is made if it is not there.
 fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
     let (folder, base, options, packages) = match torch {
-        Torch::Pypi => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
+        Torch::Pypi | Torch::Compiled => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
         Torch::System => match crate::torch::interpreter(workspace) {
             Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
             Err(problem) => {
@@ -79,8 +81,48 @@ fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
     Ok(interpreter)
 }
 
+/// What is measured, and how.
+pub(crate) struct Options<'a> {
+    rounds: usize,
+    torch: Torch,
+    /// Parts of the names of the rows, with commas between them; empty: all rows.
+    rows: &'a str,
+    /// A program with arguments that runs the measurements, such as one that keeps the machine quiet meanwhile.
+    through: &'a str,
+}
+
+impl<'a> Options<'a> {
+    /// From the words behind `bench compiler`.
+    pub(crate) fn parse(words: &[&'a str]) -> Result<Self> {
+        let mut options = Self { rounds: 9, torch: Torch::System, rows: "", through: "" };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            if let Some(torch) = [("--torch", Torch::Pypi), ("--torch-compile", Torch::Compiled)]
+                .into_iter()
+                .find_map(|(option, torch)| (option == *word).then_some(torch))
+            {
+                options.torch = torch;
+                continue;
+            }
+            let value = words.next().ok_or_else(|| format!("{word}: expected a value"))?;
+            match *word {
+                "--rounds" => {
+                    let rounds = value.parse().ok().filter(|rounds| *rounds > 0);
+                    options.rounds =
+                        rounds.ok_or_else(|| format!("--rounds: expected a positive number, got '{value}'"))?;
+                }
+                "--rows" => options.rows = value,
+                "--through" => options.through = value,
+                _ => return Err(format!("bench compiler: unknown option '{word}'").into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// Builds, measures, prints the tables and writes them to `target/bench/compiler.md`.
-pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
+pub(crate) fn run(words: &[&str]) -> Result {
+    let Options { rounds, torch, rows, through } = Options::parse(words)?;
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
@@ -102,9 +144,18 @@ pub(crate) fn run(rounds: usize, torch: Torch) -> Result {
         if is_avx2 && !cfg!(target_arch = "x86_64") {
             continue;
         }
-        let mut program = workspace.command(&interpreter);
+        let mut through = through.split_whitespace();
+        let mut program = match through.next() {
+            Some(first) => {
+                let mut program = workspace.command(first);
+                program.args(through).arg(&interpreter);
+                program
+            }
+            None => workspace.command(&interpreter),
+        };
         program.arg(sources.join("python/compiler.py")).args([&library, &peers]);
-        program.args([threads.to_string(), rounds.to_string()]);
+        let compiles = if torch == Torch::Compiled { "compiles" } else { "eager" };
+        program.args([&threads.to_string(), &rounds.to_string(), rows, compiles]);
         let mut what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         if is_avx2 {
             program.envs(AVX2);
@@ -160,6 +211,16 @@ fn table(output: &str, what: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_read_in_any_order() {
+        let options = Options::parse(&["--rows", "stem,sum", "--torch-compile", "--rounds", "3"]).unwrap();
+        assert!(options.rows == "stem,sum" && options.torch == Torch::Compiled && options.rounds == 3);
+        assert!(options.through.is_empty());
+        for wrong in [&["--rounds", "0"][..], &["--rounds"], &["--row", "x"]] {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn the_best_peer_has_the_largest_ratio() {

@@ -49,7 +49,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
     let mut text = format!(
         "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+         timed by the CPU time of the thread; with two, half a second goes by before each turn, because threads of onnxruntime keep a CPU busy for a while after their last call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
         let mut program = workspace.command(&magika);
@@ -60,6 +60,7 @@ pub(crate) fn run(rounds: usize) -> Result {
         }
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
+        let _ = writeln!(text, "\n![Time of a call / onnxruntime's, {what}](plots/models-{threads}.svg)");
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
         let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
@@ -80,7 +81,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
     fs::write(&page, with_section(&known, HEADING, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
     println!("written to {PAGE}");
-    Ok(())
+    super::plots::run()
 }
 
 /// The program of tract.
@@ -176,7 +177,7 @@ fn table(output: &str, what: &str, goal: impl Fn(&str) -> Option<f64>) -> Result
     let has_tract = rows(output).any(|row| row.tract.is_some());
     let (heads, lines) = if has_tract { (" tract | ours / tract |", "---:|---:|") } else { ("", "") };
     let mut text = format!(
-        "| {what} | ours | onnxruntime | ours / onnxruntime | goal |{heads}\n|---|---:|---:|---:|---|{lines}\n"
+        "| {what} | ours | onnxruntime | ours / onnxruntime | goal |{heads}\n|---|---:|---:|---:|---:|{lines}\n"
     );
     let mut count = 0;
     for Row { name, ours, theirs, ratio, tract } in rows(output) {

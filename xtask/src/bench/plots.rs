@@ -129,13 +129,14 @@ impl Axis {
 }
 
 impl Plot {
-    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the last one, which has ratios.
+    /// Cells that are aligned to the left are labels. The bars are the column `ns`, else the first one of ratios, `a / b`, else the last one.
     fn of_table(title: &str, table: &[&str]) -> std::result::Result<Self, String> {
         let [header, alignment, rows @ ..] = table else { return Err("no table behind the image".to_string()) };
         let header = cells(header);
         let labels: Vec<bool> = cells(alignment).iter().map(|cell| !cell.ends_with(':')).collect();
         let times = header.iter().position(|cell| cell == "ns");
-        let column = times.unwrap_or(header.len() - 1);
+        let ratios = || header.iter().position(|cell| cell.contains(" / "));
+        let column = times.or_else(ratios).unwrap_or(header.len() - 1);
         let bars = rows.iter().map(|row| {
             let row = cells(row);
             let names: Vec<&str> =

@@ -41,7 +41,7 @@ use inkwell::values::{FunctionValue, GlobalValue};
 use kernpack_llvm_link as _;
 
 pub use debug::DEBUG_FILE;
-pub use machine::{Compiled, compile, optimize, target_machine};
+pub use machine::{Compiled, compile, optimize, passes, target_machine};
 pub(crate) use machine::{assembly, text};
 
 use self::state::State;
