@@ -11,7 +11,7 @@ use kernpack::{Function, Module};
 
 use crate::cargo::target::Target;
 use crate::describe::symbols::PREFIX;
-use crate::llvm::{Diagnostics, in_context, machine, optimize, prepare};
+use crate::llvm::{Diagnostics, PASSES, in_context, machine, optimize, prepare};
 use crate::{Error, Result, tool};
 
 /// What messages call the code.
@@ -98,7 +98,7 @@ fn parsed<'ctx>(context: &'ctx Context, ir: &[u8]) -> Result<LlvmIr<'ctx>> {
 
 /// Optimizes; the result is the bitcode and the names of the packed functions.
 fn finished(module: &LlvmIr<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Vec<String>)> {
-    optimize(module, machine, SOURCE)?;
+    optimize(PASSES, module, machine, SOURCE)?;
     let defined = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
     let functions = defined
         .filter_map(|function| function.get_name().to_str().ok()?.strip_prefix(PREFIX).map(str::to_owned))

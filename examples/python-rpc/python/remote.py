@@ -115,7 +115,7 @@ class Session(tvm_ffi.Object):
 
     def empty(self, shape: Sequence[int], dtype: str = "float32", device: str = "cpu:0") -> tvm_ffi.Tensor:
         """A tensor in the server's memory; its content is undefined."""
-        return _function("empty")(tvm_ffi.Shape(shape), tvm_ffi.dtype(dtype), self.device(device))
+        return _function("empty")(tvm_ffi.Shape(tuple(shape)), tvm_ffi.dtype(dtype), self.device(device))
 
     def send(self, array: Any, device: str = "cpu:0") -> tvm_ffi.Tensor:
         """A copy of an array (NumPy, PyTorch, anything of DLPack) in the server's memory."""

@@ -35,7 +35,8 @@ def address():
 
 @pytest.fixture
 def session(address):
-    with remote.connect(address, "board", timeout=60.0) as session:
+    # The server of Apache TVM serves one session after the other, and one that was given up may sleep there for 10 s.
+    with remote.connect(address, "board", timeout=60.0, connect_timeout=60.0) as session:
         yield session
 
 
@@ -142,7 +143,7 @@ def interruptible():
 
 def test_interrupt(address, interruptible):
     """Ctrl+C ends the wait for a reply at once, and the session with it."""
-    with remote.connect(address, "board", timeout=60.0) as session:
+    with remote.connect(address, "board", timeout=60.0, connect_timeout=60.0) as session:
         sleep = session.get_function("rpc_test.sleep")
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         start = time.monotonic()
