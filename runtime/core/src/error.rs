@@ -180,18 +180,7 @@ impl Error {
             return true;
         }
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };
-        // Not `concat`, which is a kilobyte in every artifact.
-        let parts = core::hint::black_box([place, ", in ", function, "\n"]);
-        let mut backtrace = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        parts.iter().for_each(|part| backtrace.push_str(part));
-        // SAFETY: the object is alive.
-        if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
-            *self = self.copy_with_backtrace(&backtrace);
-        } else if let Some(update) = self.cell().update_backtrace {
-            let backtrace = abi::TVMFFIByteArray::new(backtrace.as_bytes());
-            // SAFETY: the function belongs to this error object, which has no other reference; the text lives for the call.
-            unsafe { update(self.object.as_ptr(), &backtrace, backtrace_update::REPLACE) };
-        }
+        *self = self.copy_with_backtrace(&format!("{place}, in {function}\n"));
         true
     }
 

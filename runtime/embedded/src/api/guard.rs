@@ -24,12 +24,18 @@ pub(super) fn status<F: Fn() -> Result<(), Failure>>(name: &str, body: F) -> c_i
     unsafe { status_of(name, run::<F>, (&raw const body).cast()) }
 }
 
-/// The one guard of all the C functions, which would be large in each of them.
+/// The one guard of all the C functions, which would be large in each of them. It never unwinds, and says so by `extern "C"`, so that none of
+/// them has exception tables for its call.
 ///
 /// # Safety
 /// `run` may be called with `body`.
 #[inline(never)]
-pub(super) unsafe fn status_of(name: &str, run: unsafe fn(*const ()) -> Result<(), Failure>, body: *const ()) -> c_int {
+#[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
+pub(super) unsafe extern "C" fn status_of(
+    name: &str,
+    run: unsafe fn(*const ()) -> Result<(), Failure>,
+    body: *const (),
+) -> c_int {
     // SAFETY: promised by the caller.
     let failure = match catch_unwind(AssertUnwindSafe(|| unsafe { run(body) })) {
         Ok(Ok(())) => return 0,
@@ -63,8 +69,11 @@ pub(super) fn guarded<T: Copy>(name: &str, otherwise: T, body: impl Fn() -> Resu
     value.get()
 }
 
+/// Raises what went wrong in the C function `name`. It never unwinds, as [`status_of`].
 #[cold]
-pub(super) fn raise(name: &str, failure: Failure) {
+#[inline(never)]
+#[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
+pub(super) extern "C" fn raise(name: &str, failure: Failure) {
     // SAFETY: the new error's reference is given to the slot.
     unsafe { raised::set_raised_owned(failure.into_error(name)) }
 }
