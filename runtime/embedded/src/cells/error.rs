@@ -228,7 +228,7 @@ mod tests {
                 dec_ref(error);
             }
         }
-        assert_eq!(decimal(0, &mut [0; 10]), "0");
+        assert_eq!(decimal(0, &mut [0; 10]), b"0");
     }
 
     #[test]
