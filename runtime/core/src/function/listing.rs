@@ -88,7 +88,6 @@ unsafe fn with_argument(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Function;
 
     #[test]

@@ -19,7 +19,7 @@ const CUSTOM_BEGIN: u8 = 129;
 // The tables are read in loops behind `black_box`: unrolled, the comparisons would be code in every library.
 
 /// Codes that are written as a name, then bits and lanes.
-static SIZED: [(u8, &str, u8); 6] = [
+static SIZED: &[(u8, &str, u8)] = &[
     (dtype_code::INT, "int", 32),
     (dtype_code::UINT, "uint", 32),
     (dtype_code::FLOAT, "float", 32),
@@ -29,7 +29,7 @@ static SIZED: [(u8, &str, u8); 6] = [
 ];
 
 /// Codes whose name says the bits: name behind `float`, bits.
-static NARROW_FLOATS: [(u8, &str, u8); 11] = [
+static NARROW_FLOATS: &[(u8, &str, u8)] = &[
     (dtype_code::FLOAT8_E3M4, "8_e3m4", 8),
     (dtype_code::FLOAT8_E4M3, "8_e4m3", 8),
     (dtype_code::FLOAT8_E4M3B11FNUZ, "8_e4m3b11fnuz", 8),
@@ -67,7 +67,7 @@ fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
         &long
     };
     if let Some(rest) = text.strip_prefix(b"float")
-        && [b"8_", b"6_", b"4_"].iter().any(|bits| rest.starts_with(*bits))
+        && matches!(rest, [b'8' | b'6' | b'4', b'_', ..])
     {
         return parse_narrow_float(text, rest);
     }
@@ -75,7 +75,7 @@ fn parse_bytes(text: &[u8]) -> Result<DLDataType, Failure> {
         let (code, rest) = parse_custom(text)?;
         (code, 32, rest)
     } else {
-        let known = core::hint::black_box(&SIZED)
+        let known = core::hint::black_box(SIZED)
             .iter()
             .find_map(|(code, name, bits)| Some((*code, *bits, text.strip_prefix(name.as_bytes())?)));
         known.ok_or_else(|| unknown(text))?
@@ -114,7 +114,7 @@ fn full_name(text: &[u8]) -> (&'static [u8], &[u8]) {
 
 #[inline(never)]
 fn parse_narrow_float(text: &[u8], rest: &[u8]) -> Result<DLDataType, Failure> {
-    for &(code, name, bits) in core::hint::black_box(&NARROW_FLOATS) {
+    for &(code, name, bits) in core::hint::black_box(NARROW_FLOATS) {
         let Some(lanes) = rest.strip_prefix(name.as_bytes()) else { continue };
         let lanes = match lanes {
             // PyTorch writes float4_e2m1fn_x2.
@@ -148,6 +148,7 @@ fn parse_custom(text: &[u8]) -> Result<(u8, &[u8]), Failure> {
 }
 
 /// Leading decimal digits (0 without) and what follows them.
+#[inline(never)]
 fn take_number(text: &[u8]) -> Result<(u32, &[u8]), Failure> {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
@@ -162,6 +163,7 @@ fn take_number(text: &[u8]) -> Result<(u32, &[u8]), Failure> {
 }
 
 /// `x` and the number of lanes up to the end of the text; 1 without.
+#[inline(never)]
 fn parse_lanes(text: &[u8], rest: &[u8]) -> Result<u16, Failure> {
     let Some(digits) = rest.strip_prefix(b"x") else {
         return if rest.is_empty() { Ok(1) } else { Err(unknown(text)) };
@@ -249,10 +251,10 @@ fn write(dtype: DLDataType, text: &mut ShortText) -> Result<Vec<u8>, Failure> {
         return Ok(Vec::new());
     }
     let custom = dtype.code >= CUSTOM_BEGIN;
-    if let Some((_, name, _)) = core::hint::black_box(&SIZED).iter().find(|(known, ..)| *known == dtype.code) {
+    if let Some((_, name, _)) = core::hint::black_box(SIZED).iter().find(|(known, ..)| *known == dtype.code) {
         text.push(name);
     } else if let Some((_, name, _)) =
-        core::hint::black_box(&NARROW_FLOATS).iter().find(|(known, ..)| *known == dtype.code)
+        core::hint::black_box(NARROW_FLOATS).iter().find(|(known, ..)| *known == dtype.code)
     {
         text.push("float");
         text.push(name);
