@@ -12,6 +12,7 @@ mod copy;
 pub mod diff;
 mod effort;
 mod error;
+mod filters;
 mod fuse;
 mod graph;
 mod import;

@@ -189,7 +189,7 @@ impl Graph {
     }
 
     /// Which values are read by anything else than the second input of these operators.
-    fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
+    pub(crate) fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
         let mut others = vec![false; self.values.len()];
         for node in &self.nodes {
             for (index, id) in node.inputs.iter().enumerate() {

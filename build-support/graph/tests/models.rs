@@ -4,6 +4,8 @@
 mod custom;
 #[path = "models/differences.rs"]
 mod differences;
+#[path = "models/filters.rs"]
+mod filters;
 #[path = "models/hostile.rs"]
 mod hostile;
 #[path = "models/quantized.rs"]

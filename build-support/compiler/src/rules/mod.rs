@@ -26,6 +26,7 @@ mod tile;
 mod transpose;
 mod window;
 
+pub use convolution::{FilterForm, Filters};
 pub use list::{PREFIX, USUAL, function, insert, names, usual};
 pub use target::TargetDescription;
 

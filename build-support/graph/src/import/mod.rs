@@ -87,6 +87,9 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
         graph.drop_unread();
     }
     graph.lay_out_weights()?;
+    if !options.plain {
+        graph.lay_out_filters()?;
+    }
     Ok(Imported { graph, files })
 }
 

@@ -1,6 +1,7 @@
 //! Convolutions.
 
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, IterVar, Tensor};
+use kernpack_compiler::rules::{FilterForm, Filters};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, tensor};
@@ -12,6 +13,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Conv", pattern: Pattern::Heavy, make: conv },
     Operator { name: "ConvTranspose", pattern: Pattern::Heavy, make: conv_transpose },
 ];
+
+/// The attribute of a convolution whose weights were laid out for the rules: their extents before, and the form, 0 for panels, else the side of a tile.
+pub(crate) const LAID_OUT: &str = "weights before they were laid out";
 
 /// Windows over spatial axes, of convolutions and pooling.
 pub(super) struct Windows {
@@ -92,6 +96,25 @@ impl Windows {
         })
     }
 
+    /// A convolution over two dimensions as the rules of the compiler see it.
+    ///
+    /// # Errors
+    /// Another number of dimensions.
+    pub(crate) fn filters(&self, channels: i64, depth: i64) -> Result<Filters> {
+        let pair = |values: &[i64]| match values {
+            [rows, columns] => Ok([*rows, *columns]),
+            _ => fail!("weights are laid out for windows over two dimensions, not {}", values.len()),
+        };
+        Ok(Filters {
+            channels,
+            depth,
+            pixels: pair(&self.count)?,
+            window: pair(&self.kernel)?,
+            strides: pair(&self.strides)?,
+            dilations: pair(&self.dilations)?,
+        })
+    }
+
     /// Axes over a window.
     pub(super) fn loops(&self) -> Vec<IterVar> {
         self.kernel.iter().enumerate().map(|(axis, extent)| reduce_axis(0, *extent, &format!("r{axis}"))).collect()
@@ -124,29 +147,34 @@ fn finished(call: &Call, sums: Tensor, shape: &[i64], x: &Operand) -> Vec<Tensor
 
 fn conv(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
+    let laid_out = call.attrs.ints(LAID_OUT)?;
+    let (extents, form) = match laid_out.as_deref() {
+        Some([extents @ .., 0]) => (extents, Some(FilterForm::Panels)),
+        Some([extents @ .., result]) => (extents, Some(FilterForm::Tiles { result: *result })),
+        _ => (&w.shape[..], None),
+    };
+    require!(x.rank() >= 3 && extents.len() == x.rank(), "an input {:?} and weights {extents:?} do not fit", x.shape);
     let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
-    let (n, channels, filters, depth) = (x.shape[0], x.shape[1], w.shape[0], w.shape[1]);
+    let (n, channels, filters, depth) = (x.shape[0], x.shape[1], extents[0], extents[1]);
     require!(
         groups > 0 && channels == depth * groups && filters % groups == 0,
-        "weights {:?} in {groups} groups do not fit the {channels} channels of {:?}",
-        w.shape,
+        "weights {extents:?} in {groups} groups do not fit the {channels} channels of {:?}",
         x.shape
     );
     if let Some(kernel) = call.attrs.ints("kernel_shape")? {
-        require!(kernel == w.shape[2..], "attribute `kernel_shape` is {kernel:?}, the weights are {:?}", w.shape);
+        require!(kernel == extents[2..], "attribute `kernel_shape` is {kernel:?}, the weights are {extents:?}");
     }
-    let windows = Windows::new(call, spatial, &w.shape[2..], false)?;
+    let windows = Windows::new(call, spatial, &extents[2..], false)?;
     let mut shape = vec![n, filters];
     shape.extend(&windows.count);
     let wide = wide(x);
     let padded = if windows.stays_inside(spatial) {
         None
     } else {
-        let mut extents = vec![n, channels];
-        extents.extend((0..spatial.len()).map(|axis| spatial[axis] + windows.begin[axis] + windows.end[axis]));
+        let mut shape = vec![n, channels];
+        shape.extend((0..spatial.len()).map(|axis| spatial[axis] + windows.begin[axis] + windows.end[axis]));
         Some(
-            tensor(&extents, |position| {
+            tensor(&shape, |position| {
                 let mut at = position.to_vec();
                 for (axis, begin) in windows.begin.iter().enumerate() {
                     at[2 + axis] = &position[2 + axis] - *begin;
@@ -155,6 +183,14 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
             })
             .named("padded"),
         )
+    };
+    let weights = match form {
+        Some(form) => {
+            let filters = windows.filters(filters, depth)?;
+            require!(w.shape == filters.shape(form), "weights {:?} are not laid out for {extents:?}", w.shape);
+            Some(filters.reads(form, &w.tensor))
+        }
+        None => None,
     };
     let channel = reduce_axis(0, depth, "c");
     let loops = windows.loops();
@@ -178,7 +214,8 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
         };
         let mut weight = vec![position[1].clone(), channel.expr()];
         weight.extend(elements);
-        te::sum(value.cast(wide) * w.at(&weight).cast(wide), &axes[..])
+        let weight = weights.as_ref().map_or_else(|| w.at(&weight), |at| at(&weight));
+        te::sum(value.cast(wide) * weight.cast(wide), &axes[..])
     });
     Ok(finished(call, sums, &shape, x))
 }

@@ -8,7 +8,7 @@ mod byte_conv;
 mod call;
 mod cast;
 pub(crate) mod classic;
-mod conv;
+pub(crate) mod conv;
 mod conv_integer;
 mod custom;
 mod det;

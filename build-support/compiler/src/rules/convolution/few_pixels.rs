@@ -2,14 +2,14 @@
 //! but channels do.
 //!
 //! The source is copied as for the [direct](super::direct) convolution. A panel of weights is transposed, stays in the second cache while the pixels go by, and its
-//! sums are transposed back when they are written. Weights that have the output channels inside are read in place.
+//! sums are transposed back when they are written. Weights that have the output channels inside, or lie in [panels](super::FilterForm::Panels), are read in place.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, memory, prefetch, serial};
-use super::Convolution;
 use super::direct::over_batch;
-use super::planes::Copied;
-use crate::ir::{Buffer, Expr, ExprNode, ForKind, Operation, Stmt, Var};
+use super::planes::{Copied, pitch_of};
+use super::{Convolution, PANEL, Spatial};
+use crate::ir::{Buffer, Expr, ExprNode, ForKind, Operation, Stmt, Tensor, Var};
 
 /// Pixels of a register tile. Its width is one vector: with two, LLVM does not keep the sums of three loops in registers.
 const MOST: i64 = 14;
@@ -20,6 +20,21 @@ struct Plan {
     rows: i64,
     /// Weights of an output channel.
     terms: i64,
+    /// Weights of which those of the next output channels lie behind these.
+    ahead: Option<Tensor>,
+}
+
+/// Whether vectors of so many lanes go over the output channels with profit, or why not.
+pub(super) fn fits([rows, columns]: &[Spatial; 2], channels: i64, terms: i64, lanes: i64) -> Result<(), String> {
+    let pixels = rows.extent * columns.extent;
+    if lanes < 8 || columns.extent > MOST || pixels < 16 || channels % lanes != 0 {
+        return Err("its pixels fill vectors, or its channels do not".into());
+    }
+    let width = (rows.extent - 1) * pitch_of(columns) + columns.extent;
+    if (width + lanes - 1) / lanes * lanes * 100 < pixels * 112 || terms < 64 {
+        return Err("vectors of its pixels have few that are not kept".into());
+    }
+    Ok(())
 }
 
 /// The convolution in this way, or why not.
@@ -28,26 +43,24 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let dtype = convolution.out.output(0).dtype;
     let vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()) };
     let (lanes, channels) = (vectors.lanes, convolution.channels);
-    let pixels = rows.extent * columns.extent;
-    if target.vector_registers < 32 || lanes < 8 || columns.extent > MOST || pixels < 16 || channels % lanes != 0 {
-        return Err("its pixels fill vectors, or its channels do not".into());
+    if target.vector_registers < 32 {
+        return Err("there are few registers".into());
     }
-    let copied = Copied::of(convolution, false, 0);
-    let width = (rows.extent - 1) * copied.pitch() + columns.extent;
     let terms = convolution.depth * rows.window * columns.window;
-    if (width + lanes - 1) / lanes * lanes * 100 < pixels * 112 || terms < 64 {
-        return Err("vectors of its pixels have few that are not kept".into());
-    }
+    fits(&convolution.spatial, channels, terms, lanes)?;
+    let copied = Copied::of(convolution, false, 0);
     if !convolution.value_is_flat() {
         return Err("what follows it is not read pixel after pixel".into());
     }
     let in_rows = convolution.weights_in_rows().filter(|_| terms % lanes == 0);
-    let in_place = convolution.weight_strides().is_some_and(|[o, ..]| o == 1);
+    let in_panels = convolution.weights_in_panels().filter(|_| PANEL % lanes == 0);
+    let in_place = in_panels.is_some() || convolution.weight_strides().is_some_and(|[o, ..]| o == 1);
     if !in_place && in_rows.is_none() {
         return Err("its weights lie in another order".into());
     }
+    let ahead = in_panels.or(in_rows.filter(|_| !in_place));
     let shared = convolution.shared_kind(target);
-    let plan = Plan { vectors, rows: (MOST / columns.extent).clamp(1, rows.extent), terms };
+    let plan = Plan { vectors, rows: (MOST / columns.extent).clamp(1, rows.extent), terms, ahead };
     Ok(convolution.operation("few_pixels", |inputs, out| {
         let packed = memory("weights", dtype, &[terms * lanes], "global");
         over_batch(&convolution.batch, &mut Vec::new(), &|batch, code| {
@@ -112,12 +125,12 @@ impl Plan {
             let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + y * copied.pitch();
             let term = (c.expr() * rows.window + ky.expr()) * columns.window + kx.expr();
             // Weights are read once: while this panel is computed, the next one comes from memory.
-            let next = convolution.weights_in_rows().filter(|_| packed.is_some()).map(|weights| {
+            let next = self.ahead.as_ref().map(|weights| {
                 let tiles = (rows.extent + self.rows - 1) / self.rows;
                 let share = (lanes + tiles - 1) / tiles;
                 let panel = (first + lanes).min(convolution.channels - lanes) * self.terms;
                 let step = (y.floor_div(self.rows) * self.terms + &term) * share;
-                prefetch(&inputs.buffer(&weights), panel + step.min(self.terms * lanes - 1))
+                prefetch(&inputs.buffer(weights), panel + step.min(self.terms * lanes - 1))
             });
             vectors.tile(
                 (count * columns.extent, 1),

@@ -3,9 +3,12 @@
 
 mod direct;
 mod few_pixels;
+mod filters;
 mod planes;
 mod pointwise;
 mod winograd;
+
+pub use filters::{FilterForm, Filters};
 
 use super::code::{Inputs, current};
 use super::pattern::{
@@ -17,9 +20,13 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
 use crate::ir::visit::uses_var;
 use crate::ir::{
-    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, IterVar, Operation, Stmt, Tensor, Var, VarMap, substitute,
+    BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt, Tensor, Var, VarMap,
+    substitute,
 };
 use crate::schedule::{Attach, Schedule, StageId};
+
+/// Output channels that lie side by side in weights in panels.
+const PANEL: i64 = 16;
 
 /// A dimension of the image.
 pub(crate) struct Spatial {
@@ -62,6 +69,8 @@ pub(crate) struct Convolution {
     source: Expr,
     weight: Expr,
     value: Expr,
+    /// Weights that were transformed when the model was compiled, and the pixels of a tile along one side.
+    tiles: Option<(Tensor, i64)>,
 }
 
 fn with(pairs: impl IntoIterator<Item = (Var, Expr)>, expr: &Expr) -> Expr {
@@ -139,6 +148,25 @@ impl Convolution {
         self.weight_strides().is_some_and(is_wanted).then(|| tensor.clone())
     }
 
+    /// The weights, if they lie in blocks of 16 output channels, `[channel / 16][depth][y][x][channel % 16]`.
+    pub(crate) fn weights_in_panels(&self) -> Option<Tensor> {
+        let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
+        let [block, depth, y, x, lane] = &indices.to_vec()[..] else { return None };
+        let is_part = |index: &Expr, wanted: BinaryOp| matches!(&**index, ExprNode::Binary { op, a, b, .. } if *op == wanted && b.is_int(PANEL) && a == self.channel.expr());
+        let is_plain = |index: &Expr, var: &Var, extent: i64| extent == 1 && index.is_int(0) || index == var.expr();
+        let [rows, columns] = &self.spatial;
+        let shape: Option<Vec<i64>> = tensor.shape.iter().map(|extent| extent.as_int()).collect();
+        let is_wanted = is_part(block, BinaryOp::FloorDiv)
+            && is_part(lane, BinaryOp::FloorMod)
+            && is_plain(depth, &self.depth_var, self.depth)
+            && is_plain(y, &self.windows[0], rows.window)
+            && is_plain(x, &self.windows[1], columns.window)
+            && shape.is_some_and(|shape| {
+                shape[..] == [self.channels / PANEL, self.depth, rows.window, columns.window, PANEL]
+            });
+        is_wanted.then(|| tensor.clone())
+    }
+
     /// How loops are run that threads can share out.
     pub(crate) fn shared_kind(&self, target: &TargetDescription) -> crate::ir::ForKind {
         let [rows, columns] = &self.spatial;
@@ -154,7 +182,12 @@ impl Convolution {
 
     /// The operation that computes it by statements.
     pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
-        let inputs = Inputs::of([&self.source, &self.weight, &self.value]);
+        self.operation_of(&self.weight, name, body)
+    }
+
+    /// As [`Self::operation`], which reads the weights by an expression of its own.
+    fn operation_of(&self, weight: &Expr, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
+        let inputs = Inputs::of([&self.source, weight, &self.value]);
         inputs.operation(&format!("{}.{name}", self.out.name()), &self.out, body)
     }
 }
@@ -213,6 +246,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolu
                 && !inlined[other].is_output
                 && inlined[other].attach == Attach::Root
                 && is_injective(inlined[other].operation())
+                && !stands_for_tiles(inlined[other].operation())
                 && computed(inlined[other].operation()).is_some()
                 && readers(&inlined, other).iter().all(|reader| *reader == core)
         });
@@ -230,11 +264,19 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolu
         .map_err(|reason| format!("`{}`: {reason}", core_op.name())))
 }
 
+/// Whether a tensor stands for weights that were transformed when the model was compiled.
+fn stands_for_tiles(op: &Operation) -> bool {
+    matches!(&**op, OperationNode::Compute { attrs, .. } if attrs.get(filters::TILES).is_some())
+}
+
 impl Convolution {
     /// The same with tensors of the schedule itself, of which the other one is a copy.
     fn current(mut self, schedule: &Schedule, normal: &Schedule) -> Self {
         for expr in [&mut self.source, &mut self.weight, &mut self.value] {
             *expr = current(expr, schedule, normal);
+        }
+        if let ExprNode::TensorRead { tensor, .. } = &*self.weight {
+            self.tiles = filters::tiles_of(tensor);
         }
         self
     }
@@ -452,6 +494,7 @@ fn describe(
         source: substitute(&moved, &rename),
         weight: substitute(weight, &rename),
         value,
+        tiles: None,
     })
 }
 
@@ -464,19 +507,27 @@ fn is_weight(operand: &Expr, parts: &Computed) -> bool {
     };
     let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
-    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some()) || {
-        let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
-        let vars: Vec<Var> = all.iter().map(|axis| axis.var.clone()).collect();
-        let analyzer = Analyzer::new();
-        for axis in &all {
-            if let Some(dom) = &axis.dom {
-                analyzer.bind(&axis.var, dom);
-            }
+    // Blocks of channels are quotients and remainders.
+    let is_block = |index: &Expr| match &**index {
+        ExprNode::Binary { op: BinaryOp::FloorDiv | BinaryOp::FloorMod, a, b, .. } => {
+            b.is_int(PANEL) && axis_of(a, &parts.axes).is_some()
         }
-        detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &analyzer).is_some_and(|form| {
-            form.base.as_int().is_some() && form.coefficients.iter().all(|by| by.as_int().is_some())
-        })
+        _ => false,
     };
+    let is_plain = indices.iter().all(|index| index.is_int(0) || axis_of(&index, &all).is_some() || is_block(&index))
+        || {
+            let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
+            let vars: Vec<Var> = all.iter().map(|axis| axis.var.clone()).collect();
+            let analyzer = Analyzer::new();
+            for axis in &all {
+                if let Some(dom) = &axis.dom {
+                    analyzer.bind(&axis.var, dom);
+                }
+            }
+            detect_linear(&buffer.flat_index(&indices.to_vec()), &vars, &analyzer).is_some_and(|form| {
+                form.base.as_int().is_some() && form.coefficients.iter().all(|by| by.as_int().is_some())
+            })
+        };
     let data = parts.axes.iter().filter(|axis| depends_on(operand, axis)).count();
     is_plain
         && data == 1

@@ -70,6 +70,11 @@ impl Planes {
     }
 }
 
+/// Pixels from one row of a plane to the next, where the positions of a window share planes.
+pub(super) fn pitch_of(columns: &Spatial) -> i64 {
+    Planes::of(columns).extent
+}
+
 /// The copy: `[channel][plane of rows][plane of columns][y][x]`.
 pub(super) struct Copied {
     rows: Planes,

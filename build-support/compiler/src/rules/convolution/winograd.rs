@@ -1,22 +1,20 @@
-//! Winograd's algorithm F(4 x 4, 3 x 3): 16 pixels of the result from 36 of the source with 36 multiplications in place of 144.
+//! Winograd's algorithm F(4 x 4, 3 x 3): 16 pixels of the result from 36 of the source with 36 multiplications in place of 144. For images of 7 to 12 pixels there is
+//! F(2 x 2, 3 x 3), which has 16 in place of 36; transforms of its weights in each call would cost what it saves, so that takes weights that
+//! [are transformed](super::FilterForm::Tiles) already.
 //!
-//! Weights and source are transformed to 6 x 6 tiles; for each of the 36 places there is a product of matrices over the channels, and the products are
+//! Weights and source are transformed to tiles; for each of their places there is a product of matrices over the channels, and the products are
 //! transformed back. Transforms work on vectors of channels, so the source is copied with the channels inside, and results are transposed when they are
 //! written. A few rows of tiles go through all steps while they are in the second cache.
 
 use super::super::TargetDescription;
-use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
+use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, prefetch_later, serial};
 use super::super::tile::tile;
-use super::Convolution;
 use super::direct::over_batch;
-use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Var};
+use super::{Convolution, Spatial};
+use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Tensor, Var};
 
-/// Pixels of the result along one side of a tile.
+/// Pixels of the result along one side of a tile, if the weights are transformed in each call.
 const RESULT: i64 = 4;
-/// Pixels of the source along one side of a tile.
-const SOURCE: i64 = 6;
-/// Places of a tile.
-const PLACES: i64 = SOURCE * SOURCE;
 
 /// Elements between the parts of memory for two places: their addresses would else often be a multiple of 4 KiB apart, and meet in the first cache.
 const GAP: i64 = 16;
@@ -24,6 +22,10 @@ const GAP: i64 = 16;
 /// How the work is cut.
 struct Plan {
     vectors: Vectors,
+    /// Pixels of the result and of the source along one side of a tile, and places of a tile.
+    result: i64,
+    side: i64,
+    places: i64,
     /// Input channels.
     depth: i64,
     /// Rows of tiles, and tiles in a row.
@@ -41,13 +43,43 @@ struct Plan {
     height: i64,
 }
 
-pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
-    let [rows, columns] = &convolution.spatial;
+/// Transformed weights.
+enum Weights<'a> {
+    /// In memory of the kernel's own, `[place][input channel][output channel]` of one panel, from an element on.
+    Own(&'a Buffer, Expr),
+    /// As they were laid out when the model was compiled, in blocks of so many output channels.
+    LaidOut(&'a Buffer, i64),
+}
+
+/// Whether tiles of `result` x `result` pixels pay for a convolution, or why not.
+pub(super) fn pays([rows, columns]: &[Spatial; 2], channels: i64, depth: i64, result: i64) -> Result<(), String> {
     for spatial in [rows, columns] {
         if (spatial.window, spatial.stride, spatial.dilation) != (3, 1, 1) {
             return Err("its window is not 3 x 3 with stride 1".into());
         }
     }
+    let tiles = tiles_of([rows, columns], result);
+    let count = tiles[0] * tiles[1];
+    // Multiplications with and without, per pixel; the transforms and the weights' own cost have to pay as well.
+    let (before, after) = (rows.extent * columns.extent * 9, count * (result + 2) * (result + 2));
+    let (least, saves) = if result == RESULT { (32, after * 2 <= before) } else { (128, after * 3 <= before * 2) };
+    if !saves || channels < least || depth < least {
+        return Err("the transforms cost more than they save".into());
+    }
+    // Transformed weights are larger, up to four times: they must be used often.
+    if count < 16 {
+        return Err("there are too few pixels for the transformed weights".into());
+    }
+    Ok(())
+}
+
+/// Rows and columns of tiles.
+fn tiles_of(spatial: [&Spatial; 2], result: i64) -> [i64; 2] {
+    spatial.map(|spatial| (spatial.extent + result - 1) / result)
+}
+
+pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+    let [rows, columns] = &convolution.spatial;
     let shared = convolution.shared_kind(target);
     let dtype = convolution.out.output(0).dtype;
     if dtype != F32 {
@@ -58,47 +90,49 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     if depth % vectors.lanes != 0 || channels % vectors.lanes != 0 {
         return Err(format!("its channels are no multiples of {}", vectors.lanes));
     }
-    let tiles = [rows, columns].map(|spatial| (spatial.extent + RESULT - 1) / RESULT);
-    // Multiplications with and without, per pixel; the transforms and the weights' own cost have to pay as well.
-    let pixels = rows.extent * columns.extent;
-    if tiles[0] * tiles[1] * PLACES * 2 > pixels * 9 || channels < 32 || depth < 32 {
-        return Err("the transforms cost more than they save".into());
-    }
-    // Transformed weights are four times as large: they must be used often.
-    if tiles[0] * tiles[1] < 16 {
-        return Err("there are too few pixels for the transformed weights".into());
-    }
+    let result = convolution.tiles.as_ref().map_or(RESULT, |(_, result)| *result);
+    pays(&convolution.spatial, channels, depth, result)?;
+    let (side, places) = (result + 2, (result + 2) * (result + 2));
+    let tiles = tiles_of([rows, columns], result);
     let bytes = |elements: i64| elements * i64::from(dtype.bits()) / 8;
     let panel = if channels % (2 * vectors.lanes) == 0 { 2 * vectors.lanes } else { vectors.lanes };
+    let laid_out = convolution.tiles.as_ref().map(|(tensor, _)| (tensor, width_of(tensor)));
+    if laid_out.is_some_and(|(_, width)| width < panel || width % panel != 0) {
+        return Err("its transformed weights are in blocks of fewer channels than a panel".into());
+    }
     let memory_for = |block: i64| {
         let tiles = block * tiles[1];
-        (bytes(PLACES * tiles * depth), bytes(PLACES * tiles * panel))
+        (bytes(places * tiles * depth), bytes(places * tiles * panel))
     };
     let traffic = |block: i64| {
         let blocks = tiles[0] / block;
         let (source, result) = memory_for(block);
         let spilled = if (source + result) * 4 > target.l2_bytes * 3 { source * (channels / panel) } else { 0 };
-        blocks * (bytes(PLACES * depth * channels) + spilled)
+        blocks * (bytes(places * depth * channels) + spilled)
     };
     let block = (1..=tiles[0]).filter(|block| tiles[0] % block == 0).min_by_key(|block| traffic(*block)).unwrap_or(1);
     let in_block = block * tiles[1];
     let (height, _) = tile(target, Some(in_block), Some(bytes(depth)));
-    let pitch = (tiles[1] * RESULT + 2 + vectors.lanes - 1) / vectors.lanes * vectors.lanes;
-    let plan = Plan { vectors, depth, rows: tiles[0], columns: tiles[1], shared, block, panel, pitch, height };
+    let pitch = (tiles[1] * result + 2 + vectors.lanes - 1) / vectors.lanes * vectors.lanes;
+    let (rows, columns) = (tiles[0], tiles[1]);
+    let plan = Plan { vectors, result, side, places, depth, rows, columns, shared, block, panel, pitch, height };
     let is_single = convolution.batch.iter().all(|extent| extent.is_int(1));
     let blocks = plan.rows / plan.block;
     let is_fused = blocks == 1 && is_single;
-    Ok(convolution.operation("winograd", |inputs, out| {
+    // The tensor that stands for weights that are transformed already is not read.
+    let weight = laid_out.map_or(convolution.weight.clone(), |(tensor, _)| tensor.at([0, 0, 0, 0].map(Expr::int)));
+    Ok(convolution.operation_of(&weight, "winograd", |inputs, out| {
         let mut whole = Code::default();
-        let weights = memory("weights", dtype, &[channels / panel, PLACES, depth * panel + GAP], "global");
-        if !is_fused {
+        let weights = memory("weights", dtype, &[channels / panel, places, depth * panel + GAP], "global");
+        let known = laid_out.map(|(tensor, width)| (inputs.buffer(tensor), width));
+        if !is_fused && known.is_none() {
             whole.alloc(&weights);
             whole.push(for_each("panel", channels / panel, shared, |at, code| {
                 plan.weights(
                     convolution,
                     inputs,
                     &weights,
-                    &(at * (PLACES * (depth * panel + GAP))),
+                    &(at * (places * (depth * panel + GAP))),
                     &(at * panel),
                     code,
                 );
@@ -107,17 +141,22 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
         let image = |batch: &[Expr], code: &mut Code| {
             let source = plan.copy(convolution, inputs, batch, code);
             let products = |at: &Expr, first: &Expr, tiles: &Buffer, code: &mut Code| {
-                if is_fused {
-                    let own = memory("weights", dtype, &[PLACES, depth * panel + GAP], "global");
+                let batch_of = (inputs, batch);
+                if let Some((laid_out, width)) = &known {
+                    let weights = Weights::LaidOut(laid_out, *width);
+                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
+                } else if is_fused {
+                    let own = memory("weights", dtype, &[places, depth * panel + GAP], "global");
                     code.alloc(&own);
                     plan.weights(convolution, inputs, &own, &Expr::int(0), &(at * panel), code);
-                    plan.products(convolution, inputs, batch, (tiles, &own, &Expr::int(0)), (at, first), out, code);
+                    let weights = Weights::Own(&own, Expr::int(0));
+                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
                 } else {
-                    let base = at * (PLACES * (depth * panel + GAP));
-                    plan.products(convolution, inputs, batch, (tiles, &weights, &base), (at, first), out, code);
+                    let weights = Weights::Own(&weights, at * (places * (depth * panel + GAP)));
+                    plan.products(convolution, batch_of, (tiles, &weights), (at, first), out, code);
                 }
             };
-            let transformed = memory("tiles", dtype, &[PLACES, in_block * depth + GAP], "global");
+            let transformed = memory("tiles", dtype, &[places, in_block * depth + GAP], "global");
             if blocks >= 4 {
                 code.push(for_each("block", blocks, shared, |block, code| {
                     let first = block * plan.block;
@@ -150,8 +189,8 @@ impl Plan {
     fn copy(&self, convolution: &Convolution, inputs: &Inputs, batch: &[Expr], code: &mut Code) -> Buffer {
         let Self { vectors, depth, pitch, shared, .. } = self;
         let lanes = vectors.lanes;
-        let height = self.rows * RESULT + 2;
-        let [source_y, source_x] = [&convolution.spatial[0], &convolution.spatial[1]].map(super::Spatial::source);
+        let height = self.rows * self.result + 2;
+        let [source_y, source_x] = [&convolution.spatial[0], &convolution.spatial[1]].map(Spatial::source);
         let copied = memory("source", vectors.dtype, &[height, *pitch, *depth], "global");
         code.alloc(&copied);
         code.push(for_each("y", height, *shared, |y, code| {
@@ -190,7 +229,7 @@ impl Plan {
         first: &Expr,
         code: &mut Code,
     ) {
-        let Self { vectors, depth, panel, .. } = self;
+        let Self { vectors, depth, panel, side, .. } = self;
         let lanes = vectors.lanes;
         let is_in_rows = convolution.weight_strides().is_some_and(|[_, c, y, x]| (c, y, x) == (9, 3, 1));
         code.push(serial("c", depth / lanes, |group, code| {
@@ -241,10 +280,10 @@ impl Plan {
                         let values = [0, 1, 2].map(|y| code.bind("g", weight(y, x)));
                         columns.push(self.weight_places(values, code));
                     }
-                    for y in 0..SOURCE {
+                    for y in 0..*side {
                         let values = [0, 1, 2].map(|x: usize| columns[x][y as usize].clone());
                         for (x, value) in self.weight_places(values, code).into_iter().enumerate() {
-                            let place = y * SOURCE + x as i64;
+                            let place = y * side + x as i64;
                             let index =
                                 base + place * (depth * panel + GAP) + (group * lanes + own) * *panel + part * lanes;
                             code.push(vectors.store(to, index, value));
@@ -268,22 +307,22 @@ impl Plan {
 
     /// The transformed tiles of one row of tiles: `[place][tile][channel]`.
     fn tiles(&self, source: &Buffer, to: &Buffer, first: &Expr, row: &Expr, code: &mut Code) {
-        let Self { vectors, depth, pitch, columns, block, .. } = self;
+        let Self { vectors, depth, pitch, columns, block, result, side, .. } = self;
         let lanes = vectors.lanes;
         code.push(serial("tx", *columns, |tx, code| {
             code.push(serial("c", depth / lanes, |group, code| {
-                let corner = (((first + row) * RESULT) * *pitch + tx * RESULT) * *depth + group * lanes;
+                let corner = (((first + row) * *result) * *pitch + tx * *result) * *depth + group * lanes;
                 let mut columns_done: Vec<Vec<Expr>> = Vec::new();
-                for x in 0..SOURCE {
-                    let values = (0..SOURCE)
+                for x in 0..*side {
+                    let values = (0..*side)
                         .map(|y| code.bind("d", vectors.load(source, &corner + (y * pitch + x) * depth)))
                         .collect();
                     columns_done.push(self.source_places(values, code));
                 }
-                for y in 0..SOURCE {
+                for y in 0..*side {
                     let values = columns_done.iter().map(|column| column[y as usize].clone()).collect();
                     for (x, value) in self.source_places(values, code).into_iter().enumerate() {
-                        let place = y * SOURCE + x as i64;
+                        let place = y * side + x as i64;
                         let tile = row * *columns + tx;
                         let index = tile * *depth + place * (block * columns * depth + GAP) + group * lanes;
                         code.push(vectors.store(to, index, value));
@@ -293,8 +332,12 @@ impl Plan {
         }));
     }
 
-    /// Six pixels of the source as factors of the products.
+    /// Six pixels of the source, or four, as factors of the products.
     fn source_places(&self, d: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+        if self.result == 2 {
+            let values = [&d[0] - &d[2], &d[1] + &d[2], &d[2] - &d[1], &d[3] - &d[1]];
+            return values.into_iter().map(|value| code.bind("v", value)).collect();
+        }
         let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
         let far_even = code.bind("e", &d[4] - by(&d[2], 4.0));
         let far_odd = code.bind("o", &d[3] - by(&d[1], 4.0));
@@ -311,8 +354,12 @@ impl Plan {
         values.into_iter().map(|value| code.bind("v", value)).collect()
     }
 
-    /// Six products as four pixels of the result.
+    /// Six products as four pixels of the result, or four as two.
     fn result_pixels(&self, m: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+        if self.result == 2 {
+            let values = [&m[0] + &m[1] + &m[2], &m[1] - &m[2] + &m[3]];
+            return values.into_iter().map(|value| code.bind("y", value)).collect();
+        }
         let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
         let (a, b) = (code.bind("s", &m[1] + &m[2]), code.bind("d", &m[1] - &m[2]));
         let (c, d) = (code.bind("s", &m[3] + &m[4]), code.bind("d", &m[3] - &m[4]));
@@ -320,37 +367,75 @@ impl Plan {
         values.into_iter().map(|value| code.bind("y", value)).collect()
     }
 
+    /// Where the transformed weights of a panel lie for a place and an input channel, in blocks of so many output channels.
+    fn laid_out(&self, width: i64, (at, place, c): (&Expr, &Expr, &Expr)) -> Expr {
+        let channel = at * self.panel;
+        let (block, lane) = (channel.floor_div(width), channel.floor_mod(width));
+        ((block * self.places + place) * self.depth + c) * width + lane
+    }
+
+    /// Asks for the weights of the next place, which would else be waited for: those of a whole model come from the last cache. Each part of the tiles asks for some.
+    fn ahead(
+        &self,
+        buffer: &Buffer,
+        width: i64,
+        (at, place, part, c): (&Expr, &Expr, &Expr, &Var),
+        parts: i64,
+    ) -> Stmt {
+        const LINE: i64 = 16;
+        let of_place = self.depth * width;
+        let lines = (of_place / LINE).max(1);
+        let each = (lines + parts * self.depth - 1) / (parts * self.depth);
+        let step = part * self.depth + c;
+        let from = self.laid_out(width, (at, place, &Expr::int(0))) + of_place;
+        let last = buffer.shape.iter().filter_map(|extent| extent.as_int()).product::<i64>() - 1;
+        let one = |line: i64| prefetch_later(buffer, (&from + (&step * each + line) * LINE).min(last));
+        Stmt::seq((0..each).map(one))
+    }
+
     /// The products of a panel of output channels, and its pixels.
-    #[allow(clippy::too_many_arguments)]
     fn products(
         &self,
         convolution: &Convolution,
-        inputs: &Inputs,
-        batch: &[Expr],
-        (tiles, weights, base): (&Buffer, &Buffer, &Expr),
+        (inputs, batch): (&Inputs, &[Expr]),
+        (tiles, weights): (&Buffer, &Weights<'_>),
         (at, first): (&Expr, &Expr),
         out: &Buffer,
         code: &mut Code,
     ) {
-        let Self { vectors, depth, panel, columns, block, height, .. } = self;
+        let Self { vectors, depth, panel, columns, block, height, result, side, places, .. } = self;
         let lanes = vectors.lanes;
         let count = block * columns;
-        let results = memory("products", vectors.dtype, &[PLACES, count * panel + GAP], "global");
+        let results = memory("products", vectors.dtype, &[*places, count * panel + GAP], "global");
         code.alloc(&results);
         let parts = (count + height - 1) / height;
         let last = count - height * (parts - 1);
-        code.push(serial("place", PLACES, |place, code| {
-            let rows = |start: &Expr, height: i64, code: &mut Code| {
+        code.push(serial("place", *places, |place, code| {
+            let rows = |part: &Expr, height: i64, code: &mut Code| {
                 let c = Var::index("c");
+                let start = part * self.height;
+                let ahead = match weights {
+                    Weights::Own(..) => None,
+                    // Many tiles take long enough for the first cache to ask by itself.
+                    Weights::LaidOut(..) if parts > 4 => None,
+                    Weights::LaidOut(buffer, width) => Some(self.ahead(buffer, *width, (at, place, part, &c), parts)),
+                };
                 vectors.tile(
                     (height, panel / lanes),
-                    (&[(c.clone(), *depth)], None),
-                    |row| Expr::load(tiles, place * (count * depth + GAP) + (start + row) * *depth + &c),
-                    |vector| vectors.load(weights, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes),
+                    (&[(c.clone(), *depth)], ahead),
+                    |row| Expr::load(tiles, place * (count * depth + GAP) + (&start + row) * *depth + &c),
+                    |vector| match weights {
+                        Weights::Own(buffer, base) => {
+                            vectors.load(buffer, base + place * (depth * panel + GAP) + &c * *panel + vector * lanes)
+                        }
+                        Weights::LaidOut(buffer, width) => {
+                            vectors.load(buffer, self.laid_out(*width, (at, place, &c)) + vector * lanes)
+                        }
+                    },
                     |row, vector, (sums, at)| {
                         vectors.store(
                             &results,
-                            place * (count * panel + GAP) + (start + row) * *panel + vector * lanes,
+                            place * (count * panel + GAP) + (&start + row) * *panel + vector * lanes,
                             vectors.load(sums, at),
                         )
                     },
@@ -359,55 +444,55 @@ impl Plan {
             };
             let full = if last == *height { parts } else { parts - 1 };
             if full > 0 {
-                code.push(serial("part", full, |part, code| rows(&(part * *height), *height, code)));
+                code.push(serial("part", full, |part, code| rows(part, *height, code)));
             }
             if full < parts {
-                code.push(serial("part", 1, |_, code| rows(&Expr::int(full * height), last, code)));
+                code.push(serial("part", 1, |_, code| rows(&Expr::int(full), last, code)));
             }
         }));
         // Pixels with the channels inside, a row of tiles at a time; then channel by channel.
-        let width = (columns * RESULT + lanes - 1) / lanes * lanes;
+        let width = (columns * result + lanes - 1) / lanes * lanes;
         let [rows_out, columns_out] = [convolution.spatial[0].extent, convolution.spatial[1].extent];
         code.push(serial("ty", *block, |row, code| {
-            let pixels = memory("results", vectors.dtype, &[panel / lanes, RESULT, width, lanes], "global");
+            let pixels = memory("results", vectors.dtype, &[panel / lanes, *result, width, lanes], "global");
             code.alloc(&pixels);
             code.push(serial("tx", *columns, |tx, code| {
                 code.push(serial("part", panel / lanes, |part, code| {
                     let mut half: Vec<Vec<Expr>> = Vec::new();
-                    for x in 0..SOURCE {
-                        let values = (0..SOURCE)
+                    for x in 0..*side {
+                        let values = (0..*side)
                             .map(|y| {
-                                let tile = (row * *columns + tx) * *panel + (y * SOURCE + x) * (count * panel + GAP);
+                                let tile = (row * *columns + tx) * *panel + (y * side + x) * (count * panel + GAP);
                                 code.bind("m", vectors.load(&results, tile + part * lanes))
                             })
                             .collect();
                         half.push(self.result_pixels(values, code));
                     }
-                    for y in 0..RESULT {
+                    for y in 0..*result {
                         let values = half.iter().map(|column| column[y as usize].clone()).collect();
                         for (x, value) in self.result_pixels(values, code).into_iter().enumerate() {
-                            let index = ((part * RESULT + y) * width + tx * RESULT + x as i64) * lanes;
+                            let index = ((part * *result + y) * width + tx * *result + x as i64) * lanes;
                             code.push(vectors.store(&pixels, index, value));
                         }
                     }
                 }));
             }));
             // Vectors behind the last tile are transposed as well, and not written.
-            if width > columns * RESULT {
-                code.push(serial("part", panel / lanes * RESULT, |part, code| {
-                    for x in columns * RESULT..width {
+            if width > columns * result {
+                code.push(serial("part", panel / lanes * result, |part, code| {
+                    for x in columns * result..width {
                         code.push(vectors.store(&pixels, (part * width + x) * lanes, vectors.splat(0.0)));
                     }
                 }));
             }
             code.push(serial("part", panel / lanes, |part, code| {
-                code.push(serial("y", RESULT, |y, code| {
-                    let at_y = (first + row) * RESULT + y;
+                code.push(serial("y", *result, |y, code| {
+                    let at_y = (first + row) * *result + y;
                     let mut inner = Code::default();
                     inner.push(serial("x", width / lanes, |group, code| {
                         let turned = memory("turned", vectors.dtype, &[lanes, lanes], "local");
                         code.alloc(&turned);
-                        let start = ((part * RESULT + y) * width + group * lanes) * lanes;
+                        let start = ((part * *result + y) * width + group * lanes) * lanes;
                         let rows =
                             (0..lanes).map(|x| code.bind("row", vectors.load(&pixels, &start + x * lanes))).collect();
                         for (channel, values) in vectors.transposed(rows, code).into_iter().enumerate() {
@@ -428,10 +513,15 @@ impl Plan {
                         }));
                     }));
                     let body = inner.finish();
-                    let is_over = self.rows * RESULT > rows_out;
+                    let is_over = self.rows * result > rows_out;
                     code.push(if is_over { Stmt::if_then(at_y.less(rows_out), body, None) } else { body });
                 }));
             }));
         }));
     }
+}
+
+/// Output channels that lie side by side.
+fn width_of(laid_out: &Tensor) -> i64 {
+    laid_out.shape.iter().last().and_then(|extent| extent.as_int()).unwrap_or(0)
 }

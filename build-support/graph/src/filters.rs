@@ -1,0 +1,99 @@
+//! Weights of convolutions in the order in which the rules of the compiler read them: in panels of output channels, or transformed for Winograd's algorithm.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kernpack::Tensor;
+use kernpack_compiler::ir::F32;
+use kernpack_compiler::rules::{FilterForm, Filters};
+
+use crate::attrs::Attr;
+use crate::constant::Constant;
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId};
+use crate::nnvm::{bytes_of, tensor_of};
+use crate::op::conv::LAID_OUT;
+
+/// How much larger transformed weights may make a model. What is left is laid out without a transform, or transformed in each call.
+const GROWTH: usize = 64 << 20;
+
+impl Graph {
+    /// Lays known weights of convolutions out, so that no call transposes or transforms them.
+    ///
+    /// # Errors
+    /// None but those of tensors.
+    pub(crate) fn lay_out_filters(&mut self) -> Result<()> {
+        let others = self.read_otherwise(&["Conv"]);
+        let mut growth = GROWTH;
+        // Several convolutions may share weights, with images of different sizes.
+        let mut done: HashMap<(ValueId, i64), Option<ValueId>> = HashMap::new();
+        let mut reads = self.reads();
+        for number in 0..self.nodes.len() {
+            let node = &self.nodes[number];
+            let Some(Some(id)) = node.inputs.get(1).copied() else { continue };
+            if node.op.name() != "Conv" || others[id] {
+                continue;
+            }
+            let Some((filters, known)) = self.filters_of(node, id)? else { continue };
+            let Some(mut form) = filters.form() else { continue };
+            let more = |form: FilterForm| {
+                let count: usize =
+                    filters.shape(form).iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).product();
+                count * 4 - known.bytes().len()
+            };
+            if more(form) > growth {
+                let Some(smaller) = filters.form_of_same_size() else { continue };
+                form = smaller;
+            }
+            let code = match form {
+                FilterForm::Panels => 0,
+                FilterForm::Tiles { result } => result,
+            };
+            let laid_out = match done.get(&(id, code)) {
+                Some(laid_out) => *laid_out,
+                None => {
+                    let name = format!("{}.laid_out", self.values[id].name);
+                    let floats = tensor_of(F32, &[i64::try_from(known.len()).unwrap_or(i64::MAX)], known.bytes())?;
+                    let laid_out = match filters.laid_out(form, floats.view::<f32>()?.as_slice()?) {
+                        Some(floats) => {
+                            let tensor = Tensor::from_vec(floats, &filters.shape(form))?;
+                            Some(self.add_known(&name, Constant::new(F32, tensor.shape(), bytes_of(&tensor)?)?))
+                        }
+                        None => None,
+                    };
+                    done.insert((id, code), laid_out);
+                    growth -= more(form);
+                    laid_out
+                }
+            };
+            let extents = known.shape().iter().copied().chain([code]).collect();
+            drop(known);
+            let Some(laid_out) = laid_out else { continue };
+            let node = &mut self.nodes[number];
+            let mut attrs = (*node.attrs).clone();
+            attrs.set(LAID_OUT, Attr::Ints(extents));
+            node.attrs = Arc::new(attrs);
+            self.replace_input(&mut reads, number, 1, laid_out);
+        }
+        Ok(())
+    }
+
+    /// A convolution of one group over two dimensions with known weights in `f32`, and these.
+    fn filters_of(&self, node: &Node, id: ValueId) -> Result<Option<(Filters, Constant)>> {
+        let (Some(known), Some(Some(output))) = (self.values[id].known.clone(), node.outputs.first()) else {
+            return Ok(None);
+        };
+        let (&[channels, depth, rows, columns], &[_, _, y, x]) = (known.shape(), &self.values[*output].shape[..])
+        else {
+            return Ok(None);
+        };
+        if known.dtype() != F32 || self.values[*output].dtype != F32 || node.attrs.int("group", 1)? != 1 {
+            return Ok(None);
+        }
+        let pair = |name: &str| -> Result<[i64; 2]> {
+            Ok(node.attrs.ints(name)?.and_then(|values| values.try_into().ok()).unwrap_or([1, 1]))
+        };
+        let (strides, dilations) = (pair("strides")?, pair("dilations")?);
+        Ok(Some((Filters { channels, depth, pixels: [y, x], window: [rows, columns], strides, dilations }, known)))
+    }
+}
