@@ -3,10 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
-
-use crate::wire::notice_when_gone;
 
 /// Handshakes at one time. A new connection takes the place of the one that has waited longest.
 const HANDSHAKES: usize = 256;
@@ -51,7 +48,7 @@ impl Guests {
     }
 
     /// Counts a new connection; `None` when there is no room for it.
-    fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Guest> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Guest> {
         let handle = stream.try_clone().ok()?;
         let mut state = self.lock();
         let is_full = state.sockets.len() >= self.most;
@@ -69,20 +66,6 @@ impl Guests {
         let _ = state.sockets.insert(number, handle);
         state.strangers.push_back(number);
         Some(Guest { number, guests: Arc::clone(self) })
-    }
-
-    /// Serves a new connection in a thread of its own, of that name. Without room for it, or memory for the thread, it ends without a word.
-    pub(crate) fn welcome(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        thread: &str,
-        serve: impl FnOnce(Guest, TcpStream) + Send + 'static,
-    ) {
-        let _ = stream.set_nodelay(true);
-        notice_when_gone(&stream);
-        let Some(guest) = self.enter(&stream) else { return };
-        let thread = Builder::new().name(thread.to_owned()).stack_size(256 << 10);
-        let _ = thread.spawn(move || serve(guest, stream));
     }
 
     /// Ends all connections; their threads see it.

@@ -23,7 +23,7 @@ use crate::guests::{Guest, Guests};
 use crate::line::Line;
 use crate::listen::accept;
 use crate::tracker::{Offer, Registration};
-use crate::wire::{Hello, Key, answer, hear};
+use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
 
 /// How often servers that have gone are forgotten.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -123,8 +123,13 @@ impl Drop for Proxy {
 }
 
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nodelay(true);
+    notice_when_gone(&stream);
+    // A proxy that is full has no word for it: the connection ends.
+    let Some(guest) = shared.guests.enter(&stream) else { return };
     let own = Arc::clone(shared);
-    shared.guests.welcome(stream, "rpc-guest", move |guest, stream| own.serve(guest, stream, peer));
+    let thread = thread::Builder::new().name("rpc-guest".to_owned()).stack_size(256 << 10);
+    let _ = thread.spawn(move || own.serve(guest, stream, peer));
 }
 
 impl Shared {

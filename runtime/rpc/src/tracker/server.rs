@@ -17,7 +17,7 @@ use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
 use crate::guests::{Guest, Guests};
 use crate::listen::{Listen, accept};
-use crate::wire::WireError;
+use crate::wire::{WireError, notice_when_gone};
 
 /// Servers and requests of one connection at a time.
 const MOST_OF_PEER: usize = 1024;
@@ -123,8 +123,13 @@ impl Drop for Tracker {
 }
 
 fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let _ = stream.set_nodelay(true);
+    notice_when_gone(&stream);
+    // A tracker that is full has no word for it: the connection ends.
+    let Some(guest) = shared.guests.enter(&stream) else { return };
     let own = Arc::clone(shared);
-    shared.guests.welcome(stream, "rpc-peer", move |guest, stream| own.serve(&guest, stream, peer));
+    let thread = thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10);
+    let _ = thread.spawn(move || own.serve(&guest, stream, peer));
 }
 
 /// A key, match key or host of a peer: one word without control characters.
