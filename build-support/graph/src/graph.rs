@@ -62,6 +62,14 @@ pub struct Dequantized {
     pub axis: i64,
 }
 
+/// How much a graph has at some time: values, nodes and warnings.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    values: usize,
+    nodes: usize,
+    warnings: usize,
+}
+
 /// What a model computes.
 #[derive(Clone, Default)]
 pub struct Graph {
@@ -126,6 +134,20 @@ impl Graph {
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         self.values.len() - 1
+    }
+
+    /// How much is in it, for [`Graph::take_back`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { values: self.values.len(), nodes: self.nodes.len(), warnings: self.warnings.len() }
+    }
+
+    /// Forgets values and nodes that were added since.
+    pub(crate) fn take_back(&mut self, mark: Mark) {
+        self.values.truncate(mark.values);
+        self.nodes.truncate(mark.nodes);
+        self.warnings.truncate(mark.warnings);
+        self.extents.retain(|id, _| *id < mark.values);
+        self.dequantized.retain(|id, _| *id < mark.values);
     }
 
     /// Adds a tensor whose elements are known.
