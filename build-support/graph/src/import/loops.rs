@@ -14,6 +14,7 @@ use crate::constant::Constant;
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
 use crate::onnx::{self, AttributeValue, Dim, ValueType, dtype_of};
+use crate::op;
 
 /// Rounds of a loop that is written out, at most.
 const ROUNDS: i64 = 4096;
@@ -65,7 +66,7 @@ impl<'a> Importer<'_, 'a> {
             (rounds, count) = (Some(0), None);
         }
         let wanted = Wanted {
-            name: "Loop",
+            operator: &op::LOOP,
             is_loop: true,
             rounds,
             count,
@@ -191,7 +192,7 @@ impl<'a> Importer<'_, 'a> {
                 Dim::Named(_) => fail!("there is no round, and the shape of '{}' is not told", declared.name),
             }
         }
-        shape.insert(crate::op::axis_of(axis, shape.len() + 1)?, 0);
+        shape.insert(op::axis_of(axis, shape.len() + 1)?, 0);
         Ok(self.graph.add_known(control.name(), Constant::new(dtype_of(*element)?, &shape, Vec::new())?))
     }
 
@@ -248,7 +249,7 @@ impl<'a> Importer<'_, 'a> {
         for (item, axis) in inputs[states_count..].iter().zip(&axes) {
             let id = item.tensor("what is read slice by slice")?;
             let shape = &self.graph.values[id].shape;
-            let axis = crate::op::axis_of(*axis, shape.len())?;
+            let axis = op::axis_of(*axis, shape.len())?;
             require!(
                 length.is_none_or(|length| length == shape[axis]),
                 "the inputs that are read slice by slice have different lengths"
@@ -297,7 +298,7 @@ impl<'a> Importer<'_, 'a> {
                 slices.push((importer.with_axis(control, *id, *axis, 0)?, *backwards != 0));
             }
             let wanted = Wanted {
-                name: "Scan",
+                operator: &op::SCAN,
                 is_loop: false,
                 rounds: Some(length),
                 count: None,
@@ -309,7 +310,7 @@ impl<'a> Importer<'_, 'a> {
             let mut items = importer.native_loop(control, &wanted)?;
             for (item, axis) in items.iter_mut().skip(states_count).zip(&row_axes) {
                 if let Item::Tensor(id) = item {
-                    let axis = crate::op::axis_of(*axis, importer.graph.values[*id].shape.len())?;
+                    let axis = op::axis_of(*axis, importer.graph.values[*id].shape.len())?;
                     *id = importer.with_axis(control, *id, 0, axis)?;
                 }
             }

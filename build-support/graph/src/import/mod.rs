@@ -79,7 +79,7 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
 
 /// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
 fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
-    for native in graph.nodes.iter_mut().filter_map(|node| node.op.native_loop_mut()) {
+    for native in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
         optimize(&mut native.body, options)?;
         graph.warnings.append(&mut native.body.warnings);
     }

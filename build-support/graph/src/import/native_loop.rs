@@ -10,14 +10,14 @@ use super::{Importer, Item, Scope, label};
 use crate::attrs::Attrs;
 use crate::constant::num_elements;
 use crate::error::{Fix, GraphError, Result, fail, require};
-use crate::graph::{Dequantized, Graph, Node, Value, ValueId};
+use crate::graph::{Dequantized, Given, Gives, Graph, NativeLoop, Node, Value, ValueId};
 use crate::onnx::{self, AttributeValue};
-use crate::op::{Given, Gives, NativeLoop};
+use crate::op::Operator;
 
 /// A loop as its node asks for it.
 pub(super) struct Wanted<'n> {
     /// The operator.
-    pub(super) name: &'static str,
+    pub(super) operator: &'static Operator,
     /// Whether the body gets the number of the round and a condition first, and gives a condition first.
     pub(super) is_loop: bool,
     /// The number of rounds that is known.
@@ -202,7 +202,6 @@ impl<'a> Importer<'_, 'a> {
             extents.push((first_row + place, first_row + rows_count + place));
         }
         let native = NativeLoop {
-            name: wanted.name,
             body,
             given: all,
             gives,
@@ -215,12 +214,13 @@ impl<'a> Importer<'_, 'a> {
         };
         self.graph.nodes.push(Node {
             name: label(control.node).to_owned(),
-            op: native.into(),
+            op: wanted.operator.into(),
             attrs: Arc::new(Attrs::default()),
             version: control.version,
             reads: vec![true; inputs.len()],
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: outputs.into_iter().map(Some).collect(),
+            body: Some(Arc::new(native)),
         });
         Ok(items)
     }

@@ -24,8 +24,8 @@ use self::entry::Data;
 use crate::constant::{Constant, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
-use crate::graph::{Graph, Node, ValueId};
-use crate::op::{NativeLoop, extents};
+use crate::graph::{Graph, NativeLoop, Node, ValueId};
+use crate::op::extents;
 
 /// The attribute of a function that has the data of `constant_data`: names, and bytes.
 pub const CONSTANTS: &str = "constants";
@@ -175,7 +175,7 @@ fn lower_with(
     let calls = kernels.of(graph)?;
     let functions = kernels.functions;
     // The tasks of a region run kernels together, and a loop is no kernel: with one, each kernel starts the threads for itself.
-    let has_loops = graph.nodes.iter().any(|node| node.op.native_loop().is_some());
+    let has_loops = graph.nodes.iter().any(|node| node.body.is_some());
     let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
     let mut steps = Vec::new();
@@ -247,7 +247,7 @@ impl Kernels<'_> {
                 continue;
             }
             if let [node] = group.nodes[..]
-                && let Some(native) = graph.nodes[node].op.native_loop()
+                && let Some(native) = &graph.nodes[node].body
             {
                 calls.push(self.loop_of(graph, &graph.nodes[node], native)?);
                 continue;
@@ -295,7 +295,7 @@ impl Kernels<'_> {
         let operations = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.info.operations));
         let info = KernelInfo {
             function: name,
-            operators: vec![native.name.to_owned()],
+            operators: vec![node.op.name().to_owned()],
             nodes: vec![node.name.clone()],
             operations: operations.saturating_mul(rounds),
             is_parallel: calls.iter().any(|call| call.info.is_parallel),

@@ -23,9 +23,8 @@ use super::Step;
 use super::entry::{Layout, Place, behind, bytes_of, function, int, plain};
 use crate::constant::{Constant, element_bytes};
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Given, Gives, Graph, NativeLoop, Node, ValueId};
 use crate::op::statements::{as_long_as, each, element, put};
-use crate::op::{Given, Gives, NativeLoop};
 use crate::plan::aligned;
 
 /// A loop that is a function: its parameters are the inputs of the node, the outputs that have elements, memory that it has for itself, and known values of its body.

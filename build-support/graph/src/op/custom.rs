@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use kernpack_compiler::ir::Tensor;
 
-use super::{Call, NativeLoop, Operator, Pattern};
-use crate::error::{Result, fail, full_name, require};
+use super::{Call, Operator, Pattern};
+use crate::error::{Result, full_name, require};
 
 /// What computes the outputs of an operator.
 type Make = dyn Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync;
@@ -84,7 +84,6 @@ pub struct NodeOp(Kind);
 enum Kind {
     Listed(&'static Operator),
     Custom(CustomOperator),
-    Loop(Arc<NativeLoop>),
 }
 
 impl NodeOp {
@@ -93,7 +92,6 @@ impl NodeOp {
         match &self.0 {
             Kind::Listed(operator) => operator.name,
             Kind::Custom(custom) => &custom.full_name,
-            Kind::Loop(native) => native.name,
         }
     }
 
@@ -101,23 +99,7 @@ impl NodeOp {
     pub fn listed(&self) -> Option<&'static Operator> {
         match &self.0 {
             Kind::Listed(operator) => Some(operator),
-            Kind::Custom(_) | Kind::Loop(_) => None,
-        }
-    }
-
-    /// The loop, if it is one that is not written out.
-    pub(crate) fn native_loop(&self) -> Option<&NativeLoop> {
-        match &self.0 {
-            Kind::Loop(native) => Some(native),
-            _ => None,
-        }
-    }
-
-    /// The loop, to change its body.
-    pub(crate) fn native_loop_mut(&mut self) -> Option<&mut NativeLoop> {
-        match &mut self.0 {
-            Kind::Loop(native) => Some(Arc::make_mut(native)),
-            _ => None,
+            Kind::Custom(_) => None,
         }
     }
 
@@ -126,7 +108,6 @@ impl NodeOp {
         match &self.0 {
             Kind::Listed(operator) => operator.pattern,
             Kind::Custom(custom) => custom.pattern,
-            Kind::Loop(_) => Pattern::Opaque,
         }
     }
 
@@ -138,7 +119,6 @@ impl NodeOp {
         match &self.0 {
             Kind::Listed(operator) => (operator.make)(call),
             Kind::Custom(custom) => (custom.make)(call),
-            Kind::Loop(native) => fail!("{} has a graph inside, and no tensor expressions", native.name),
         }
     }
 }
@@ -152,11 +132,5 @@ impl From<&'static Operator> for NodeOp {
 impl From<CustomOperator> for NodeOp {
     fn from(custom: CustomOperator) -> Self {
         Self(Kind::Custom(custom))
-    }
-}
-
-impl From<NativeLoop> for NodeOp {
-    fn from(native: NativeLoop) -> Self {
-        Self(Kind::Loop(Arc::new(native)))
     }
 }
