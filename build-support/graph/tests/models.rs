@@ -8,6 +8,8 @@ mod differences;
 mod filters;
 #[path = "models/hostile.rs"]
 mod hostile;
+#[path = "models/loops.rs"]
+mod loops;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/regions.rs"]
