@@ -1,4 +1,5 @@
-//! What LLVM makes of the innermost loops that the rules write: all sums stay in registers, and there is one multiply-add for each vector of a tile.
+//! What LLVM makes of the innermost loops that the rules write: all sums stay in registers, and there is one multiply-add for each vector of a tile. How long
+//! that takes: `/path/to/microkernels-.. --ignored --nocapture`, in the same profile as build scripts have.
 #![cfg(all(feature = "llvm", target_arch = "x86_64"))]
 
 use kernpack_compiler::codegen::Target;
@@ -109,4 +110,83 @@ fn convolutions() {
     let dense = convolution(64, 32, 1);
     check("Winograd's convolution", &dense, "x86-64-v4", &[11 * 2, 10 * 2]);
     check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2, 2 * 2]);
+}
+
+/// Blocks are transposed by instructions that have two operands and no others: four steps of 16 for AVX-512, three of 8 for AVX2.
+#[test]
+fn transposes() {
+    let mut kernel = Kernel::new("f");
+    let x = kernel.input("x", [64, 96], F32);
+    kernel.output("out", compute([96, 64], |[i, j]| x.at([&j, &i])));
+    for (cpu, steps) in [("x86-64-v4", [32, 32, 0]), ("x86-64-v3", [16, 8, 0])] {
+        let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+        let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+        let assembly = build(&function, &target).unwrap().inspect_source("s").unwrap();
+        let count = |start: &str| assembly.lines().filter(|line| line.trim().starts_with(start)).count();
+        let moves = count("vshuff") + count("vperm2f128") + count("vinsertf");
+        let found = [count("vunpck"), moves, count("vpermt2") + count("vpermi2") + count("vshufps")];
+        assert!(found[0] > 0 && found[0].is_multiple_of(steps[0]), "{cpu}: {found:?}\n{assembly}");
+        assert_eq!(found, steps.map(|step| step * (found[0] / steps[0])), "{cpu}\n{assembly}");
+    }
+}
+
+/// A convolution with padding, as it is in a model.
+#[cfg(target_os = "linux")]
+fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kernel {
+    let (around, out) = (window / 2, (size + 2 * (window / 2) - window) / stride + 1);
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [1, depth, size, size], F32);
+    let w = k.input("w", [channels, depth, window, window], F32);
+    let padded = compute([1, depth, size + 2 * around, size + 2 * around], |[n, c, y, x_]| {
+        let inside = y.greater_equal(around).and(y.less(size + around));
+        let inside = inside.and(x_.greater_equal(around)).and(x_.less(size + around));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - around, &x_ - around)), 0.0)
+    });
+    let [rc, ry, rx] = [depth, window, window].map(|extent| reduce_axis(0, extent, "r"));
+    k.output(
+        "out",
+        compute([1, channels, out, out], |[n, o, y, x_]| {
+            let pixel = padded.at((&n, &rc, &y * stride + &ry, &x_ * stride + &rx));
+            sum(pixel * w.at([&o, &rc, &ry, &rx]), [&rc, &ry, &rx])
+        }),
+    );
+    k
+}
+
+/// Milliseconds that this thread ran.
+#[cfg(target_os = "linux")]
+fn own_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts the time of a thread");
+    text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a number") / 1e6
+}
+
+/// How long kernels with much code take to compile, in milliseconds of the processor: rules and passes, and LLVM. The shortest of ten times counts.
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "a benchmark"]
+fn compile_times() {
+    for (name, kernel) in [
+        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1])),
+        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1])),
+        ("Winograd 256@14", padded_convolution([256, 256, 14, 3, 1])),
+        ("512@7", padded_convolution([512, 512, 7, 3, 1])),
+        ("7x7 stem", padded_convolution([3, 64, 224, 7, 2])),
+        ("3x3, stride 2", padded_convolution([64, 128, 56, 3, 2])),
+        ("1x1", padded_convolution([256, 64, 56, 1, 1])),
+        ("product", product(1024, 1024, 1024)),
+    ] {
+        for cpu in ["x86-64-v4", "x86-64-v3"] {
+            let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+            let (mut ours, mut llvm) = (f64::MAX, f64::MAX);
+            for _ in 0..10 {
+                let start = own_time();
+                let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+                let lowered = own_time();
+                drop(build(&function, &target).unwrap());
+                ours = ours.min(lowered - start);
+                llvm = llvm.min(own_time() - lowered);
+            }
+            println!("{name} for {cpu}: {ours:.1} + {llvm:.1}");
+        }
+    }
 }
