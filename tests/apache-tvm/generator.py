@@ -2,8 +2,7 @@
 
     python differential.py corpus.jsonl.gz --generator kernpack.test.build --import tests/apache-tvm/generator.py
 
-KERNPACK_CORPUS_LIBRARY names the library of the crate `kernpack-tvm-corpus`, LD_LIBRARY_PATH the folder of the LLVM that it is linked with. It needs apache-tvm 0.27.0.post1
-with the apache-tvm-ffi that it was built with, 0.1.14.post1: with later ones its `save_json` crashes. A machine that is busy needs `--timeout 3000`.
+KERNPACK_CORPUS_LIBRARY names the library of the crate `kernpack-tvm-corpus`.
 """
 
 import json
