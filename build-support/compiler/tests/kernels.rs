@@ -409,7 +409,7 @@ fn places_in_three_dimensions() {
     let x = k.input("x", [3, 4, 70], U8);
     let r = reduce_axis(0, 70, "r");
     let [place, value] = compute([3, 4], |[i, j]| argmin(&r, x.at([&i, &j, &r]), &r));
-    k.output("place", place);
+    k.output("place", compute([3, 4], |[i, j]| place.at([&i, &j]) + 1));
     k.output("value", compute([3, 4], |[i, j]| value.at([&i, &j]).cast(F32)));
     check("places of integers", &k, &[&[3, 4, 70]], 0.0);
     let schedule = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).unwrap();

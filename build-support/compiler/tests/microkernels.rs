@@ -4,10 +4,11 @@
 
 use std::time::Instant;
 
+use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{Expr, F32};
 use kernpack_compiler::te::{compute, reduce_axis, sum};
-use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
+use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
 /// A loop of the assembly without other loops in it.
 struct Loop<'a> {
@@ -117,9 +118,7 @@ fn convolutions() {
 /// Blocks are transposed by instructions that have two operands and no others: four steps of 16 for AVX-512, three of 8 for AVX2.
 #[test]
 fn transposes() {
-    let mut kernel = Kernel::new("f");
-    let x = kernel.input("x", [64, 96], F32);
-    kernel.output("out", compute([96, 64], |[i, j]| x.at([&j, &i])));
+    let kernel = transpose(64, 96);
     for (cpu, steps) in [("x86-64-v4", [32, 32, 0]), ("x86-64-v3", [16, 8, 0])] {
         let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
         let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
@@ -152,6 +151,52 @@ fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kern
         }),
     );
     k
+}
+
+/// A matrix with rows and columns exchanged.
+fn transpose(rows: i64, columns: i64) -> Kernel {
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [rows, columns], F32);
+    k.output("out", compute([columns, rows], |[i, j]| x.at([&j, &i])));
+    k
+}
+
+/// How long kernels that transpose blocks run, in microseconds on one thread. The shortest of 300 times counts.
+#[test]
+#[ignore = "a benchmark"]
+fn run_times() {
+    for (name, kernel) in [
+        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1])),
+        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1])),
+        ("transpose 512x512", transpose(512, 512)),
+        ("transpose 1040x1040", transpose(1040, 1040)),
+    ] {
+        for cpu in ["x86-64-v4", "x86-64-v3"] {
+            let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+            let tuned = TargetDescription { parallel_work: i64::MAX, ..TargetDescription::of(&target) };
+            let function = kernel.lower(&tuned, &PassContext::default()).unwrap();
+            let module = build(&function, &target).unwrap();
+            let tensors: Vec<Tensor> = (kernel.params().iter())
+                .map(|param| match &param.kind {
+                    KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
+                        let shape: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int().unwrap()).collect();
+                        let values: Vec<f32> = (0..shape.iter().product()).map(|at: i64| (at % 13) as f32).collect();
+                        Tensor::from_slice(&values, &shape).unwrap()
+                    }
+                    KernelParamKind::Scalar(_) => unreachable!("these kernels have tensors only"),
+                })
+                .collect();
+            let args: Vec<Any> = tensors.into_iter().map(Any::from).collect();
+            let run = module.function("f").unwrap();
+            let mut best = f64::MAX;
+            for _ in 0..300 {
+                let start = Instant::now();
+                run.call(&args[..]).unwrap();
+                best = best.min(start.elapsed().as_secs_f64() * 1e6);
+            }
+            println!("{name} for {cpu}: {best:.1}");
+        }
+    }
 }
 
 /// How long kernels with much code take to compile, in milliseconds: rules and passes, and LLVM. The shortest of ten times counts.
