@@ -51,6 +51,7 @@ pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
         session: None,
         last_output: None,
         last_test: None,
+        tests: Vec::new(),
         tested: None,
         texts: String::new(),
         outcome: Outcome::default(),
@@ -74,7 +75,9 @@ struct Run<'a> {
     last_output: Option<String>,
     /// The line of the test in front, whose output is looked up when the page shows it.
     last_test: Option<usize>,
-    /// What `cargo test` said of the page's own tests, once it was asked.
+    /// The lines of the page's own tests that have not run, in their order.
+    tests: Vec<usize>,
+    /// What `cargo test` said of those that ran, once it was asked.
     tested: Option<String>,
     /// All that the page runs, to find unused files.
     texts: String,
@@ -112,6 +115,9 @@ impl Run<'_> {
             "rust,test" => true,
             _ => return Ok(()),
         };
+        if is_test {
+            self.tests.push(block.line);
+        }
         let code = Block { code: compiled_only(block, is_test && !self.lacks(block)?.is_empty()), ..block.clone() };
         self.folder.add_rust(&code, is_test)
     }
@@ -161,6 +167,9 @@ impl Run<'_> {
             (None, "rust") => self.outcome.files += 1,
             (None, "rust,test") if here => {
                 self.last_test = Some(block.line);
+                if self.tested.is_some() {
+                    self.test(block.line)?;
+                }
                 self.outcome.ran += 1;
             }
             (None, "rust,test") => skip(&mut self.outcome),
@@ -200,13 +209,25 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the test in a line of the page prints. All tests of the page run when the first one is asked for.
+    /// What the test in a line of the page prints.
     fn printed(&mut self, line: usize) -> Result<String> {
-        self.build()?;
         if self.tested.is_none() {
-            self.tested = Some(self.cargo("", &["test", "--release", "--lib", "--", "--show-output"])?);
+            self.test(line)?;
         }
         Ok(output::of_test(self.tested.as_deref().unwrap_or_default(), &format!("line_{line}")))
+    }
+
+    /// Runs the tests of the page down to a line, those that have not run yet. They wait until the page shows what one of them prints, and
+    /// run one by one from then on; those of a page that shows nothing run at its end.
+    fn test(&mut self, line: usize) -> Result {
+        self.build()?;
+        let behind = self.tests.iter().position(|test| *test > line).unwrap_or(self.tests.len());
+        let names: Vec<String> = self.tests.drain(..behind).map(|line| format!("page_tests::line_{line}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let asked = [&["test", "--release", "--lib", "--", "--show-output", "--exact"], names.as_slice()].concat();
+        let printed = self.cargo("", &asked)?;
+        self.tested.get_or_insert_default().push_str(&printed);
+        Ok(())
     }
 
     fn python(&mut self, block: &Block) -> Result<String> {

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// How long one command may take.
 const LIMIT: Duration = Duration::from_secs(900);
 
+/// Names the shell in the environment of all that it starts.
+const MARK: &str = "KERNPACK_BOOK_SHELL";
+
 /// What is kept between the commands of a page.
 pub(crate) struct Shell {
     /// Our files: where the shell is, what it exports, how the last command ended.
@@ -38,6 +41,22 @@ impl Shell {
         Ok(PathBuf::from(fs::read_to_string(self.state.join("folder"))?.trim_end()))
     }
 
+    /// Ends what commands of this shell left running in the background. They have the mark in the environment that [`Self::run`] gives them.
+    fn end(&self) {
+        let mark = format!("{MARK}={}", self.state.display());
+        let is_marked = |process: &Path| {
+            fs::read(process.join("environ"))
+                .is_ok_and(|all| all.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+        };
+        for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let number = process.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok());
+            if let Some(number) = number.filter(|_| is_marked(&process.path())) {
+                // SAFETY: kill takes plain numbers; the process was started by a command of the page.
+                unsafe { libc::kill(number, libc::SIGKILL) };
+            }
+        }
+    }
+
     /// Runs one command, or a script. `bash` is the shell with its environment. Where `start_in` is given, it runs there, and nothing is handed on.
     pub(crate) fn run(&self, name: &str, mut bash: Command, script: &str, start_in: Option<&Path>) -> Result<Ended> {
         let folder = start_in.map_or_else(|| self.folder(), |folder| Ok(folder.to_path_buf()))?;
@@ -45,7 +64,7 @@ impl Shell {
         let whole = format!(
             "exec 2>&1\nkept=$1; . \"$kept/exports\"; set -euo pipefail\ntrap 'status=$?; {keep} echo $status > \"$kept/status\"; exit 0' EXIT\n{script}\n"
         );
-        bash.args(["-c", &whole, "bash"]).arg(&self.state).current_dir(folder);
+        bash.args(["-c", &whole, "bash"]).arg(&self.state).current_dir(folder).env(MARK, &self.state);
         // A shell that does not come to its end has failed.
         fs::write(self.state.join("status"), "1")?;
         let finished = step::watch_within(LIMIT, name, &mut bash, Show::Warnings)?;
@@ -60,6 +79,12 @@ impl Shell {
     pub(crate) fn parses(mut bash: Command, script: &str) -> Result {
         let output = bash.args(["-n", "-c", script]).output()?;
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned().into()) }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -128,6 +153,16 @@ mod tests {
         assert_eq!(shell.folder().unwrap(), Path::new("/tmp"));
         assert!(Shell::parses(Command::new("bash"), "if").is_err());
         assert!(Shell::parses(Command::new("bash"), "docker run x").is_ok());
+        // A process in the background lasts as long as the shell; one that has ended has no command line.
+        let (number, _) = run("sleep 1000 > /dev/null 2>&1 & echo $!", None);
+        let runs = || fs::read(format!("/proc/{}/cmdline", number.trim())).is_ok_and(|line| !line.is_empty());
+        assert!(runs());
+        drop(shell);
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        while runs() {
+            assert!(std::time::Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(10));
+        }
         fs::remove_dir_all(state).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use core::cmp::Ordering;
 
 use crate::error::{Result, fail};
 use crate::ir::builder::{fold_int, round_float, wrap_int};
+use crate::ir::float_math::float_math;
 use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt};
 
 /// What a lane is.
@@ -247,11 +248,6 @@ pub(super) fn fma(lane: Lane, a: u64, b: u64, c: u64) -> Result<u64, &'static st
     }
 }
 
-// SAFETY: these are functions of the C library that every std program is linked with; they take and give plain doubles.
-unsafe extern "C" {
-    safe fn erf(x: f64) -> f64;
-}
-
 /// A math function of one lane: computed in double precision and rounded, so that it is within half a unit and a little of the exact value.
 /// None: unknown name.
 pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
@@ -267,55 +263,7 @@ pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
     }
     let x = to_f64(dtype, args[0]);
     let y = args.get(1).map_or(0.0, |bits| to_f64(dtype, *bits));
-    let value = match name {
-        "exp" => x.exp(),
-        "exp2" => x.exp2(),
-        "expm1" => x.exp_m1(),
-        "log" => x.ln(),
-        "log2" => x.log2(),
-        "log10" => x.log10(),
-        "log1p" => x.ln_1p(),
-        "tanh" => x.tanh(),
-        "sigmoid" => 1.0 / (1.0 + (-x).exp()),
-        "erf" => erf(x),
-        "sin" => x.sin(),
-        "cos" => x.cos(),
-        "tan" => x.tan(),
-        "sinh" => x.sinh(),
-        "cosh" => x.cosh(),
-        "asin" => x.asin(),
-        "acos" => x.acos(),
-        "atan" => x.atan(),
-        "atan2" => x.atan2(y),
-        "sqrt" => x.sqrt(),
-        "rsqrt" => 1.0 / x.sqrt(),
-        "pow" => x.powf(y),
-        "floor" => x.floor(),
-        "ceil" => x.ceil(),
-        "trunc" => x.trunc(),
-        "round" => x.round_ties_even(),
-        "nanmin" if x.is_nan() || y.is_nan() => f64::NAN,
-        "nanmax" if x.is_nan() || y.is_nan() => f64::NAN,
-        // -0.0 is below 0.0.
-        "nanmin" if x == y => {
-            if x.is_sign_negative() {
-                x
-            } else {
-                y
-            }
-        }
-        "nanmax" if x == y => {
-            if x.is_sign_positive() {
-                x
-            } else {
-                y
-            }
-        }
-        "nanmin" => x.min(y),
-        "nanmax" => x.max(y),
-        _ => return None,
-    };
-    Some(from_f64(dtype, value))
+    Some(from_f64(dtype, float_math(name, x, y)?))
 }
 
 /// A lane as people read it.

@@ -50,6 +50,26 @@ pub enum BinaryOp {
     ShiftRight = 13,
 }
 
+impl BinaryOp {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::Add,
+        Self::Sub,
+        Self::Mul,
+        Self::Div,
+        Self::Mod,
+        Self::FloorDiv,
+        Self::FloorMod,
+        Self::Min,
+        Self::Max,
+        Self::BitAnd,
+        Self::BitOr,
+        Self::BitXor,
+        Self::ShiftLeft,
+        Self::ShiftRight,
+    ];
+}
+
 /// A comparison; its value is a truth value for each lane.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.CompareOp", enum = "int")]
@@ -66,6 +86,11 @@ pub enum CompareOp {
     Gt = 4,
     /// `>=`.
     Ge = 5,
+}
+
+impl CompareOp {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Eq, Self::Ne, Self::Lt, Self::Le, Self::Gt, Self::Ge];
 }
 
 /// A connective of truth values; both sides are evaluated.

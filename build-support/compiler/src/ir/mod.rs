@@ -8,6 +8,7 @@ pub mod builder;
 pub mod builtin;
 pub mod dtype;
 pub mod expr;
+pub(crate) mod float_math;
 pub mod function;
 pub(crate) mod handle;
 pub mod mutate;

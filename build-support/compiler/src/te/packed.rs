@@ -275,27 +275,10 @@ fn extern_op(
 #[packed_func(name = "kernpack.te.binary")]
 fn binary(op: &str, a: Operand, b: Operand) -> kernpack::Result<Expr> {
     use crate::ir::builder::{try_binary, try_compare, try_logic};
-    let arithmetic = [
-        BinaryOp::Add,
-        BinaryOp::Sub,
-        BinaryOp::Mul,
-        BinaryOp::Div,
-        BinaryOp::Mod,
-        BinaryOp::FloorDiv,
-        BinaryOp::FloorMod,
-        BinaryOp::Min,
-        BinaryOp::Max,
-        BinaryOp::BitAnd,
-        BinaryOp::BitOr,
-        BinaryOp::BitXor,
-        BinaryOp::ShiftLeft,
-        BinaryOp::ShiftRight,
-    ];
-    let comparisons = [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-    if let Some(known) = arithmetic.into_iter().find(|known| format!("{known:?}") == op) {
+    if let Some(known) = BinaryOp::ALL.into_iter().find(|known| format!("{known:?}") == op) {
         return Ok(try_binary(known, &a.0, &b.0)?);
     }
-    if let Some(known) = comparisons.into_iter().find(|known| format!("{known:?}") == op) {
+    if let Some(known) = CompareOp::ALL.into_iter().find(|known| format!("{known:?}") == op) {
         return Ok(try_compare(known, &a.0, &b.0)?);
     }
     match op {

@@ -1,10 +1,10 @@
 //! Calls, and what looks like them, from text.
 
-use super::parse_expr::{BINARY, Infix, Value};
+use super::parse_expr::{Infix, Value};
 use super::parser::Parser;
 use super::print_expr::{binary_form, implied_type};
 use crate::error::Result;
-use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, builtin};
+use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, builtin};
 
 impl Parser<'_> {
     pub(super) fn named_call(&mut self, kind: CallKind) -> Result<Expr> {
@@ -46,7 +46,7 @@ impl Parser<'_> {
     pub(super) fn form(&mut self, name: &str) -> Result<Expr> {
         let place = self.place();
         self.next();
-        if let Some(op) = BINARY.into_iter().find(|op| binary_form(*op) == Err(name)) {
+        if let Some(op) = BinaryOp::ALL.into_iter().find(|op| binary_form(*op) == Err(name)) {
             let [a, b] = self.arguments(name)?;
             return self.combine(place, Infix::Binary(op), a, b);
         }

@@ -29,36 +29,16 @@ pub(super) enum Infix {
     Logic(LogicOp),
 }
 
-pub(super) const BINARY: [BinaryOp; 14] = [
-    BinaryOp::Add,
-    BinaryOp::Sub,
-    BinaryOp::Mul,
-    BinaryOp::Div,
-    BinaryOp::Mod,
-    BinaryOp::FloorDiv,
-    BinaryOp::FloorMod,
-    BinaryOp::Min,
-    BinaryOp::Max,
-    BinaryOp::BitAnd,
-    BinaryOp::BitOr,
-    BinaryOp::BitXor,
-    BinaryOp::ShiftLeft,
-    BinaryOp::ShiftRight,
-];
-
-const COMPARE: [CompareOp; 6] =
-    [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
-
 fn infix(sign: &str) -> Option<(Infix, u8)> {
     match sign {
         "&&" => return Some((Infix::Logic(LogicOp::And), level::AND)),
         "||" => return Some((Infix::Logic(LogicOp::Or), level::OR)),
         _ => {}
     }
-    if let Some(op) = COMPARE.into_iter().find(|op| compare_sign(*op) == sign) {
+    if let Some(op) = CompareOp::ALL.into_iter().find(|op| compare_sign(*op) == sign) {
         return Some((Infix::Compare(op), level::COMPARE));
     }
-    BINARY.into_iter().find_map(|op| match binary_form(op) {
+    BinaryOp::ALL.into_iter().find_map(|op| match binary_form(op) {
         Ok((found, own)) if found == sign => Some((Infix::Binary(op), own)),
         _ => None,
     })

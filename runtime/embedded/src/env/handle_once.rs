@@ -38,6 +38,17 @@ fn this_thread() -> Thread {
     MARK.with(|mark| mark.as_ptr().addr())
 }
 
+/// Waits until an initialization ends, or for a moment.
+fn wait(progress: MutexGuard<'static, Progress>) {
+    // The thread sanitizer does not see that the standard library unlocks while it waits.
+    if cfg!(kernpack_tsan) {
+        drop(progress);
+        std::thread::yield_now();
+    } else {
+        drop(ENDED.wait(progress).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
 impl Progress {
     /// The thread that initializes a handle.
     fn owner(&self, handle: Handle) -> Option<Thread> {
@@ -113,7 +124,7 @@ unsafe fn initialize(
             return Err(Failure::runtime("initializing a handle needs that the same handle is initialized already"));
         }
         progress.waiting.push((thread, address));
-        drop(ENDED.wait(progress).unwrap_or_else(PoisonError::into_inner));
+        wait(progress);
         progress = lock(&PROGRESS);
         progress.waiting.retain(|waiting| waiting.0 != thread);
     }
