@@ -34,6 +34,7 @@ impl Graph {
             inputs: vec![Some(id)],
             reads: vec![true],
             outputs: vec![Some(copy)],
+            body: None,
         });
         Ok(copy)
     }

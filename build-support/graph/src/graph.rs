@@ -47,6 +47,75 @@ pub struct Node {
     pub reads: Vec<bool>,
     /// The outputs; those that are not wanted are `None`.
     pub outputs: Vec<Option<ValueId>>,
+    /// The body of a loop that is not written out.
+    pub(crate) body: Option<Arc<NativeLoop>>,
+}
+
+/// What an input of the body is in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// The number of the round, an `int64` without dimensions.
+    Round,
+    /// A state by its number: before the first round an input of the node, then what the body gave.
+    State(usize),
+    /// A part of an input of the node along its first axis: that of the round, or counted from the end.
+    Slice {
+        /// Which input of the node.
+        input: usize,
+        /// Whether the first round gets the last part.
+        backwards: bool,
+    },
+    /// An input of the node.
+    Whole(usize),
+}
+
+/// What an output of the body is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gives {
+    /// Whether there is a next round: a bool of one element.
+    Condition,
+    /// A state by its number.
+    State(usize),
+    /// A row of an output of the node.
+    Row {
+        /// Which output of the node.
+        output: usize,
+        /// Whether the first round gives the last row.
+        backwards: bool,
+    },
+}
+
+/// A loop that stays a loop when the model runs: its body is a graph of its own, whose kernels run once in each round.
+///
+/// The node of such a loop reads what its body reads from outside, and gives the last states, then rows, then the extents of rows whose number depends on data.
+/// States lie in two places by turns, so the memory of a loop does not grow with its rounds; only rows do.
+#[derive(Clone)]
+pub(crate) struct NativeLoop {
+    /// What a round computes.
+    pub(crate) body: Graph,
+    /// What the inputs of the body are.
+    pub(crate) given: Vec<Given>,
+    /// What the outputs of the body are.
+    pub(crate) gives: Vec<Gives>,
+    /// The inputs of the node that are states before the first round. The outputs of the node begin with the states after the last one.
+    pub(crate) states: Vec<usize>,
+    /// The input of the node that tells the number of rounds.
+    pub(crate) count: Option<usize>,
+    /// The input of the node that tells whether there is a first round.
+    pub(crate) condition: Option<usize>,
+    /// Rounds, at most.
+    pub(crate) most: i64,
+    /// Whether more rounds than that are an error when the model runs, since there is no memory for their rows.
+    pub(crate) is_bounded: bool,
+    /// Outputs of the node that have as many rows as there were rounds, and those that tell their extents.
+    pub(crate) extents: Vec<(usize, usize)>,
+}
+
+impl NativeLoop {
+    /// Whether a condition may end the loop before its number of rounds.
+    pub(crate) fn has_condition(&self) -> bool {
+        self.condition.is_some() || self.gives.contains(&Gives::Condition)
+    }
 }
 
 /// Bytes that a known tensor was computed of.
@@ -60,6 +129,14 @@ pub struct Dequantized {
     pub zero: Option<ValueId>,
     /// The axis.
     pub axis: i64,
+}
+
+/// How much a graph has at some time: values, nodes and warnings.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    values: usize,
+    nodes: usize,
+    warnings: usize,
 }
 
 /// What a model computes.
@@ -126,6 +203,20 @@ impl Graph {
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         self.values.len() - 1
+    }
+
+    /// How much is in it, for [`Graph::take_back`].
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { values: self.values.len(), nodes: self.nodes.len(), warnings: self.warnings.len() }
+    }
+
+    /// Forgets values and nodes that were added since.
+    pub(crate) fn take_back(&mut self, mark: Mark) {
+        self.values.truncate(mark.values);
+        self.nodes.truncate(mark.nodes);
+        self.warnings.truncate(mark.warnings);
+        self.extents.retain(|id, _| *id < mark.values);
+        self.dequantized.retain(|id, _| *id < mark.values);
     }
 
     /// Adds a tensor whose elements are known.

@@ -71,6 +71,7 @@ impl Graph {
             inputs: inputs.to_vec(),
             reads: vec![false; inputs.len()],
             outputs: wanted,
+            body: None,
         };
         let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
         let made = node.instantiate(self, |id| {

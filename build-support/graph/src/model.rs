@@ -160,6 +160,7 @@ fn print(graph: &Graph) -> String {
 /// | `inputs` | shapes by the names of inputs |
 /// | `constants` | tensors by the names of inputs that always have these values |
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
+/// | `bounds` | for each loop whose number of rounds is known when the model runs only, the most rounds, by the names of nodes |
 /// | `absent` | names of optional inputs that are not there |
 /// | `outputs` | names of the values that are wanted |
 /// | `allow_nan` | whether weights may have elements that are not numbers |
@@ -215,6 +216,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
                 all.operators =
                     operators.into_iter().map(|(name, value)| operator(&name, &value)).collect::<Result<_>>()?;
             }
+            "bounds" => all.bounds = value.to()?,
             "outputs" => all.outputs = value.to()?,
             "allow_nan" => all.allow_nan = value.to()?,
             "plain" => all.plain = value.to()?,
@@ -222,7 +224,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, absent, outputs, operators, allow_nan, plain and weights"
+                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
                 ));
             }
         }

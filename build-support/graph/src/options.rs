@@ -18,6 +18,8 @@ pub struct ModelOptions {
     pub constants: BTreeMap<String, Constant>,
     /// Inputs that are sequences of tensors: the shape of each tensor, by the names of the inputs.
     pub sequences: BTreeMap<String, Vec<Vec<i64>>>,
+    /// The most rounds of loops whose number of rounds is known at run time only, by the names of their nodes.
+    pub bounds: BTreeMap<String, i64>,
     /// Inputs that may be missing, and are.
     pub absent: BTreeSet<String>,
     /// The type that weights of products and convolutions are kept in; none: their own.

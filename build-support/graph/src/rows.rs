@@ -72,6 +72,7 @@ impl Graph {
                 inputs: vec![Some(row.table), Some(row.index)],
                 reads: vec![true, true],
                 outputs: vec![Some(output)],
+                body: None,
             };
             found.insert(output, row);
         }

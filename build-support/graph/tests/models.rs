@@ -6,6 +6,8 @@ mod custom;
 mod differences;
 #[path = "models/hostile.rs"]
 mod hostile;
+#[path = "models/loops.rs"]
+mod loops;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/regions.rs"]

@@ -70,6 +70,14 @@ impl Model {
         self
     }
 
+    /// The most rounds of a loop, by the name of its node, whose number of rounds is known when the model runs only: for so many there is memory. A call with more
+    /// of them is an error.
+    #[must_use]
+    pub fn bound(mut self, node: &str, rounds: i64) -> Self {
+        self.options.bounds.insert(node.to_owned(), rounds);
+        self
+    }
+
     /// An input that always has these integers: what depends on it alone is computed at build time. A shape of no dimensions makes a scalar.
     #[must_use]
     pub fn constant_ints(mut self, name: &str, shape: &[i64], values: &[i64]) -> Self {

@@ -16,11 +16,12 @@ import tvm_ffi
 from compiler import PassContext, build, graph, module
 
 
-def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
+def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, bounds=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
     """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
 
     `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `constants` has arrays for inputs that
-    always have this value. `sequences` has lists of shapes for inputs that are sequences; `absent` names optional inputs that are not there. `outputs` names the
+    always have this value. `sequences` has lists of shapes for inputs that are sequences; `bounds` the most rounds of loops by the names of their nodes,
+    where only a call tells how many rounds there are; `absent` names optional inputs that are not there. `outputs` names the
     values that are wanted; without it, all outputs of the model. `operators` says what operators compute that ONNX does not have, by `"domain.name"`: a function of the
     attributes of a node and of its inputs as tensors of `compiler.te`, or a pair of it and how the operator is fused, such as `"elementwise"`. `weights="float16"` (or `"bfloat16"`) keeps weights of products and convolutions in half as many bytes. `allow_nan=True` takes weights that are not numbers. `plain=True` leaves
     nodes as the model has them, where others would do the same faster.
@@ -30,6 +31,7 @@ def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None,
         "inputs": {name: tvm_ffi.Shape(shape) for name, shape in (inputs or {}).items()},
         "constants": {name: tvm_ffi.from_dlpack(np.array(value, order="C")) for name, value in (constants or {}).items()},
         "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},
+        "bounds": bounds or {},
         "absent": list(absent),
         "outputs": list(outputs),
         "operators": dict(operators or {}),

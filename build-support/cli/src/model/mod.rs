@@ -25,6 +25,7 @@ pub(crate) fn diff(options: &Options) -> Result<String> {
     let bytes = fs::read(&options.file).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let mut asked = ModelOptions { plain: true, ..ModelOptions::default() };
     asked.dims.extend(options.dims.iter().cloned());
+    asked.bounds.extend(options.bounds.iter().cloned());
     asked.inputs.extend(options.inputs.iter().cloned());
     let import = |asked: &ModelOptions| import(&bytes, options.file.parent(), asked).map_err(within);
     let plain = import(&asked)?.graph;

@@ -17,6 +17,7 @@ named, with its nodes, the largest difference and its place.
 Options:
       --dim NAME=EXTENT      the extent of a dimension that the model names
       --input NAME=1,3,8     the shape of an input
+      --bound NODE=ROUNDS    the most rounds of a loop, by the name of its node
       --values PATH          values of the inputs: a .npz, or a folder with NAME.npy or input_0.pb, ..; without it, seeded numbers
       --seed NUMBER          of these numbers; 0 without it
       --reference PATH       values that something else has computed, of outputs or inside of the model: also compared with what the
@@ -32,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) file: PathBuf,
     pub(crate) dims: Vec<(String, i64)>,
     pub(crate) inputs: Vec<(String, Vec<i64>)>,
+    pub(crate) bounds: Vec<(String, i64)>,
     pub(crate) values: Option<PathBuf>,
     pub(crate) seed: u64,
     pub(crate) reference: Option<PathBuf>,
@@ -63,6 +65,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
         file: PathBuf::new(),
         dims: Vec::new(),
         inputs: Vec::new(),
+        bounds: Vec::new(),
         values: None,
         seed: 0,
         reference: None,
@@ -80,6 +83,10 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
             Arg::Long("dim") => match extents(&parser.value()?.string()?) {
                 Some((name, extents)) if extents.len() == 1 => options.dims.push((name, extents[0])),
                 _ => return Err("--dim takes a name and an extent: batch=1".into()),
+            },
+            Arg::Long("bound") => match extents(&parser.value()?.string()?) {
+                Some((node, rounds)) if rounds.len() == 1 => options.bounds.push((node, rounds[0])),
+                _ => return Err("--bound takes a node and a number of rounds: loop=512".into()),
             },
             Arg::Long("input") => match extents(&parser.value()?.string()?) {
                 Some(input) => options.inputs.push(input),
@@ -107,11 +114,12 @@ mod tests {
         assert_eq!(parse("--help"), Ok(None));
         assert_eq!(parse("diff --help"), Ok(None));
         let options = parse(
-            "diff m.onnx --dim batch=2 --input x=1,3 --seed 7 --tolerance 1e-3 --values in --reference out.npz --json",
+            "diff m.onnx --dim batch=2 --input x=1,3 --bound loop=9 --seed 7 --tolerance 1e-3 --values in --reference out.npz --json",
         );
         let options = options.unwrap().unwrap();
         assert_eq!(options.file, PathBuf::from("m.onnx"));
         assert_eq!((options.dims, options.inputs), (vec![("batch".to_owned(), 2)], vec![("x".to_owned(), vec![1, 3])]));
+        assert_eq!(options.bounds, [("loop".to_owned(), 9)]);
         assert_eq!((options.seed, options.tolerance, options.json), (7, 1e-3, true));
         assert_eq!((options.values, options.reference), (Some("in".into()), Some("out.npz".into())));
         for (line, problem) in [
@@ -119,6 +127,7 @@ mod tests {
             ("compare m.onnx", "unknown command `model compare`; see cargo kernpack model --help"),
             ("diff m.onnx --dim batch", "--dim takes a name and an extent: batch=1"),
             ("diff m.onnx --dim batch=1,2", "--dim takes a name and an extent: batch=1"),
+            ("diff m.onnx --bound loop", "--bound takes a node and a number of rounds: loop=512"),
             ("diff m.onnx --input x=a", "--input takes a name and a shape: x=1,3,224,224"),
             ("diff m.onnx n.onnx", "unexpected argument `n.onnx`; see model --help"),
         ] {

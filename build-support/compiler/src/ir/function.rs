@@ -68,7 +68,7 @@ pub struct LoweredFuncNode {
     pub thread_axes: Array<IterVar>,
     /// What it does.
     pub body: Stmt,
-    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc` (text), ..
+    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc` (text), `noinline` (int), ..
     pub attrs: Map<Str, Any>,
 }
 

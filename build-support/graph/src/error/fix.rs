@@ -30,6 +30,8 @@ pub(crate) enum Fix {
     Sequence(String),
     /// The value of an input that something has to be known of.
     Constant,
+    /// The most rounds of a loop by its name.
+    Bound(String),
     /// That weights may be no numbers.
     AllowNan,
     /// What an operator computes.
@@ -66,6 +68,12 @@ impl Fix {
             }
             (Self::Constant, Python) => {
                 "if it is an input of the model, say what it always is, `constants={name: value}`".into()
+            }
+            (Self::Bound(node), BuildScript) => {
+                format!("say how many rounds there are at most, `.bound(\"{node}\", rounds)`")
+            }
+            (Self::Bound(node), Python) => {
+                format!("say how many rounds there are at most, `bounds={{\"{node}\": rounds}}`")
             }
             (Self::AllowNan, BuildScript) => {
                 "train or export the model again, or say `.allow_nan()` if that is meant".into()

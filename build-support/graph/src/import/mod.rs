@@ -8,6 +8,8 @@ mod control;
 mod dropout;
 mod emit;
 mod item;
+mod loops;
+mod native_loop;
 mod quantize;
 mod recurrent;
 mod sequence;
@@ -70,8 +72,17 @@ pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOption
     optimized(graph, files, options)
 }
 
-/// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
 fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> Result<Imported> {
+    optimize(&mut graph, options)?;
+    Ok(Imported { graph, files })
+}
+
+/// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
+fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
+    for native in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
+        optimize(&mut native.body, options)?;
+        graph.warnings.append(&mut native.body.warnings);
+    }
     graph.drop_unread();
     if !options.plain {
         graph.flush_weights();
@@ -86,8 +97,7 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
         graph.narrow_weights(dtype)?;
         graph.drop_unread();
     }
-    graph.lay_out_weights()?;
-    Ok(Imported { graph, files })
+    graph.lay_out_weights()
 }
 
 /// The graph as the model has it, and the files that were read besides the model's own.
@@ -99,16 +109,11 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     );
     check_versions(&model)?;
     check_operators(&model, &options.operators)?;
-    let mut importer = Importer {
-        model: &model,
-        operators: &options.operators,
-        graph: Graph::default(),
-        folder,
-        files: Vec::new().into(),
-        depth: 0,
-    };
+    check_bounds(&model, options)?;
+    let mut importer =
+        Importer { model: &model, options, graph: Graph::default(), folder, files: Vec::new().into(), depth: 0 };
     importer.graph.name.clone_from(&model.graph.name);
-    importer.run(options)?;
+    importer.run()?;
     Ok((importer.graph, importer.files.into_inner()))
 }
 
@@ -188,13 +193,36 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
     GraphError::all(problems.collect()).map_or(Ok(()), Err)
 }
 
+/// Bounds are positive, and of loops that the model has.
+fn check_bounds(model: &Model<'_>, options: &ModelOptions) -> Result<()> {
+    let mut graphs = vec![&model.graph.nodes];
+    graphs.extend(model.functions.iter().map(|function| &function.nodes));
+    let mut loops = Vec::new();
+    while let Some(nodes) = graphs.pop() {
+        loops.extend(nodes.iter().filter(|node| node.op_type == "Loop").map(label));
+        let inside = nodes.iter().flat_map(|node| &node.attributes).filter_map(|attribute| match &attribute.value {
+            AttributeValue::Graph(graph) => Some(&graph.nodes),
+            _ => None,
+        });
+        graphs.extend(inside);
+    }
+    let problems = options.bounds.iter().filter_map(|(name, bound)| {
+        if *bound < 1 {
+            return Some(GraphError::new(format!("the bound of the loop '{name}' is {bound}, and has to be positive")));
+        }
+        let has = || format!("the model has no loop '{name}'; it has: {}", loops.join(", "));
+        (!loops.contains(&name.as_str())).then(|| GraphError::new(has()))
+    });
+    GraphError::all(problems.collect()).map_or(Ok(()), Err)
+}
+
 /// Attributes of the call of a function.
 type Arguments<'a> = HashMap<String, AttributeValue<'a>>;
 
 struct Importer<'m, 'a> {
     model: &'m Model<'a>,
-    /// Operators that ONNX does not have.
-    operators: &'m [CustomOperator],
+    /// What the build script says.
+    options: &'m ModelOptions,
     graph: Graph,
     folder: Option<&'m Path>,
     files: std::cell::RefCell<Vec<PathBuf>>,
@@ -202,8 +230,8 @@ struct Importer<'m, 'a> {
 }
 
 impl<'m, 'a> Importer<'m, 'a> {
-    fn run(&mut self, options: &ModelOptions) -> Result<()> {
-        let model = self.model;
+    fn run(&mut self) -> Result<()> {
+        let (model, options) = (self.model, self.options);
         let version = version_of(&model.opsets).unwrap_or(NEWEST);
         let mut scope = Scope::new();
         self.initializers(&model.graph, &mut scope)?;
@@ -464,7 +492,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         attrs: Attrs,
         version: i64,
     ) -> Result<Vec<Option<Item>>> {
-        let custom = self.operators.iter().find(|custom| custom.is(&node.domain, &node.op_type));
+        let custom = self.options.operators.iter().find(|custom| custom.is(&node.domain, &node.op_type));
         let has_tensors = inputs.iter().flatten().all(|item| matches!(item, Item::Tensor(_)));
         if custom.is_none()
             && sequence::NAMES.contains(&node.op_type.as_str())
@@ -591,9 +619,13 @@ impl<'m, 'a> Importer<'m, 'a> {
     }
 }
 
+/// What messages call a node: its name, or that of its first output.
+fn label<'n>(node: &'n onnx::Node<'_>) -> &'n str {
+    if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name }
+}
+
 fn place(node: &onnx::Node<'_>) -> String {
-    let name = if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name };
-    format!("node '{name}' ({})", full_name(&node.domain, &node.op_type))
+    format!("node '{}' ({})", label(node), full_name(&node.domain, &node.op_type))
 }
 
 /// The element type and the shape of an input.

@@ -13,7 +13,7 @@ use kernpack_compiler::ir::{
 use super::region::{barrier, by_one};
 use super::weights::Weights;
 use super::{CONSTANTS, Step, argument_names};
-use crate::constant::{element_bytes, num_elements, stored};
+use crate::constant::{Constant, element_bytes, num_elements, stored};
 use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
@@ -45,6 +45,8 @@ pub(super) struct Layout {
     pub(super) places: HashMap<ValueId, Place>,
     /// Offsets of the memory that each step has for itself.
     pub(super) scratch: Vec<Vec<usize>>,
+    /// Offsets of the weights that each step has for itself.
+    pub(super) known: Vec<Vec<usize>>,
     /// Which steps each value of the temporary memory is kept for: the first, and the last.
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
@@ -57,6 +59,25 @@ pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
     Ok(num_elements(&value.shape)?.saturating_mul(element_bytes(value.dtype)))
 }
 
+/// Numbers of weights by their length and some of their bytes: hashing all bytes takes long in a build script, which is compiled without optimization.
+#[derive(Default)]
+struct Shared(HashMap<(usize, Vec<u8>), Vec<usize>>);
+
+impl Shared {
+    /// Where weights lie, which may be where others with the same bytes do.
+    fn offset(&mut self, weights: &mut Weights, constant: &Constant) -> usize {
+        let bytes = constant.bytes();
+        let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
+        let alike = self.0.entry((bytes.len(), some)).or_default();
+        let known = alike.iter().copied().find(|number| weights.tensor(*number) == bytes);
+        let number = known.unwrap_or_else(|| {
+            alike.push(weights.add(constant));
+            alike[alike.len() - 1]
+        });
+        weights.offset(number)
+    }
+}
+
 /// Where each value that kernels read or write lies.
 pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
     let mut places: HashMap<ValueId, Place> = HashMap::new();
@@ -65,8 +86,7 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
         places.insert(*id, Place::Argument(number));
     }
     let mut weights = Weights::default();
-    // Weights by their length and some of their bytes: hashing all bytes takes long in a build script, which is compiled without optimization.
-    let mut shared: HashMap<(usize, Vec<u8>), Vec<usize>> = HashMap::new();
+    let (mut shared, mut known) = (Shared::default(), Vec::new());
     let mut values: Vec<ValueId> = Vec::new();
     let mut place_of: HashMap<ValueId, usize> = HashMap::new();
     let mut needs: Vec<Need> = Vec::new();
@@ -85,17 +105,10 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
             } else if let Some(constant) = &graph.values[memory].known
                 && !places.contains_key(&memory)
             {
-                let bytes = constant.bytes();
-                let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
-                let alike = shared.entry((bytes.len(), some)).or_default();
-                let known = alike.iter().copied().find(|number| weights.tensor(*number) == bytes);
-                let number = known.unwrap_or_else(|| {
-                    alike.push(weights.add(constant));
-                    alike[alike.len() - 1]
-                });
-                places.insert(memory, Place::Weights(weights.offset(number)));
+                places.insert(memory, Place::Weights(shared.offset(&mut weights, constant)));
             }
         }
+        known.push(step.known.iter().map(|constant| shared.offset(&mut weights, constant)).collect());
     }
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
@@ -105,22 +118,28 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
     let lives = values.iter().zip(&needs).map(|(id, need)| (*id, (need.first, need.last))).collect();
     let mut rest = offsets[values.len()..].iter().copied();
     let scratch = steps.iter().map(|step| rest.by_ref().take(step.scratch.len()).collect()).collect();
-    Ok(Layout { places, scratch, lives, arena, weights })
+    Ok(Layout { places, scratch, known, lives, arena, weights })
 }
 
-fn int(value: usize) -> Expr {
+pub(super) fn int(value: usize) -> Expr {
     Expr::int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-fn behind(pointer: impl Into<Expr>, offset: Expr) -> Expr {
+pub(super) fn behind(pointer: impl Into<Expr>, offset: Expr) -> Expr {
     Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [pointer.into(), offset])
 }
 
-fn plain(var: Var) -> Param {
+pub(super) fn plain(var: Var) -> Param {
     Param::from_node(ParamNode { var, buffer: None, output: false })
 }
 
-fn function(name: &str, kind: FuncKind, params: Vec<Param>, body: Stmt, attrs: Map<Str, Any>) -> LoweredFunc {
+pub(super) fn function(
+    name: &str,
+    kind: FuncKind,
+    params: Vec<Param>,
+    body: Stmt,
+    attrs: Map<Str, Any>,
+) -> LoweredFunc {
     LoweredFunc::from_node(LoweredFuncNode {
         name: name.into(),
         params: params.into_iter().collect(),
@@ -142,16 +161,16 @@ pub(super) fn functions(graph: &Graph, name: &str, steps: &[Step], layout: &Layo
 
 /// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to. Callers have checked the arguments.
 fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -> LoweredFunc {
-    let Layout { places, scratch, .. } = layout;
+    let Layout { places, scratch, known, .. } = layout;
     let (memory, first, end) = (Var::new("arena", POINTER), Var::new("first", I64), Var::new("end", I64));
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
+    let weights =
+        |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]), int(offset));
     let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
         Some(Place::Argument(number)) => arguments[*number].expr().clone(),
         Some(Place::Arena(offset)) => behind(&memory, int(*offset)),
-        Some(Place::Weights(offset)) => {
-            behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]), int(*offset))
-        }
+        Some(Place::Weights(offset)) => weights(*offset),
         // Without elements: it is never read.
         None => memory.expr().clone(),
     };
@@ -159,7 +178,8 @@ fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -
     let mut body = Vec::new();
     for (number, step) in steps.iter().enumerate() {
         let own = scratch[number].iter().map(|offset| behind(&memory, int(*offset)));
-        let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own);
+        let known = known[number].iter().map(|offset| weights(*offset));
+        let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known);
         let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
         let mut run = vec![if in_region && !step.is_task { by_one(call) } else { call }];
         let following = steps.get(number + 1);
@@ -175,12 +195,12 @@ fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -
         body = Stmt::attr("pragma_parallel_launch_point", Any::from(name), 1, body);
     }
     let key = || Str::from(weights_name.as_str());
-    let known: Option<Any> = match data {
+    let data: Option<Any> = match data {
         Data::None => None,
         Data::Inside(bytes) => Some([(key(), bytes)].into_iter().collect::<Map<Str, Bytes>>().into()),
         Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
     };
-    let attrs = known.into_iter().map(|known| (Str::from(CONSTANTS), known)).collect();
+    let attrs = data.into_iter().map(|data| (Str::from(CONSTANTS), data)).collect();
     let params = [memory.clone(), first.clone(), end.clone()].into_iter().chain(arguments.iter().cloned());
     function(&format!("{name}.run"), FuncKind::Internal, params.map(plain).collect(), body, attrs)
 }

@@ -3,6 +3,7 @@
 mod describe;
 mod entry;
 mod names;
+mod native_loop;
 mod region;
 mod weights;
 mod work;
@@ -20,10 +21,10 @@ pub use names::{argument_names, identifier};
 pub use weights::Weights;
 
 use self::entry::Data;
-use crate::constant::stored;
+use crate::constant::{Constant, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, NativeLoop, Node, ValueId};
 use crate::op::extents;
 
 /// The attribute of a function that has the data of `constant_data`: names, and bytes.
@@ -121,6 +122,8 @@ struct Step {
     outputs: Vec<ValueId>,
     /// Bytes of memory that it has for itself.
     scratch: Vec<usize>,
+    /// Known values that it has for itself.
+    known: Vec<Constant>,
     /// Whether all tasks of the region run it.
     is_task: bool,
 }
@@ -168,47 +171,23 @@ fn lower_with(
     options: LowerOptions,
     data: impl FnOnce(&Weights) -> Data,
 ) -> Result<(Lowered, Weights)> {
-    let groups: Vec<Group> = graph.groups(options.fuse).into_iter().filter(|group| !is_empty(graph, group)).collect();
-    let mut functions: Vec<LoweredFunc> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    let mut kernels: Vec<KernelInfo> = Vec::new();
-    let mut numbers = Vec::new();
-    let mut jobs = Vec::new();
-    for group in &groups {
-        jobs.extend(kernels_of(graph, group)?.into_iter().map(|outputs| (group, outputs)));
-    }
-    for (group, outputs) in jobs {
-        let own = format!("{name}.kernel{}", functions.len());
-        let (function, inputs) = kernel(graph, group, &outputs, &own, target, context, options.schedule)?;
-        // Equal programs are compiled once.
-        let program = text::print(&function).replacen(&own, "", 1);
-        let number = *known.entry(program).or_insert(functions.len());
-        if number == functions.len() {
-            functions.push(function);
-        }
-        let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
-        kernels.push(KernelInfo {
-            function: functions[number].name.to_string(),
-            operators: nodes.clone().map(|node| node.op.name().to_owned()).collect(),
-            nodes: nodes.map(|node| node.name.clone()).collect(),
-            operations: work::operations(&functions[number]),
-            is_parallel: region::is_parallel(&functions[number].body) && options.threads != Threads::Single,
-            inputs,
-            outputs,
-        });
-        numbers.push(number);
-    }
-    let (functions, scratch) = with_threads(functions, options.threads)?;
+    let mut kernels = Kernels { name, target, context, options, functions: Vec::new(), known: HashMap::new() };
+    let calls = kernels.of(graph)?;
+    let functions = kernels.functions;
+    // The tasks of a region run kernels together, and a loop is no kernel: with one, each kernel starts the threads for itself.
+    let has_loops = graph.nodes.iter().any(|node| node.body.is_some());
+    let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
+    let (functions, scratch) = with_threads(functions, threads)?;
     let mut steps = Vec::new();
-    for (kernel, number) in kernels.iter().zip(numbers) {
-        steps.push(Step {
-            function: kernel.function.clone(),
-            inputs: kernel.inputs.clone(),
-            outputs: kernel.outputs.clone(),
-            scratch: scratch[number].clone().unwrap_or_default(),
-            is_task: scratch[number].is_some(),
-        });
+    for call in &calls {
+        let mut step = call.step();
+        if let Some(bytes) = &scratch[call.number] {
+            step.scratch.clone_from(bytes);
+            step.is_task = true;
+        }
+        steps.push(step);
     }
+    let kernels: Vec<KernelInfo> = calls.into_iter().map(|call| call.info).collect();
     let layout = entry::layout(graph, &steps)?;
     let mut values = Vec::new();
     for (id, place) in &layout.places {
@@ -222,6 +201,111 @@ fn lower_with(
     let functions = functions.into_iter().chain(entry::functions(graph, name, &steps, &layout, data));
     let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };
     Ok((lowered, layout.weights))
+}
+
+/// Kernels of a model, equal ones once.
+struct Kernels<'a> {
+    name: &'a str,
+    target: &'a TargetDescription,
+    context: &'a PassContext,
+    options: LowerOptions,
+    functions: Vec<LoweredFunc>,
+    /// The numbers of functions by their text.
+    known: HashMap<String, usize>,
+}
+
+/// A kernel where it runs.
+struct KernelCall {
+    info: KernelInfo,
+    /// The number of its function.
+    number: usize,
+    /// Bytes of memory that it has for itself.
+    scratch: Vec<usize>,
+    /// Known values that it has for itself.
+    known: Vec<Constant>,
+}
+
+impl KernelCall {
+    fn step(&self) -> Step {
+        Step {
+            function: self.info.function.clone(),
+            inputs: self.info.inputs.clone(),
+            outputs: self.info.outputs.clone(),
+            scratch: self.scratch.clone(),
+            known: self.known.clone(),
+            is_task: false,
+        }
+    }
+}
+
+impl Kernels<'_> {
+    /// The kernels of a graph in their order.
+    fn of(&mut self, graph: &Graph) -> Result<Vec<KernelCall>> {
+        let mut calls = Vec::new();
+        for group in graph.groups(self.options.fuse) {
+            if is_empty(graph, &group) {
+                continue;
+            }
+            if let [node] = group.nodes[..]
+                && let Some(native) = &graph.nodes[node].body
+            {
+                calls.push(self.loop_of(graph, &graph.nodes[node], native)?);
+                continue;
+            }
+            for outputs in kernels_of(graph, &group)? {
+                calls.push(self.call(graph, &group, outputs)?);
+            }
+        }
+        Ok(calls)
+    }
+
+    fn call(&mut self, graph: &Graph, group: &Group, outputs: Vec<ValueId>) -> Result<KernelCall> {
+        let own = format!("{}.kernel{}", self.name, self.functions.len());
+        let schedule = self.options.schedule;
+        let (function, inputs) = kernel(graph, group, &outputs, &own, self.target, self.context, schedule)?;
+        // Equal programs are compiled once.
+        let program = text::print(&function).replacen(&own, "", 1);
+        let number = *self.known.entry(program).or_insert(self.functions.len());
+        if number == self.functions.len() {
+            self.functions.push(function);
+        }
+        let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
+        let function = &self.functions[number];
+        let info = KernelInfo {
+            function: function.name.to_string(),
+            operators: nodes.clone().map(|node| node.op.name().to_owned()).collect(),
+            nodes: nodes.map(|node| node.name.clone()).collect(),
+            operations: work::operations(function),
+            is_parallel: region::is_parallel(&function.body) && self.options.threads != Threads::Single,
+            inputs,
+            outputs,
+        };
+        Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new() })
+    }
+
+    /// A loop whose body is compiled once. Of one whose number of rounds is not known, the operations of a round are told.
+    fn loop_of(&mut self, graph: &Graph, node: &Node, native: &NativeLoop) -> Result<KernelCall> {
+        let calls = self.of(&native.body)?;
+        let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
+        let layout = entry::layout(&native.body, &steps)?;
+        let name = format!("{}.loop{}", self.name, self.functions.len());
+        let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout)?;
+        let is_known = native.count.is_none() && !native.has_condition();
+        let rounds = if is_known { u64::try_from(native.most).unwrap_or(1) } else { 1 };
+        let operations = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.info.operations));
+        let info = KernelInfo {
+            function: name,
+            operators: vec![node.op.name().to_owned()],
+            nodes: vec![node.name.clone()],
+            operations: operations.saturating_mul(rounds),
+            is_parallel: calls.iter().any(|call| call.info.is_parallel),
+            inputs: node.inputs.iter().flatten().copied().collect(),
+            outputs: made.outputs,
+        };
+        self.functions.push(made.round);
+        self.functions.push(made.function);
+        Ok(KernelCall { info, number: self.functions.len() - 1, scratch: made.scratch, known: made.known })
+    }
 }
 
 /// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.

@@ -34,6 +34,11 @@ impl Weights {
         self.tensors[number].0
     }
 
+    /// The tensors, each with where it lies.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (usize, &Constant)> {
+        self.tensors.iter().map(|(offset, tensor)| (*offset, tensor))
+    }
+
     /// The number of bytes.
     pub fn size(&self) -> usize {
         self.bytes

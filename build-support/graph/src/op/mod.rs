@@ -22,6 +22,7 @@ mod loss;
 pub(crate) mod matmul;
 mod move_data;
 pub(crate) mod narrow;
+mod native_loop;
 mod norm;
 mod order;
 mod pick;
@@ -41,6 +42,7 @@ pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};
 pub use custom::{CustomOperator, NodeOp};
+pub(crate) use native_loop::{LOOP, SCAN};
 pub(crate) use quantize::saturated;
 pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 

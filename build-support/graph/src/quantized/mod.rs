@@ -117,6 +117,7 @@ impl Graph {
                 reads: inputs.iter().map(Option::is_some).collect(),
                 inputs,
                 outputs: node.outputs.clone(),
+                body: None,
             };
         }
         Ok(())

@@ -169,6 +169,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 }
             }
         }
+        if function.attr("noinline").is_some_and(|value| value.to::<i64>().unwrap_or(0) != 0) {
+            self.set_attribute(code, AttributeLoc::Function, "noinline", 0);
+        }
         if is_task {
             self.begin_task(code)?;
         }

@@ -1,0 +1,440 @@
+//! Loops whose body is compiled once: those with many rounds, or with a number of rounds that is known when the model runs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use kernpack_compiler::ir::{BOOLEAN, I64};
+
+use super::control::{Control, truth};
+use super::{Importer, Item, Scope, label};
+use crate::attrs::Attrs;
+use crate::constant::num_elements;
+use crate::error::{Fix, GraphError, Result, fail, require};
+use crate::graph::{Dequantized, Given, Gives, Graph, NativeLoop, Node, Value, ValueId};
+use crate::onnx::{self, AttributeValue};
+use crate::op::Operator;
+
+/// A loop as its node asks for it.
+pub(super) struct Wanted<'n> {
+    /// The operator.
+    pub(super) operator: &'static Operator,
+    /// Whether the body gets the number of the round and a condition first, and gives a condition first.
+    pub(super) is_loop: bool,
+    /// The number of rounds that is known.
+    pub(super) rounds: Option<i64>,
+    /// The number of rounds, as a value.
+    pub(super) count: Option<ValueId>,
+    /// The condition before the first round, if it is known when the model runs.
+    pub(super) condition: Option<ValueId>,
+    /// The states before the first round.
+    pub(super) states: &'n [Item],
+    /// What is read slice by slice along its first axis, and whether from the end.
+    pub(super) slices: Vec<(ValueId, bool)>,
+    /// Whether rows are written from the end, for each output behind the states.
+    pub(super) rows_backwards: Vec<bool>,
+}
+
+/// Values of the graph around a body, as the body sees them.
+#[derive(Default)]
+struct Captures {
+    seen: HashMap<ValueId, ValueId>,
+    /// Those that are not known: outside, and inside.
+    taken: Vec<(ValueId, ValueId)>,
+}
+
+impl Captures {
+    fn value(&mut self, outer: &Graph, body: &mut Graph, id: ValueId) -> Result<ValueId> {
+        if let Some(seen) = self.seen.get(&id) {
+            return Ok(*seen);
+        }
+        require!(
+            !outer.extents.contains_key(&id),
+            "the extents of '{}', which the body reads, depend on what the model is called with",
+            outer.values[id].name
+        );
+        let inside = body.add_value(Value { producer: None, ..outer.values[id].clone() });
+        self.seen.insert(id, inside);
+        if outer.values[id].known.is_none() {
+            self.taken.push((id, inside));
+        }
+        if let Some(from) = outer.dequantized.get(&id) {
+            let zero = from.zero.map(|zero| self.value(outer, body, zero)).transpose()?;
+            let (bytes, scale) = (self.value(outer, body, from.bytes)?, self.value(outer, body, from.scale)?);
+            body.dequantized.insert(inside, Dequantized { bytes, scale, zero, axis: from.axis });
+        }
+        Ok(inside)
+    }
+
+    fn item(&mut self, outer: &Graph, body: &mut Graph, item: &Item) -> Result<Item> {
+        Ok(match item {
+            Item::Tensor(id) => Item::Tensor(self.value(outer, body, *id)?),
+            Item::Sequence(ids) => {
+                Item::Sequence(ids.iter().map(|id| self.value(outer, body, *id)).collect::<Result<_>>()?)
+            }
+            Item::Nothing => Item::Nothing,
+        })
+    }
+}
+
+/// Every name that the nodes of a graph read, those of graphs inside of them included.
+fn names_read<'g>(graph: &'g onnx::Graph<'_>, names: &mut BTreeSet<&'g str>) {
+    names.extend(graph.outputs.iter().map(|output| output.name.as_str()));
+    for node in &graph.nodes {
+        names.extend(node.inputs.iter().map(String::as_str));
+        for attribute in &node.attributes {
+            if let AttributeValue::Graph(graph) = &attribute.value {
+                names_read(graph, names);
+            }
+        }
+    }
+}
+
+/// Whether an output of a graph is one of its inputs, unchanged.
+pub(super) fn passes(graph: &onnx::Graph<'_>, output: &str, input: &str) -> bool {
+    let mut name = output;
+    for _ in 0..=graph.nodes.len() {
+        if name == input {
+            return true;
+        }
+        let is_source =
+            |node: &&onnx::Node<'_>| node.op_type == "Identity" && node.outputs.iter().any(|own| own == name);
+        match graph.nodes.iter().find(is_source).and_then(|node| node.inputs.first()) {
+            Some(source) => name = source,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// What a body is, before it is a node.
+struct Body {
+    graph: Graph,
+    gives: Vec<Gives>,
+    /// The rows: element type and shape, and which output they are; none for one that is not wanted.
+    rows: Vec<Option<ValueId>>,
+    /// The states that change, by their numbers.
+    changing: Vec<usize>,
+    /// What the inputs of the body are, without what it reads from outside.
+    given: Vec<(Given, ValueId)>,
+    captures: Captures,
+}
+
+impl<'a> Importer<'_, 'a> {
+    /// A node with its body inside: the states behind the last round, then rows of each further output of the body.
+    ///
+    /// # Errors
+    /// A body that cannot run again and again: states of other shapes in each round, or of other structures than tensors; rows without a bound.
+    pub(super) fn native_loop(&mut self, control: &Control<'_, 'a>, wanted: &Wanted<'_>) -> Result<Vec<Item>> {
+        let Body { graph, gives, rows, changing, given, mut captures } = self.body(control, wanted)?;
+        let has_condition = wanted.condition.is_some() || gives.contains(&Gives::Condition);
+        let limit = self.limit(control, wanted, has_condition, rows.iter().any(Option::is_some))?;
+        let mut inputs: Vec<ValueId> = Vec::new();
+        let mut input = |id: ValueId| {
+            inputs.push(id);
+            inputs.len() - 1
+        };
+        let count = limit.count.map(&mut input);
+        let condition = wanted.condition.map(&mut input);
+        let mut states = Vec::new();
+        for state in &changing {
+            states.push(input(wanted.states[*state].tensor("a state")?));
+        }
+        let first_slice = inputs.len();
+        inputs.extend(wanted.slices.iter().map(|(id, _)| *id));
+        // What the body does not read is no input of it.
+        let is_read = |id: &ValueId| {
+            let mut nodes = graph.nodes.iter();
+            nodes.any(|node| node.inputs.contains(&Some(*id)))
+        };
+        let (mut all, mut ids) = (Vec::new(), Vec::new());
+        for (given, id) in given.into_iter().filter(|(_, id)| is_read(id)) {
+            all.push(match given {
+                Given::Slice { input, backwards } => Given::Slice { input: first_slice + input, backwards },
+                given => given,
+            });
+            ids.push(id);
+        }
+        for (outside, inside) in captures.taken.drain(..).filter(|(_, inside)| is_read(inside)) {
+            all.push(Given::Whole(inputs.len()));
+            inputs.push(outside);
+            ids.push(inside);
+        }
+        let mut body = graph;
+        body.inputs = ids;
+
+        let number = self.graph.nodes.len();
+        let names = &control.node.outputs;
+        let name_of = |output: usize| names.get(output).map_or("", String::as_str).to_owned();
+        let mut outputs = Vec::new();
+        let mut output = |graph: &mut Graph, name: String, like: &Value, shape: Vec<i64>| {
+            let value = Value { name, dtype: like.dtype, shape, known: None, producer: Some(number) };
+            outputs.push(graph.add_value(value));
+            outputs[outputs.len() - 1]
+        };
+        let mut items: Vec<Item> = wanted.states.to_vec();
+        for (place, state) in changing.iter().enumerate() {
+            let like = &self.graph.values[inputs[states[place]]].clone();
+            items[*state] = Item::Tensor(output(&mut self.graph, name_of(*state), like, like.shape.clone()));
+        }
+        let mut sized = Vec::new();
+        for (row, id) in rows.iter().enumerate() {
+            let Some(id) = id else {
+                items.push(Item::Nothing);
+                continue;
+            };
+            let like = &body.values[*id];
+            let shape: Vec<i64> = [limit.most].into_iter().chain(like.shape.iter().copied()).collect();
+            num_elements(&shape)?;
+            let name = name_of(wanted.states.len() + row);
+            let made = output(&mut self.graph, name.clone(), like, shape);
+            items.push(Item::Tensor(made));
+            if limit.is_exact {
+                continue;
+            }
+            sized.push((name, made, i64::try_from(like.shape.len() + 1).unwrap_or(1)));
+        }
+        let (mut extents, first_row) = (Vec::new(), changing.len());
+        let ints = Value { name: String::new(), dtype: I64, shape: Vec::new(), known: None, producer: None };
+        let rows_count = rows.iter().flatten().count();
+        for (place, (name, rows, rank)) in sized.into_iter().enumerate() {
+            let tells = output(&mut self.graph, format!("{name}_extents"), &ints, vec![rank]);
+            self.graph.extents.insert(rows, tells);
+            extents.push((first_row + place, first_row + rows_count + place));
+        }
+        let native = NativeLoop {
+            body,
+            given: all,
+            gives,
+            states,
+            count,
+            condition,
+            most: limit.most,
+            is_bounded: limit.is_bounded,
+            extents,
+        };
+        self.graph.nodes.push(Node {
+            name: label(control.node).to_owned(),
+            op: wanted.operator.into(),
+            attrs: Arc::new(Attrs::default()),
+            version: control.version,
+            reads: vec![true; inputs.len()],
+            inputs: inputs.into_iter().map(Some).collect(),
+            outputs: outputs.into_iter().map(Some).collect(),
+            body: Some(Arc::new(native)),
+        });
+        Ok(items)
+    }
+
+    /// The graph of the body. The one around it is put aside meanwhile.
+    fn body(&mut self, control: &Control<'_, 'a>, wanted: &Wanted<'_>) -> Result<Body> {
+        let onnx = control.graph("body")?;
+        let own = if wanted.is_loop { 2 } else { 0 };
+        let outputs_before = usize::from(wanted.is_loop);
+        let states = wanted.states.len();
+        let expected = own + states + wanted.slices.len();
+        require!(
+            onnx.inputs.len() == expected,
+            "the graph inside has {} inputs, and gets {expected}",
+            onnx.inputs.len()
+        );
+        let mut body = Graph { effort: self.graph.effort, ..Graph::default() };
+        let mut captures = Captures::default();
+        let mut names = BTreeSet::new();
+        names_read(onnx, &mut names);
+        let mut scope = Scope::new();
+        for name in names {
+            if let Some(item) = control.scope.get(name) {
+                scope.insert(name.to_owned(), captures.item(&self.graph, &mut body, item)?);
+            }
+        }
+        let add = |body: &mut Graph, name: &str, like: &Value, shape: &[i64]| {
+            let (name, shape) = (name.to_owned(), shape.to_vec());
+            body.add_value(Value { name, dtype: like.dtype, shape, known: None, producer: None })
+        };
+        let (mut items, mut given, mut changing) = (Vec::new(), Vec::new(), Vec::new());
+        if wanted.is_loop {
+            let round = Value { name: String::new(), dtype: I64, shape: Vec::new(), known: None, producer: None };
+            let id = add(&mut body, &onnx.inputs[0].name, &round, &[]);
+            given.push((Given::Round, id));
+            items.push(Item::Tensor(id));
+            // While a round runs, it holds.
+            items.push(Item::Tensor(body.add_known(&onnx.inputs[1].name, truth(true)?)));
+        }
+        for (number, item) in wanted.states.iter().enumerate() {
+            let (input, output) = (&onnx.inputs[own + number].name, &onnx.outputs[outputs_before + number].name);
+            if passes(onnx, output, input) {
+                items.push(captures.item(&self.graph, &mut body, item)?);
+                continue;
+            }
+            let id = match item {
+                Item::Tensor(id) => *id,
+                other => fail!("the state '{input}' is {}, which cannot be kept from round to round", other.kind()),
+            };
+            require!(
+                !self.graph.extents.contains_key(&id),
+                "the extents of the state '{input}' depend on what the model is called with"
+            );
+            let like = &self.graph.values[id];
+            let inside = add(&mut body, input, like, &like.shape);
+            given.push((Given::State(changing.len()), inside));
+            changing.push(number);
+            items.push(Item::Tensor(inside));
+        }
+        for (number, (id, backwards)) in wanted.slices.iter().enumerate() {
+            let like = &self.graph.values[*id];
+            require!(
+                !self.graph.extents.contains_key(id),
+                "the extents of '{}', which is read slice by slice, depend on what the model is called with",
+                like.name
+            );
+            let inside = add(&mut body, &onnx.inputs[own + states + number].name, like, &like.shape[1..]);
+            given.push((Given::Slice { input: number, backwards: *backwards }, inside));
+            items.push(Item::Tensor(inside));
+        }
+        let outer = core::mem::replace(&mut self.graph, body);
+        let inner = Control { scope: &scope, ..*control };
+        let made = self.inside(&inner, onnx, items);
+        let made = made.and_then(|made| self.body_outputs(&inner, wanted, &changing, &given, made));
+        let graph = core::mem::replace(&mut self.graph, outer);
+        self.graph.effort = graph.effort;
+        let (gives, rows) = made?;
+        Ok(Body { graph, gives, rows, changing, given, captures })
+    }
+
+    /// The outputs of the body, which is the graph now: what they are for, and the value of a row for each output of the node behind the states.
+    fn body_outputs(
+        &mut self,
+        control: &Control<'_, 'a>,
+        wanted: &Wanted<'_>,
+        changing: &[usize],
+        given: &[(Given, ValueId)],
+        made: Vec<Item>,
+    ) -> Result<(Vec<Gives>, Vec<Option<ValueId>>)> {
+        let (mut gives, mut rows) = (Vec::new(), Vec::new());
+        let states = wanted.states.len();
+        let mut made = made.into_iter();
+        let version = control.version;
+        if wanted.is_loop
+            && let Some(item) = made.next()
+        {
+            let id = self.condition(&item, "the condition of the body")?;
+            if self.known_bool(id)? != Some(true) {
+                gives.push(Gives::Condition);
+                self.body_output(id, version)?;
+            }
+        }
+        for (place, number) in changing.iter().enumerate() {
+            let item = made.clone().nth(*number);
+            let Some(item) = item else { fail!("the body does not give state {number}") };
+            let id = item.tensor("what a state becomes")?;
+            let before = given.iter().find(|(given, _)| *given == Given::State(place)).map_or(id, |(_, id)| *id);
+            let (old, new) = (&self.graph.values[before], &self.graph.values[id]);
+            require!(
+                old.dtype == new.dtype && old.shape == new.shape,
+                "the state '{}' is {}{:?}, and becomes {}{:?}",
+                old.name,
+                old.dtype,
+                old.shape,
+                new.dtype,
+                new.shape
+            );
+            gives.push(Gives::State(place));
+            self.body_output(id, version)?;
+        }
+        for (row, item) in made.skip(states).enumerate() {
+            let name = control.node.outputs.get(states + row).map_or("", String::as_str);
+            if name.is_empty() {
+                rows.push(None);
+                continue;
+            }
+            let id = item.tensor("what a round gives")?;
+            let output = changing.len() + rows.iter().flatten().count();
+            let backwards = wanted.rows_backwards.get(row).copied().unwrap_or(false);
+            gives.push(Gives::Row { output, backwards });
+            rows.push(Some(self.body_output(id, version)?));
+        }
+        Ok((gives, rows))
+    }
+
+    fn body_output(&mut self, id: ValueId, version: i64) -> Result<ValueId> {
+        let name = self.graph.values[id].name.clone();
+        require!(
+            !self.graph.extents.contains_key(&id),
+            "the extents of '{name}', which the body gives, depend on what the model is called with"
+        );
+        let id = self.as_output(&name, id, version)?;
+        self.graph.outputs.push((name, id));
+        Ok(id)
+    }
+
+    /// How many rounds there are.
+    fn limit(
+        &mut self,
+        control: &Control<'_, 'a>,
+        wanted: &Wanted<'_>,
+        has_condition: bool,
+        has_rows: bool,
+    ) -> Result<Limit> {
+        let name = label(control.node);
+        let bound = self.options.bounds.get(name).copied();
+        match (wanted.rounds, bound) {
+            (Some(rounds), None) => {
+                Ok(Limit { most: rounds.max(0), is_exact: !has_condition, is_bounded: false, count: None })
+            }
+            (Some(rounds), Some(bound)) if !has_condition || rounds <= bound => {
+                Ok(Limit { most: rounds.max(0), is_exact: !has_condition, is_bounded: false, count: None })
+            }
+            (rounds, Some(bound)) => {
+                let count = match rounds {
+                    Some(rounds) => Some(self.emitter(control).int(rounds)?),
+                    None => wanted.count,
+                };
+                Ok(Limit { most: bound, is_exact: false, is_bounded: true, count })
+            }
+            (None, None) => {
+                require!(
+                    has_condition || wanted.count.is_some(),
+                    "the loop has no number of rounds, and its condition always holds"
+                );
+                if has_rows {
+                    let what = "there is no bound for the memory of what the rounds give";
+                    return Err(GraphError::new(what).fix(&Fix::Bound(name.to_owned())));
+                }
+                Ok(Limit { most: i64::MAX, is_exact: false, is_bounded: false, count: wanted.count })
+            }
+        }
+    }
+
+    /// A condition: a bool of one element.
+    pub(super) fn condition(&self, item: &Item, what: &str) -> Result<ValueId> {
+        let id = item.tensor(what)?;
+        let value = &self.graph.values[id];
+        let count: i64 = value.shape.iter().product();
+        require!(
+            value.dtype == BOOLEAN && count == 1,
+            "{what} is {}{:?}, and has to be a bool of one element",
+            value.dtype,
+            value.shape
+        );
+        Ok(id)
+    }
+
+    fn known_bool(&self, id: ValueId) -> Result<Option<bool>> {
+        match &self.graph.values[id].known {
+            Some(known) => Ok(known.to_ints()?.first().map(|value| *value != 0)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// How many rounds a loop has.
+struct Limit {
+    /// At most.
+    most: i64,
+    /// Whether there are always that many.
+    is_exact: bool,
+    /// Whether more are an error.
+    is_bounded: bool,
+    /// The value that tells how many.
+    count: Option<ValueId>,
+}
