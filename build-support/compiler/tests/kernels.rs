@@ -328,6 +328,103 @@ fn places_in_long_rows() {
     check("nothing but NaN", &k, &[&[2, 100]], 0.0);
 }
 
+/// In two steps: NaN is never found, zeros of both signs are equal, and infinity is a value as any other.
+#[test]
+fn places_of_special_values() {
+    const COUNT: usize = 75;
+    let row = |fill: f64, at: &[(usize, f64)]| {
+        let mut row = vec![fill; COUNT];
+        for (place, value) in at {
+            row[*place] = *value;
+        }
+        row
+    };
+    let nan = f64::NAN;
+    let cases = [
+        (row(f64::NEG_INFINITY, &[]), 0, f64::NEG_INFINITY),
+        (row(nan, &[]), -1, f64::NEG_INFINITY),
+        (row(nan, &[(70, f64::NEG_INFINITY), (71, f64::NEG_INFINITY)]), 70, f64::NEG_INFINITY),
+        (row(nan, &[(3, -2.0), (40, 1.5), (74, 1.5)]), 40, 1.5),
+        (row(-1.0, &[(0, nan), (37, -0.0), (38, 0.0)]), 37, -0.0),
+        (row(-1.0, &[(20, 0.0), (37, -0.0)]), 20, 0.0),
+        (row(7.0, &[(74, f64::INFINITY), (64, f64::INFINITY)]), 64, f64::INFINITY),
+        (row(0.25, &[(74, 0.5)]), 74, 0.5),
+    ];
+    for is_known in [true, false] {
+        for largest in [true, false] {
+            let mut k = Kernel::new("f");
+            let (m, n): (Expr, Expr) = match is_known {
+                true => ((cases.len() as i64).into(), (COUNT as i64).into()),
+                false => (k.size("m").expr().clone(), k.size("n").expr().clone()),
+            };
+            let x = k.input("x", (&m, &n), F32);
+            let r = reduce_axis(0, &n, "r");
+            let [place, value] = compute([&m], |[i]| {
+                let x = x.at([&i, &r]);
+                if largest { argmax(&r, x, &r) } else { argmin(&r, x, &r) }
+            });
+            k.output("place", place);
+            k.output("value", value);
+            let sign = if largest { 1.0 } else { -1.0 };
+            let values: Vec<f64> = cases.iter().flat_map(|(row, ..)| row.iter().map(|x| x * sign)).collect();
+            let shape = [cases.len() as i64, COUNT as i64];
+            let same = |what: &str, places: &[f64], values: &[f64]| {
+                for (at, (_, place, value)) in cases.iter().enumerate() {
+                    let found = (places[at], values[at].to_bits());
+                    assert_eq!(found, (f64::from(*place), (value * sign).to_bits()), "{what}, row {at}");
+                }
+            };
+            for target in targets() {
+                let schedule = k.scheduled(&target, &PassContext::default()).unwrap();
+                assert!(schedule.stages().any(|id| schedule[id].name().ends_with(".best")), "{}", target.name);
+                let function = k.lower(&target, &PassContext::default()).unwrap();
+                let x = Block::from_f64(F32, &shape, &values);
+                let (places, found) = (Block::uninit(I64, &shape[..1]), Block::uninit(F32, &shape[..1]));
+                let args = [Arg::from(&x), Arg::from(&places), Arg::from(&found)];
+                Machine::new(&function).unwrap().run("f", &args).unwrap();
+                same(&target.name, &places.to_f64().unwrap(), &found.to_f64().unwrap());
+            }
+            #[cfg(feature = "llvm")]
+            {
+                let target = kernpack_compiler::codegen::Target::host();
+                let function = k.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+                let values: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+                let x = kernpack::Tensor::from_slice(&values, &shape).unwrap();
+                let places = kernpack::Tensor::from_slice(&[0i64; 8], &shape[..1]).unwrap();
+                let found = kernpack::Tensor::from_slice(&[0f32; 8], &shape[..1]).unwrap();
+                let module = kernpack_compiler::build(&function, &target).unwrap();
+                module.function("f").unwrap().call((&x, &places, &found)).unwrap();
+                let places: Vec<f64> = places.view::<i64>().unwrap().to_vec().iter().map(|at| *at as f64).collect();
+                let found: Vec<f64> = found.view::<f32>().unwrap().to_vec().iter().map(|x| f64::from(*x)).collect();
+                same("compiled", &places, &found);
+            }
+        }
+    }
+}
+
+/// Integers in rows of a tensor with three dimensions; rows that are too long for the second cache stay one reduction.
+#[test]
+fn places_in_three_dimensions() {
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [3, 4, 70], U8);
+    let r = reduce_axis(0, 70, "r");
+    let [place, value] = compute([3, 4], |[i, j]| argmin(&r, x.at([&i, &j, &r]), &r));
+    k.output("place", compute([3, 4], |[i, j]| place.at([&i, &j]) + 1));
+    k.output("value", compute([3, 4], |[i, j]| value.at([&i, &j]).cast(F32)));
+    check("places of integers", &k, &[&[3, 4, 70]], 0.0);
+    let schedule = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).unwrap();
+    assert!(schedule.stages().any(|id| schedule[id].name().ends_with(".best")));
+    let mut k = Kernel::new("f");
+    let n = 1 << 20;
+    let x = k.input("x", [2, n], F32);
+    let r = reduce_axis(0, n, "r");
+    let [place, value] = compute([2], |[i]| argmax(&r, x.at([&i, &r]), &r));
+    k.output("place", place);
+    k.output("value", value);
+    let schedule = k.scheduled(&TargetDescription::x86_64_v4(), &PassContext::default()).unwrap();
+    assert!(!schedule.stages().any(|id| schedule[id].name().ends_with(".best")));
+}
+
 #[test]
 fn windows() {
     let mut k = Kernel::new("heat");

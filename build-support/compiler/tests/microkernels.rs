@@ -1,10 +1,14 @@
-//! What LLVM makes of the innermost loops that the rules write: all sums stay in registers, and there is one multiply-add for each vector of a tile.
+//! What LLVM makes of the innermost loops that the rules write: all sums stay in registers, and there is one multiply-add for each vector of a tile. How long
+//! that takes: `cargo test [--release] -p kernpack-compiler --test microkernels -- --ignored --nocapture`, on a machine that does nothing else.
 #![cfg(all(feature = "llvm", target_arch = "x86_64"))]
 
+use std::time::Instant;
+
+use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{Expr, F32};
 use kernpack_compiler::te::{compute, reduce_axis, sum};
-use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
+use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
 /// A loop of the assembly without other loops in it.
 struct Loop<'a> {
@@ -109,4 +113,118 @@ fn convolutions() {
     let dense = convolution(64, 32, 1);
     check("Winograd's convolution", &dense, "x86-64-v4", &[11 * 2, 10 * 2]);
     check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2, 2 * 2]);
+}
+
+/// Blocks are transposed by instructions that have two operands and no others: four steps of 16 for AVX-512, three of 8 for AVX2.
+#[test]
+fn transposes() {
+    let kernel = transpose(64, 96);
+    for (cpu, steps) in [("x86-64-v4", [32, 32, 0]), ("x86-64-v3", [16, 8, 0])] {
+        let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+        let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+        let assembly = build(&function, &target).unwrap().inspect_source("s").unwrap();
+        let count = |start: &str| assembly.lines().filter(|line| line.trim().starts_with(start)).count();
+        let moves = count("vshuff") + count("vperm2f128") + count("vinsertf");
+        let found = [count("vunpck"), moves, count("vpermt2") + count("vpermi2") + count("vshufps")];
+        assert!(found[0] > 0 && found[0].is_multiple_of(steps[0]), "{cpu}: {found:?}\n{assembly}");
+        assert_eq!(found, steps.map(|step| step * (found[0] / steps[0])), "{cpu}\n{assembly}");
+    }
+}
+
+/// A convolution with padding, as it is in a model.
+fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kernel {
+    let (around, out) = (window / 2, (size + 2 * (window / 2) - window) / stride + 1);
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [1, depth, size, size], F32);
+    let w = k.input("w", [channels, depth, window, window], F32);
+    let padded = compute([1, depth, size + 2 * around, size + 2 * around], |[n, c, y, x_]| {
+        let inside = y.greater_equal(around).and(y.less(size + around));
+        let inside = inside.and(x_.greater_equal(around)).and(x_.less(size + around));
+        Expr::if_then_else(inside, x.at((&n, &c, &y - around, &x_ - around)), 0.0)
+    });
+    let [rc, ry, rx] = [depth, window, window].map(|extent| reduce_axis(0, extent, "r"));
+    k.output(
+        "out",
+        compute([1, channels, out, out], |[n, o, y, x_]| {
+            let pixel = padded.at((&n, &rc, &y * stride + &ry, &x_ * stride + &rx));
+            sum(pixel * w.at([&o, &rc, &ry, &rx]), [&rc, &ry, &rx])
+        }),
+    );
+    k
+}
+
+/// A matrix with rows and columns exchanged.
+fn transpose(rows: i64, columns: i64) -> Kernel {
+    let mut k = Kernel::new("f");
+    let x = k.input("x", [rows, columns], F32);
+    k.output("out", compute([columns, rows], |[i, j]| x.at([&j, &i])));
+    k
+}
+
+/// How long kernels that transpose blocks run, in microseconds on one thread. The shortest of 300 times counts.
+#[test]
+#[ignore = "a benchmark"]
+fn run_times() {
+    for (name, kernel) in [
+        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1])),
+        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1])),
+        ("transpose 512x512", transpose(512, 512)),
+        ("transpose 1040x1040", transpose(1040, 1040)),
+    ] {
+        for cpu in ["x86-64-v4", "x86-64-v3"] {
+            let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+            let tuned = TargetDescription { parallel_work: i64::MAX, ..TargetDescription::of(&target) };
+            let function = kernel.lower(&tuned, &PassContext::default()).unwrap();
+            let module = build(&function, &target).unwrap();
+            let tensors: Vec<Tensor> = (kernel.params().iter())
+                .map(|param| match &param.kind {
+                    KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
+                        let shape: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int().unwrap()).collect();
+                        let values: Vec<f32> = (0..shape.iter().product()).map(|at: i64| (at % 13) as f32).collect();
+                        Tensor::from_slice(&values, &shape).unwrap()
+                    }
+                    KernelParamKind::Scalar(_) => unreachable!("these kernels have tensors only"),
+                })
+                .collect();
+            let args: Vec<Any> = tensors.into_iter().map(Any::from).collect();
+            let run = module.function("f").unwrap();
+            let mut best = f64::MAX;
+            for _ in 0..300 {
+                let start = Instant::now();
+                run.call(&args[..]).unwrap();
+                best = best.min(start.elapsed().as_secs_f64() * 1e6);
+            }
+            println!("{name} for {cpu}: {best:.1}");
+        }
+    }
+}
+
+/// How long kernels with much code take to compile, in milliseconds: rules and passes, and LLVM. The shortest of ten times counts.
+#[test]
+#[ignore = "a benchmark"]
+fn compile_times() {
+    for (name, kernel) in [
+        ("Winograd 64@56", padded_convolution([64, 64, 56, 3, 1])),
+        ("Winograd 128@28", padded_convolution([128, 128, 28, 3, 1])),
+        ("Winograd 256@14", padded_convolution([256, 256, 14, 3, 1])),
+        ("512@7", padded_convolution([512, 512, 7, 3, 1])),
+        ("7x7 stem", padded_convolution([3, 64, 224, 7, 2])),
+        ("3x3, stride 2", padded_convolution([64, 128, 56, 3, 2])),
+        ("1x1", padded_convolution([256, 64, 56, 1, 1])),
+        ("product", product(1024, 1024, 1024)),
+    ] {
+        for cpu in ["x86-64-v4", "x86-64-v3"] {
+            let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
+            let (mut ours, mut llvm) = (f64::MAX, f64::MAX);
+            for _ in 0..10 {
+                let start = Instant::now();
+                let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
+                let lowered = Instant::now();
+                drop(build(&function, &target).unwrap());
+                ours = ours.min((lowered - start).as_secs_f64() * 1e3);
+                llvm = llvm.min(lowered.elapsed().as_secs_f64() * 1e3);
+            }
+            println!("{name} for {cpu}: {ours:.1} + {llvm:.1}");
+        }
+    }
 }

@@ -256,7 +256,7 @@ def main():
         for name, intensity, rate, _, us, peer_us in rows
     )
     said = f"One thread of {cpu()}, NumPy {np.__version__}; the shortest of {ROUNDS} interleaved rounds. A copy of 4 MiB moves {bandwidth:.0f} GB/s, a product of 512^3 computes {flops:.0f} GFLOP/s."
-    said += f" The machine was at work otherwise, too: its load was {os.getloadavg()[0]:.0f} on {os.cpu_count()} CPUs.\n"
+    said += f" The load of the last minute was {os.getloadavg()[0]:.0f} on {os.cpu_count()} CPUs.\n"
     readme = FOLDER / "README.md"
     before, rest = readme.read_text().split("\n## Measured\n\n")
     after = rest.split("\n## ", 1)

@@ -12,6 +12,7 @@ use super::PassContext;
 use super::accesses::Accesses;
 use super::pipeline::on_functions;
 use super::relocate::{Place, Relocate, element_count};
+use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::refresh::fresh_copy;
@@ -225,16 +226,23 @@ impl Copies {
         })
     }
 
-    /// Memory with a part for each copy.
+    /// Memory with a part for each copy: as large as the largest one needs, where the size differs.
     fn allocate(&mut self, buffer: &Buffer) -> Result<Buffer> {
-        let shape = [Expr::int(self.count)].into_iter().chain(buffer.shape.iter()).collect();
-        let size = element_count(buffer);
-        let differs = buffer.shape.iter().any(|extent| self.is_own(&Accesses::of_expr(&extent)));
-        if differs || !buffer.strides.is_empty() {
+        let analyzer = Analyzer::new();
+        let copies = SetMap::from([(self.var.clone(), IntSet::interval(0, self.count - 1))]);
+        let differs = |extent: &Expr| self.is_own(&Accesses::of_expr(extent));
+        let largest = |extent: Expr| match differs(&extent) {
+            true => IntSet::evaluate(&extent, &copies, &analyzer).max().cloned().filter(|largest| !differs(largest)),
+            false => Some(extent),
+        };
+        let extents: Option<Vec<Expr>> = buffer.shape.iter().map(largest).collect();
+        let (Some(extents), true) = (extents, buffer.strides.is_empty()) else {
             let what =
                 format!("the size of `{}` differs between copies of virtual thread `{}`", buffer.name, self.var.name());
             return Err(CompileError::new(ErrorKind::Lower, what).note("give it a constant size"));
-        }
+        };
+        let size = element_count(&Buffer::from_node(BufferNode { shape: extents.clone().into(), ..buffer.to_node() }));
+        let shape = [Expr::int(self.count)].into_iter().chain(extents).collect();
         let data = buffer.data.renamed(buffer.data.name());
         let new = Buffer::from_node(BufferNode { data, shape, ..buffer.to_node() });
         let offset = self.var.expr().cast(I64) * size;

@@ -129,28 +129,66 @@ impl Vectors {
     }
 
     /// The rows of a square block as its columns. The number of lanes is a power of two.
-    pub(crate) fn transposed(&self, mut rows: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
+    ///
+    /// Each step is one instruction for a vector that has no other operand, on x86 and ARM: parts of 16 bytes are transposed by themselves first, as blocks of rows,
+    /// by interleaving two vectors (`unpck`, `zip`), and then change places as wholes (`vshuff32x4`, `vperm2f128`).
+    pub(crate) fn transposed(&self, rows: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
         let lanes = self.lanes as usize;
-        // Step by step, squares of `half` rows and columns off the diagonal change places.
-        let mut half = lanes / 2;
-        while half > 0 {
-            let mut next = rows.clone();
-            for low in (0..lanes).filter(|row| row & half == 0) {
-                let high = low + half;
-                let pick = |second: usize| -> Vec<i64> {
-                    let lane = |lane: usize| {
-                        if lane & half == 0 { lane + second * half } else { lanes + (lane & !half) + second * half }
-                    };
-                    (0..lanes).map(|index| lane(index) as i64).collect()
-                };
-                for (row, second) in [(low, 0), (high, 1)] {
-                    next[row] = code.bind("row", shuffle(&rows[low], &rows[high], pick(second)));
-                }
+        let part = (128 / usize::from(self.dtype.bits())).clamp(1, lanes);
+        // Pairs of blocks become one, until there is one block: that of half of the units of each part of both vectors.
+        let interleaved = |unit: usize, half: usize| -> Vec<i64> {
+            let lane = |lane: usize| {
+                let (first, within) = (lane / part * part, lane % part);
+                let (pair, second, offset) = (within / (2 * unit), within / unit % 2, within % unit);
+                first + half * part / 2 + pair * unit + offset + second * lanes
+            };
+            (0..lanes).map(|index| lane(index) as i64).collect()
+        };
+        let mut columns: Vec<Expr> = Vec::new();
+        for block in rows.chunks(part) {
+            let mut blocks: Vec<Vec<Expr>> = block.iter().map(|row| vec![row.clone()]).collect();
+            let mut unit = 1;
+            while unit < part {
+                blocks = blocks
+                    .chunks(2)
+                    .map(|pair| {
+                        let both = pair[0].iter().zip(&pair[1]);
+                        both.flat_map(|(a, b)| [0, 1].map(|half| (a, b, half)))
+                            .map(|(a, b, half)| code.bind("row", shuffle(a, b, interleaved(unit, half))))
+                            .collect()
+                    })
+                    .collect();
+                unit *= 2;
             }
-            rows = next;
-            half /= 2;
+            columns.append(&mut blocks[0]);
         }
-        rows
+        // `columns[block * part + c]` has a part of column `c` of each part: even and odd parts of two vectors, until a vector has parts of one column only.
+        let picked = |odd: usize| -> Vec<i64> {
+            let count = lanes / part;
+            let lane = |lane: usize| {
+                let (at, offset) = (2 * (lane / part) + odd, lane % part);
+                at % count * part + offset + at / count * lanes
+            };
+            (0..lanes).map(|index| lane(index) as i64).collect()
+        };
+        let mut whole: Vec<Vec<Expr>> = Vec::new();
+        for c in 0..part {
+            let mut blocks: Vec<Vec<Expr>> =
+                (0..lanes / part).map(|block| vec![columns[block * part + c].clone()]).collect();
+            while blocks.len() > 1 {
+                blocks = blocks
+                    .chunks(2)
+                    .map(|pair| {
+                        let both = [0, 1]
+                            .into_iter()
+                            .flat_map(|odd| pair[0].iter().zip(&pair[1]).map(move |(a, b)| (a, b, odd)));
+                        both.map(|(a, b, odd)| code.bind("row", shuffle(a, b, picked(odd)))).collect()
+                    })
+                    .collect();
+            }
+            whole.append(&mut blocks);
+        }
+        (0..lanes).map(|column| whole[column % part][column / part].clone()).collect()
     }
 
     /// Even and odd lanes of vectors that lie one after the other. Behind the last one is anything.

@@ -11,6 +11,7 @@ mod code;
 mod convolution;
 mod dot;
 mod elementwise;
+mod extremum;
 mod gemm;
 mod inline;
 mod list;

@@ -19,7 +19,7 @@ const LEAST: i64 = 64;
 pub(super) fn narrow(schedule: &mut Schedule, id: StageId) -> Result<StageId> {
     let op = schedule[id].operation().clone();
     match in_32_bits(&op) {
-        Some((reduction, wide)) => schedule.replace_through(id, &reduction, &wide),
+        Some((reduction, wide)) => Ok(schedule.replace_through(id, &[reduction], &wide)?[0]),
         None => Ok(id),
     }
 }

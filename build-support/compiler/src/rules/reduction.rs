@@ -2,7 +2,7 @@
 
 use super::pattern::{depends_on, extent_of, is_reduction, reads, reduced, widest};
 use super::places::narrow;
-use super::{Outcome, TargetDescription, decline, elements_of, pays};
+use super::{Outcome, TargetDescription, decline, elements_of, extremum, pays};
 use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Tensor};
 use crate::schedule::{Schedule, StageId};
@@ -35,6 +35,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let op = schedule[id].operation().clone();
     if !is_reduction(&op) {
         decline!("`{}` is no reduction", op.name());
+    }
+    if extremum::apply(schedule, id, target)? {
+        return Ok(Outcome::Applied);
     }
     let id = narrow(schedule, id)?;
     let op = schedule[id].operation().clone();

@@ -79,7 +79,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         schedule.stage(producer).compute_at(id, &row)?;
         let tensor = schedule[producer].operation().output(0);
         if is_reduction(schedule[producer].operation()) {
-            across_rows(schedule, producer, &inner.reduce_axes[0], id, &row, target, &tensor)?;
+            across_row(schedule, &tensor, &inner.reduce_axes[0], (id, &row), target)?;
         } else if let Some(last) = inner.axes.get(count) {
             if let Some((outer, lanes)) = vectorize_last(schedule, producer, last, (target, lanes))? {
                 fetch_inputs(schedule, producer, (&outer, lanes), count, &mut fetched)?;
@@ -150,19 +150,16 @@ impl Mutate for Reciprocals {
     }
 }
 
-fn across_rows(
+/// Splits a reduction of a row that is computed in a loop of a stage; its partial results are computed there as well.
+pub(super) fn across_row(
     schedule: &mut Schedule,
-    producer: StageId,
-    axis: &IterVar,
-    id: StageId,
-    row: &IterVar,
-    target: &TargetDescription,
     tensor: &Tensor,
+    axis: &IterVar,
+    (id, row): (StageId, &IterVar),
+    target: &TargetDescription,
 ) -> Result<()> {
     let before: Vec<StageId> = schedule.stages().collect();
     across_lanes(schedule, tensor, axis, None, target)?;
-    let _ = producer;
-    // The partial results belong to the row as well.
     for stage in schedule.stages().collect::<Vec<_>>() {
         if !before.contains(&stage) {
             schedule.stage(stage).compute_at(id, row)?;

@@ -9,11 +9,16 @@ use crate::ir::Operation;
 use crate::te::operation::input_tensors;
 
 impl Schedule {
-    /// As [`replace`](Self::replace), by an operation that reads the results of another one, which becomes a stage before it. That stage.
+    /// As [`replace`](Self::replace), by an operation that reads the results of others, which become stages before it, in this order. Those stages.
     #[track_caller]
-    pub(crate) fn replace_through(&mut self, id: StageId, first: &Operation, operation: &Operation) -> Result<StageId> {
+    pub(crate) fn replace_through(
+        &mut self,
+        id: StageId,
+        steps: &[Operation],
+        operation: &Operation,
+    ) -> Result<Vec<StageId>> {
         self.check_unused(&Context::new("replace"), id)?;
-        let before = self.insert_stage(Stage::of(first), id, false);
+        let before = steps.iter().map(|step| self.insert_stage(Stage::of(step), id, false)).collect();
         self.replace(id, operation)?;
         Ok(before)
     }

@@ -69,6 +69,22 @@ fn virtual_threads_on_the_cpu() {
     });
 }
 
+/// Found by `random_schedules_for_long`, seed 771124000043: how much of `b` a copy needs depends on which copy it is.
+#[test]
+fn virtual_threads_with_memory_of_different_sizes() {
+    let n = size("n");
+    let a = placeholder([&n + 9], F32, "a");
+    let b = compute([&n + 9], |[i]| a.at([&i]) + 1.0).named("b");
+    let c = compute((9, &n), |[i, j]| b.at([&i]) * b.at([&j])).named("c");
+    Graph::new([&c], [&n]).through_passes().check_sizes("parts of b", &AWKWARD, |s| {
+        let [_, j] = s.stage(&c).axes()?;
+        let (outer, inner) = s.stage(&c).split_nparts(&j, 3)?;
+        let (_, v) = s.stage(&c).split(&outer, 8)?;
+        s.stage(&c).bind(&v, &thread_axis(None, "vthread"))?;
+        s.stage(&b).compute_at(&c, &inner).map(|_| ())
+    });
+}
+
 /// `b` doubled in a loop of `c`, for each way to split the loop.
 fn halves(graph: &Graph, b: &Tensor, c: &Tensor, factor: i64) {
     graph.check_sizes("double buffer", &AWKWARD, |s| {

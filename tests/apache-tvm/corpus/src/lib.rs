@@ -2,6 +2,9 @@
 //!
 //! The reader is a table from type keys to conversions: a node or operator that it does not know is an error with its name. It serves tests only: the
 //! keys change with each release of TVM.
+//!
+//! `differential.py` loads this library by `../generator.py`. That needs apache-tvm 0.27.0.post1 together with apache-tvm-ffi 0.1.14.post1 (with 0.1.15, its
+//! `save_json` crashes), LD_LIBRARY_PATH with the folder of the LLVM that this library is linked with, and on a busy machine `--timeout 3000`.
 
 kernpack::library!();
 

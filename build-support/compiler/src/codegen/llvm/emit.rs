@@ -175,6 +175,30 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let mask = inkwell::types::VectorType::const_vector(&indices);
         Ok(self.builder.build_shuffle_vector(a, b, mask, "")?.into())
     }
+
+    /// The same value, through which LLVM does not look. For a shuffle it looks for one instruction that does what all shuffles behind it do together, in a time that
+    /// grows with each step: a block of 16 x 16 floats that is transposed in four steps took 7.4 ms to select instructions for, and 2.2 ms with a fence after two steps,
+    /// for the same instructions.
+    pub(super) fn fenced(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let Value::VectorValue(vector) = value else { return Ok(value) };
+        let bits = match vector.get_type().get_element_type() {
+            BasicTypeEnum::FloatType(ty) if ty == self.context.f32_type() => 32,
+            BasicTypeEnum::FloatType(ty) if ty == self.context.f64_type() => 64,
+            _ => return Ok(value),
+        };
+        // Vectors that are no registers would be taken apart at the fence.
+        let bits = bits * vector.get_type().get_size();
+        if self.target.arch() != "x86_64" || bits < 128 || bits > self.target.vector_bits() {
+            return Ok(value);
+        }
+        let ty = vector.get_type().into();
+        self.intrinsic("llvm.arithmetic.fence", &[ty], ty, &[value])
+    }
+}
+
+/// Whether a value is an instruction that picks lanes of two vectors.
+pub(super) fn is_shuffle(value: Value<'_>) -> bool {
+    instruction(value).is_some_and(|instruction| instruction.get_opcode() == InstructionOpcode::ShuffleVector)
 }
 
 /// Whether a value is an instruction: constants are folded when they are built.

@@ -4,7 +4,7 @@ use inkwell::values::{BasicValue, InstructionOpcode};
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
-use super::emit::{Value, confused};
+use super::emit::{Value, confused, is_shuffle};
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
@@ -108,7 +108,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     }
                     chosen.push(index as u32);
                 }
-                self.shuffle(pair[0].into_vector_value(), pair[1].into_vector_value(), &chosen)?
+                let (a, b) = (pair[0].into_vector_value(), pair[1].into_vector_value());
+                let shuffled = self.shuffle(a, b, &chosen)?;
+                if pair.iter().any(|vector| is_shuffle(*vector)) { self.fenced(shuffled)? } else { shuffled }
             }
             ExprNode::Shuffle { vectors, indices } => {
                 let mut lanes = Vec::new();
