@@ -44,6 +44,13 @@ impl State {
         state.is_some_and(has)
     }
 
+    /// Whether the artifact brings a type with this key.
+    pub(crate) fn has_type(key: &str) -> bool {
+        // SAFETY: as for `has_int_enum`.
+        let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
+        state.is_some_and(|state| state.collected.types.iter().any(|def| def.key == key))
+    }
+
     /// Makes it, once.
     pub(crate) fn prepare(py: Py, module: &str, collected: Collected) -> PyResult<()> {
         if !STATE.load(Ordering::Acquire).is_null() {

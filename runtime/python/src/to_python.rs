@@ -6,7 +6,9 @@ use kernpack_core::{Any, DataType, Device, embedded};
 
 use crate::capi::Py;
 use crate::from_python::python_callable;
+use crate::heap_type::holder_of_value;
 use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
 use crate::wanted::{element, inner};
 use crate::{array, class, handle, number};
 
@@ -15,6 +17,10 @@ use crate::{array, class, handle, number};
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
     if value.type_index() >= type_index::DYN_OBJECT_BEGIN {
         return class::wrap_value(py, value);
+    }
+    if value.type_index() == type_index::TENSOR {
+        // SAFETY: the value is a tensor.
+        return unsafe { holder_of_value(py, State::get(py).tensor, value) };
     }
     // SAFETY: an owned value is a valid view for as long as it lives.
     unsafe { view(py, value.as_raw(), ty) }

@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Bytes,
     /// An enum of integers of this artifact.
     Enum,
+    /// An object of a type of this artifact.
+    Object,
     /// The object itself decides.
     Other,
 }
@@ -55,6 +57,7 @@ impl Wanted {
             "ffi.Function" => Kind::Function,
             "ffi.Bytes" => Kind::Bytes,
             key if State::has_int_enum(key) => Kind::Enum,
+            key if State::has_type(key) => Kind::Object,
             _ => Kind::Other,
         };
         Self { ty, kind, access: Access::Keeps, lends_text: false }
