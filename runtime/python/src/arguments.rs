@@ -140,6 +140,7 @@ impl Arguments {
     }
 
     /// Adds an argument with what it borrows from.
+    #[inline(never)]
     pub(crate) fn push_kept(&mut self, (view, keep): (TVMFFIAny, Keep)) {
         self.push(view);
         if matches!(keep, Keep::Nothing) {

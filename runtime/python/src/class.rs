@@ -356,6 +356,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
 }
 
 /// The attributes that lead from the module to the class of a type: its key without the module's own name in front.
+#[inline(never)]
 pub(crate) fn path(py: Py, key: &str) -> Vec<&str> {
     let module = State::get(py).module.rsplit('.').next().unwrap_or_default();
     key.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key).split('.').collect()

@@ -38,6 +38,7 @@ pub(crate) fn new(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &
 }
 
 /// As [`new`], derived from the classes of a tuple.
+#[inline(never)]
 pub(crate) fn derived(
     py: Py,
     name: &'static CStr,
@@ -58,6 +59,7 @@ pub(crate) fn derived(
 }
 
 /// A C string that lives forever; what stands behind a NUL is left out.
+#[inline(never)]
 pub(crate) fn leaked(text: &str) -> *const c_char {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default().into_raw()
@@ -118,6 +120,7 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
 }
 
 /// Frees an object that owns nothing.
+#[inline(never)]
 pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
     // each of its objects holds a reference to it.

@@ -54,3 +54,4 @@ mod wanted;
 
 pub use capi::PyObject;
 pub use module::Module;
+pub use operators::RECURSION;

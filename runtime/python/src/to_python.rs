@@ -136,6 +136,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
 }
 
 /// The name of an element type, as NumPy and PyTorch call it; the ABI itself has no names for complex numbers.
+#[inline(never)]
 pub(crate) fn dtype_name(dtype: DLDataType) -> String {
     match (dtype.code, dtype.lanes) {
         (dtype_code::COMPLEX, 1) => format!("complex{}", dtype.bits),
@@ -143,6 +144,7 @@ pub(crate) fn dtype_name(dtype: DLDataType) -> String {
     }
 }
 
+#[inline(never)]
 pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {

@@ -45,6 +45,7 @@ impl Wanted {
     pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
 
     /// A value of a type.
+    #[inline(never)]
     pub(crate) fn of(ty: &'static TypeSchema) -> Self {
         let ty = inner(ty);
         let kind = match ty.key {
