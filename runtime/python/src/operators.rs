@@ -86,8 +86,11 @@ fn elsewhere<T: for<'a> FromAny<'a>>(name: &CStr, values: &[Any]) -> Result<T, E
     Function::global(name.to_str().unwrap_or_default())?.call_as(values)
 }
 
+/// Whether an order is what a relation asks for.
+type Asks = fn(Ordering) -> bool;
+
 /// `<`, `<=`, `>` and `>=` in the interpreter's numbers, whether an order is what they ask for, and the global function that says it.
-const ORDERS: [(c_int, fn(Ordering) -> bool, &CStr); 4] = [
+const ORDERS: [(c_int, Asks, &CStr); 4] = [
     (0, Ordering::is_lt, c"ffi.RecursiveLt"),
     (1, Ordering::is_le, c"ffi.RecursiveLe"),
     (4, Ordering::is_gt, c"ffi.RecursiveGt"),
