@@ -194,7 +194,7 @@ impl Api {
         }
         self.functions.retain(|function| {
             let is_left_out = function.is_device_kernel && !shown.iter().any(|wanted| function.is(wanted));
-            !is_left_out && !(function.is_silent && host == Host::Extension)
+            !(is_left_out || function.is_silent && host == Host::Extension)
         });
         for wanted in hidden {
             let inside = |key: &str| {
