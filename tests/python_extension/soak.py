@@ -100,5 +100,8 @@ for number in range(rounds):
 after = state()
 print(f"{rounds} rounds: resident bytes, objects, references to None and to a member before {before}, after {after}")
 assert after[0] - before[0] < 1 << 20, "memory grew"
-# References to None are counted up to 3.11 only, where those that code objects hold differ from run to run.
-assert all(abs(now - then) < 100 for now, then in zip(after[1:], before[1:])), "objects are left"
+objects, nones, members = (now - then for now, then in zip(after[1:], before[1:]))
+assert abs(objects) < 100 and abs(members) < 100, "objects are left"
+# References to None are counted up to 3.11 only. Those of the interpreter itself become some hundred fewer in the first 100,000 rounds, and stay so. A
+# path that gives up one too many, or keeps one, changes them by one for each of its rounds: every one, or every hundredth.
+assert abs(nones) < 500 + rounds // 200, "references to None are lost or left"
