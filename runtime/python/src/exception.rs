@@ -29,7 +29,7 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         Err(raised) => return raised,
     };
     if error.cause().is_none() {
-        if let Ok(text) = py.text_of(error.message_bytes()) {
+        if let Ok(text) = py.new_text(error.message_bytes()) {
             // SAFETY: a class of exceptions and a text.
             unsafe { py.PyErr_SetObject(class.as_ptr(), text.as_ptr()) };
         }
@@ -79,7 +79,6 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
 }
 
 /// The class for one of the most common kinds.
-#[inline(never)]
 fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
     let class = match kind {
         b"ValueError" => py.PyExc_ValueError(),

@@ -67,7 +67,7 @@ impl Property {
                 Read::Int(offset) => Owned::take(py, py.PyLong_FromLongLong(*object.byte_add(offset).cast::<i64>())),
                 Read::Float(offset) => Owned::take(py, py.PyFloat_FromDouble(*object.byte_add(offset).cast::<f64>())),
                 Read::Text(offset, text) => match text(object.byte_add(offset).cast()) {
-                    Some(text) => py.text_of(&*text),
+                    Some(text) => py.new_text(&*text),
                     None => self.by_getter(py, object),
                 },
                 Read::Getter => self.by_getter(py, object),

@@ -52,7 +52,7 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
     unsafe {
         match value.type_index {
             type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => {
-                py.text_of(embedded::text_of(value).unwrap_or_default())
+                py.new_text(embedded::text_of(value).unwrap_or_default())
             }
             type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => {
                 let bytes = embedded::text_of(value).unwrap_or_default();
