@@ -438,6 +438,8 @@ def test_rust_errors_have_a_traceback(imagekit, gray):
 
 
 def test_metadata(imagekit):
+    assert imagekit.get_function_metadata("crop")["arg_names"] == ["image", "top", "left", "height", "width"]
+    assert tvm_ffi.get_global_func_metadata("imagekit.crop") == imagekit.get_function_metadata("crop")
     schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("crop")["type_schema"])
     assert repr(schema) == "Callable[[Tensor, int, int, int, int], Tensor]"
     schema = tvm_ffi.core.TypeSchema.from_json_str(imagekit.get_function_metadata("describe")["type_schema"])
