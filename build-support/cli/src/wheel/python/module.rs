@@ -113,7 +113,7 @@ for _kind in """
     KeyboardInterrupt SystemExit ImportError ModuleNotFoundError SyntaxError UnicodeError SystemError
 """.split():
     if _kind not in _ffi.core.ERROR_NAME_TO_TYPE:
-        _ffi.register_error(_kind, getattr(_builtins, _kind))
+        _ffi.register_error(_kind, _builtins.__dict__[_kind])
         if _kind == "SystemExit":
             _ffi.register_error(_kind, _Exit)
 del _kind
