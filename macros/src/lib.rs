@@ -4,7 +4,7 @@
 //! have unit tests.
 
 use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
-use proc_macro::TokenStream;
+use proc_macro::{Span, TokenStream};
 
 /// Exports a free function as a packed function, callable from every language that loads the library.
 ///
@@ -70,7 +70,9 @@ use proc_macro::TokenStream;
 /// `kernpack::parallel` for loops of your own.
 #[proc_macro_attribute]
 pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand_packed_func(options.into(), item.into(), &Environment::read()).into()
+    let here = Span::call_site();
+    let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
+    expand_packed_func(options.into(), item.into(), &environment).into()
 }
 
 /// Makes a struct an object type, which other languages hold by reference, and whose public fields they see. On an enum, see

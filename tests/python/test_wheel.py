@@ -192,6 +192,20 @@ def test_stubs_of_every_kind_of_type(tmp_path):
         "assert o.Defaults(1, keyword=True).required == 1\n"
         "assert isinstance(o.Account.common(), o.Account)\n"
         "assert isinstance(o.token(7), o.Token) and o.token(7).number == 7\n"
+        "# Operators that the library defines.\n"
+        "one, same, more = o.Account('Ada', 1.0), o.Account('Bob', 1.0), o.Account('Ada', 2.0)\n"
+        "assert one == same and one != more and len({one, same, more}) == 2\n"
+        "assert one < more and one <= same and more > one and sorted([more, one]) == [one, more]\n"
+        "# Errors of the kinds of Python's exceptions.\n"
+        "for kind in (FileNotFoundError, PermissionError, TimeoutError, KeyboardInterrupt, SystemExit):\n"
+        "    def throws(_: int) -> int:\n"
+        "        raise kind(3) if kind is SystemExit else kind('x')\n"
+        "    try:\n"
+        "        one.apply(throws)\n"
+        "    except kind as error:\n"
+        "        assert error.args == ((3,) if kind is SystemExit else ('x',))\n"
+        "    else:\n"
+        "        raise AssertionError(kind)\n"
     )
     status, output, errors = run(sys.executable, "-W", "error", uses, PYTHONPATH=str(tmp_path))
     assert status == 0, errors

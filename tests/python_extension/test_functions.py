@@ -6,6 +6,7 @@ import gc
 import inspect
 import multiprocessing
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -265,6 +266,53 @@ def test_notes_and_causes_of_an_exception(extmod):
         with pytest.raises(ValueError) as caught:
             call(throws, 1)
         assert caught.value.__notes__ == ["a note"] and isinstance(caught.value.__cause__, KeyError)
+
+
+def test_errors_of_the_system(extmod, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("abc")
+    assert extmod.file_size(str(file)) == 3
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        extmod.file_size(str(tmp_path / "none"))
+    with pytest.raises(NotADirectoryError):
+        extmod.file_size(str(file / "inside"))
+
+
+@pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit(3), GeneratorExit])
+def test_exceptions_that_end_programs_pass_rust_frames(extmod, exception):
+    def throws(_):
+        raise exception
+
+    with pytest.raises(BaseException) as caught:
+        extmod.sum_of(throws, 1)
+    expected = exception if isinstance(exception, BaseException) else exception()
+    assert type(caught.value) is type(expected) and caught.value.args == expected.args
+
+
+@pytest.mark.parametrize("name", ["wait", "wait_here"])
+def test_signals_end_a_loop(extmod, name):
+    wait = getattr(extmod, name)
+    assert wait(0.02)
+    # A handler that goes on does not end it.
+    handled = []
+    before = signal.signal(signal.SIGALRM, lambda *_: handled.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert wait(0.2) and handled == [1]
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            wait(60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    # On another thread, where Python handles no signals.
+    thread = threading.Thread(target=wait, args=(0.02,))
+    thread.start()
+    thread.join()
 
 
 def test_causes_of_an_error(extmod):

@@ -41,11 +41,11 @@ fn whole_expansion() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_add {
+            macro_rules! packed_function_named_add {
                 () => {};
             }
             #[cfg(unix)]
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -102,10 +102,10 @@ fn no_parameters_no_result_no_doc() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_type {
+            macro_rules! packed_function_named_type {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -155,10 +155,10 @@ fn lifetimes_and_written_views() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_path_imagekit_dot_blend {
+            macro_rules! packed_function_with_path_imagekit_dot_blend {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -272,6 +272,13 @@ fn types() {
         ("Box<dyn std::fmt::Display + Send>", "trait objects"),
         ("impl Fn(i64) -> i64", "`impl Trait`"),
         ("&impl Clone", "`impl Trait`"),
+        ("Vec<&str>", "elements that borrow are not supported in `Vec`; use `String`"),
+        ("Vec<Option<&str>>", "use `String`"),
+        ("Vec<&[u8]>", "use `Bytes` for bytes"),
+        ("Vec<kernpack::TensorView<'_, f32>>", "use `Tensor`, and `tensor.view::<f32>()?`"),
+        ("Option<HashMap<String, TensorViewMut<f32>>>", "in `HashMap`; take each tensor"),
+        ("(&str, i64)", "in a tuple; use `String`"),
+        ("[AnyView; 2]", "in an array; use `Any`"),
     ] {
         check_mistakes("", &format!("fn f(x: {ty}) {{}}"), &[says]);
     }
@@ -293,6 +300,7 @@ fn accepted() {
         "fn f(a: usize, b: isize, c: &str, d: &[u8], e: &Tensor, g: Any, h: *mut c_void) {}",
         "fn f(g: TypedFunction<(i64, fn()), i64>) {}",
         "fn f() -> Result<i64, Box<dyn std::error::Error>> { Ok(1) }",
+        "fn f(a: Option<&str>, b: Vec<String>) -> Vec<&'static str> { todo!() }",
         "fn f() -> Result<(), &'static str> { Ok(()) }",
         "fn f() -> &'static str { \"\" }",
         "const fn f() -> i64 { 1 }",
@@ -303,6 +311,16 @@ fn accepted() {
         let patterns = item.contains("{ .. }") as usize;
         assert_eq!(found.len(), patterns, "{item}: {found:#?}");
     }
+}
+
+#[test]
+fn associated_functions() {
+    let environment = kernpack_macros_backend::Environment { in_impl: true, ..environment() };
+    let output = expand_packed_func(tokens(""), tokens("pub fn zero() -> i64 { 0 }"), &environment);
+    assert!(output.to_string().starts_with("pub fn zero"), "{output}");
+    let found = mistakes(output);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("put #[object_methods] on the impl"), "{}", found[0]);
 }
 
 #[test]
@@ -376,10 +394,10 @@ fn parallel_functions() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_saxpy {
+            macro_rules! packed_function_named_saxpy {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]

@@ -85,6 +85,29 @@ pub fn panics() {
     panic!("a panic on purpose");
 }
 
+/// The size of a file.
+#[packed_func]
+pub fn file_size(path: &str) -> Result<u64> {
+    Ok(std::fs::metadata(path)?.len())
+}
+
+/// Waits, for as long as no signal ends it.
+#[packed_func]
+pub fn wait(seconds: f64) -> Result<bool> {
+    wait_here(seconds)
+}
+
+/// The same, with Python's lock held.
+#[packed_func(detach = false)]
+pub fn wait_here(seconds: f64) -> Result<bool> {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs_f64(seconds);
+    while std::time::Instant::now() < end {
+        kernpack::check_signals()?;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(true)
+}
+
 /// Calls a function for each number below a limit, and adds up what it gives.
 #[packed_func]
 pub fn sum_of(f: Function, limit: i64) -> Result<i64> {

@@ -2,9 +2,9 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Expr, FnArg, Meta, PatType, Receiver, ReceiverKind, Type};
 
-use super::self_type::{SelfType, without_group, wrapper};
+use super::self_type::{SelfType, wrapper};
 use crate::mistakes::Mistakes;
-use crate::signature::{self, Subject};
+use crate::signature::{self, Subject, without_group};
 
 /// A parameter of a method, `self` included.
 pub(super) struct Argument {

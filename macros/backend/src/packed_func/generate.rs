@@ -46,7 +46,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         #(#conditions)*
         #claim
         #(#conditions)*
-        #[allow(deprecated, unsafe_code)]
+        #[allow(deprecated)]
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]

@@ -16,6 +16,18 @@ use options::Options;
 /// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was.
 pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
+    if environment.in_impl
+        && let Ok(function) = syn::parse2::<syn::ImplItemFn>(item.clone())
+    {
+        mistakes.at(
+            &function.sig.ident,
+            "#[packed_func] is supported only on free functions; put #[object_methods] on the impl of an object type, which exports its methods, or \
+             move the function out",
+        );
+        let errors = mistakes.into_compile_errors();
+        // An error that is a macro call can stand wherever the function can.
+        return quote!(#item #errors);
+    }
     let options = Options::parse(options, &mut mistakes);
     let function = PackedFunction::parse(item.clone(), &options, &mut mistakes);
     let crate_name = environment.required_crate_name(&mut mistakes);

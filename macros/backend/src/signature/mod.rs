@@ -10,7 +10,7 @@ use syn::{Attribute, FnArg, GenericParam, Generics, Pat, PatType, ReturnType, Sa
 use crate::mistakes::Mistakes;
 use crate::name::plain;
 pub(crate) use conversion::{inside, parameter_info};
-pub(crate) use types::{check_parameter, check_result};
+pub(crate) use types::{check_parameter, check_result, without_group};
 
 /// The ABI counts arguments in an i32, but a longer signature is not readable.
 const MAX_PARAMETERS: usize = 64;

@@ -85,3 +85,13 @@ macro_rules! __foreign_entry_point {
         }
     };
 }
+
+/// A kernel of the CPU, from what `kernpack-build` says of it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __host_kernel {
+    ($info:ident) => {
+        // SAFETY: the name of the symbol that `info` calls says that it follows the packed calling convention.
+        unsafe { $crate::generated_code::Kernel::new(&$info) }
+    };
+}
