@@ -11,6 +11,7 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
 use crate::op::{Call, NodeOp, Operand};
+use crate::parts::Parts;
 
 /// The number of a value of a graph.
 pub type ValueId = usize;
@@ -157,6 +158,8 @@ pub struct Graph {
     pub extents: BTreeMap<ValueId, ValueId>,
     /// Known tensors that are dequantized bytes, by what they became.
     pub dequantized: BTreeMap<ValueId, Dequantized>,
+    /// How it is computed for a dimension that each call tells.
+    pub parts: Option<Arc<Parts>>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.

@@ -25,6 +25,7 @@ mod numpy_random;
 pub mod onnx;
 pub mod op;
 mod options;
+mod parts;
 pub mod plan;
 mod quantized;
 mod rows;
@@ -48,3 +49,4 @@ pub use lower::{KernelInfo, LowerOptions, Lowered, Place, Threads, ValueInfo, We
 pub use model::{Argument, Model};
 pub use op::CustomOperator;
 pub use options::ModelOptions;
+pub use parts::Parts;
