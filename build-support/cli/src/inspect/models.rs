@@ -14,8 +14,15 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
     }
     writeln!(out, "\nmodels ({})", models.len())?;
     for model in models {
-        let arguments = |key: &str| list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ");
+        let dimension = text(&model["parts"], "dimension");
+        let arguments =
+            |key: &str| list(model, key).iter().map(|one| argument(one, &dimension)).collect::<Vec<_>>().join(", ");
         writeln!(out, "  {}({}) -> {}", text(model, "name"), arguments("inputs"), arguments("outputs"))?;
+        if model["parts"].is_object() {
+            let sizes: Vec<String> = list(&model["parts"], "sizes").iter().map(Value::to_string).collect();
+            let most = number(&model["parts"], "most");
+            writeln!(out, "    {dimension} is 1 to {most}, in parts of {}; of the largest:", sizes.join(", "))?;
+        }
         let kernels = list(model, "kernels");
         let work: u64 = kernels.iter().map(|kernel| number(kernel, "operations")).sum();
         let region = if model["region"] == true { " in one parallel region" } else { "" };
@@ -61,9 +68,12 @@ fn bytes(value: &Value, key: &str) -> String {
     size(usize::try_from(number(value, key)).unwrap_or(usize::MAX))
 }
 
-/// `x: float32[2, 4]`.
-fn argument(argument: &Value) -> String {
-    let shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
+/// `x: float32[2, 4]`, or `x: float32[batch, 4]` of an argument with a dimension that each call tells.
+fn argument(argument: &Value, dimension: &str) -> String {
+    let mut shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
+    if let (Some(first), Some(share)) = (shape.first_mut(), argument["share"].as_u64()) {
+        *first = if share == 1 { dimension.to_owned() } else { format!("{share} * {dimension}") };
+    }
     format!("{}: {}[{}]", text(argument, "name"), text(argument, "dtype"), shape.join(", "))
 }
 

@@ -76,6 +76,7 @@ pub(crate) fn read<T>(
     let probe = next_prime((*most).clamp(31, 127));
     let (reference, _) = of(probe)?;
     let shares = proof::shares(dim, (&reference, probe), (&graph, sizes[0]))?;
+    require!(shares[..graph.inputs.len()].contains(&1), "no input that is a tensor has the dimension '{dim}'");
     let mut smaller = Vec::new();
     for size in &sizes[1..] {
         let (made, _) = of(*size)?;
