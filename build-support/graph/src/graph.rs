@@ -11,7 +11,6 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
 use crate::op::{Call, NodeOp, Operand};
-use crate::parts::Parts;
 
 /// The number of a value of a graph.
 pub type ValueId = usize;
@@ -130,6 +129,28 @@ pub struct Dequantized {
     pub zero: Option<ValueId>,
     /// The axis.
     pub axis: i64,
+}
+
+/// How a model is computed in parts. The graph that has this is that of the largest part.
+#[derive(Clone)]
+pub struct Parts {
+    /// The name of the dimension.
+    pub dim: String,
+    /// Its largest extent.
+    pub most: i64,
+    /// The extent that the graph itself was made for.
+    pub size: i64,
+    /// For each argument, inputs first: how many indices of its first axis belong to one of the dimension. 0: each part has the whole argument.
+    pub shares: Vec<i64>,
+    /// Graphs for smaller parts, the last one for one index.
+    pub smaller: Vec<(i64, Graph)>,
+}
+
+impl Parts {
+    /// The sizes of the parts, largest first.
+    pub fn sizes(&self) -> impl Iterator<Item = i64> {
+        core::iter::once(self.size).chain(self.smaller.iter().map(|(size, _)| *size))
+    }
 }
 
 /// How much a graph has at some time: values, nodes and warnings.

@@ -20,10 +20,9 @@ use kernpack_compiler::ir::{Buffer, Expr, FuncKind, I64, LoweredFunc, POINTER, P
 use super::argument_names;
 use super::entry::{Own, arguments, behind, call, function, int};
 use crate::constant::element_bytes;
-use crate::graph::Graph;
+use crate::graph::{Graph, Parts};
 use crate::op::extents;
 use crate::op::statements::{Variable, as_long_as};
-use crate::parts::Parts;
 
 /// A model that is computed in parts.
 pub(super) struct Cut<'a> {

@@ -8,7 +8,7 @@ mod proof;
 use std::sync::Arc;
 
 use crate::error::{Fix, GraphError, Result, require};
-use crate::graph::Graph;
+use crate::graph::{Graph, Parts};
 use crate::options::ModelOptions;
 
 /// The sizes of parts, largest first.
@@ -16,28 +16,6 @@ const SIZES: [i64; 4] = [64, 16, 4, 1];
 
 /// The largest extent that a dimension may be given.
 const MOST: i64 = (1 << 31) - 1;
-
-/// How a model is computed in parts. The graph that has this is that of the largest part.
-#[derive(Clone)]
-pub struct Parts {
-    /// The name of the dimension.
-    pub dim: String,
-    /// Its largest extent.
-    pub most: i64,
-    /// The extent that the graph itself was made for.
-    pub size: i64,
-    /// For each argument, inputs first: how many indices of its first axis belong to one of the dimension. 0: each part has the whole argument.
-    pub shares: Vec<i64>,
-    /// Graphs for smaller parts, the last one for one index.
-    pub smaller: Vec<(i64, Graph)>,
-}
-
-impl Parts {
-    /// The sizes of the parts, largest first.
-    pub fn sizes(&self) -> impl Iterator<Item = i64> {
-        core::iter::once(self.size).chain(self.smaller.iter().map(|(size, _)| *size))
-    }
-}
 
 /// Reads a model for each size of its parts, if the build script says that a dimension is told by each call; `read` reads it with the extents of its options.
 ///
