@@ -23,6 +23,13 @@ pub use crate::slices::{
     KERNPACK_KERNELS_V1, KERNPACK_LIBRARIES_V1, KERNPACK_METHODS_V1, KERNPACK_TYPES_V1,
 };
 
+/// What compares and hashes objects by the hooks of their types, for a caller in this artifact: Python's operators.
+#[cfg(feature = "python")]
+pub const RECURSION: Option<&'static Recursion> = Some(&kernpack_python::RECURSION);
+/// Nothing in this artifact compares objects by the hooks of their types.
+#[cfg(not(feature = "python"))]
+pub const RECURSION: Option<&'static Recursion> = None;
+
 /// What gives other languages a constructor made of a type's fields, if they get one.
 pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
     if wanted { Some(register_init) } else { None }

@@ -202,10 +202,12 @@ def test_documentation_and_metadata():
     assert isinstance(inspect.getattr_static(Place, "on_circle"), staticmethod)
     schema = tvm_ffi.core.TypeSchema.from_json_str(method(Place, "moved").metadata["type_schema"])
     assert str(schema) == "Callable[[objects.Place, objects.Place, float], objects.Place]"
+    assert method(Place, "moved").metadata["arg_names"] == ["self", "by", "times"]
     init = method(Place, "__ffi_init__")
     assert init.is_static and init.doc == "A place; `y` is 0 unless it is given."
     schema = tvm_ffi.core.TypeSchema.from_json_str(init.metadata["type_schema"])
     assert str(schema) == "Callable[[float, float], objects.Place]"
+    assert init.metadata["arg_names"] == ["x", "y"]
     fields = {field.name: field for field in info(Place).fields}
     assert str(fields["pair"].ty) == "tuple[float, float]"
     assert not fields["length"].c_init and fields["length"].frozen and not fields["length"].c_repr

@@ -58,7 +58,7 @@ def unpacked(wheel, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
-    """The interpreter of a fresh environment, into which pip installed the wheel and what it asks for."""
+    """The interpreter of a fresh environment, into which pip installed the wheel and what the tests use it with."""
     folder = tmp_path_factory.mktemp("venv")
     status, _, errors = run(sys.executable, "-m", "venv", folder)
     assert status == 0, errors
@@ -71,10 +71,11 @@ def fresh(wheel, tmp_path_factory):
 
 
 def test_the_report(report, wheel):
-    assert re.fullmatch(r"imagekit-0\.1\.0-py3-none-(manylinux_2_\d+_(x86_64|aarch64))\.whl", wheel.name)
+    assert re.fullmatch(r"imagekit-0\.1\.0-cp39-abi3-(manylinux_2_\d+_(x86_64|aarch64))\.whl", wheel.name)
     assert wheel.name.endswith(f"{report['platform']}.whl")
     assert (report["schema"], report["package"], report["module"]) == (1, "imagekit", "imagekit")
-    assert (report["functions"], report["types"], report["nameless"]) == (20, 2, [])
+    # Without the two kernels of devices, which functions of Rust launch.
+    assert (report["functions"], report["types"], report["nameless"]) == (18, 2, [])
     assert report["size"] == wheel.stat().st_size
 
 
@@ -83,7 +84,7 @@ def test_the_record_has_every_file(wheel):
         names = archive.namelist()
         rows = list(csv.reader(io.StringIO(archive.read("imagekit-0.1.0.dist-info/RECORD").decode())))
         assert names == [path for path, _, _ in rows]
-        assert names[:4] == ["imagekit/__init__.py", "imagekit/__init__.pyi", "imagekit/libimagekit.so", "imagekit/py.typed"]
+        assert names[:4] == ["imagekit/__init__.py", "imagekit/__init__.pyi", "imagekit/imagekit.so", "imagekit/py.typed"]
         for path, digest, size in rows[:-1]:
             content = archive.read(path)
             found = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
@@ -115,7 +116,7 @@ def test_pip_installs_it_and_numpy_goes_in(fresh):
     assert status == 0, output
     status, output, _ = run(fresh, "-m", "pip", "show", "--disable-pip-version-check", "imagekit")
     assert "Summary: Image filters in Rust, C, LLVM IR, CUDA and OpenCL in one shared library\n" in output
-    assert "Requires: apache-tvm-ffi\n" in output
+    assert "Requires: \n" in output
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +149,8 @@ def test_mypy_accepts_the_stubs_and_finds_wrong_uses(unpacked, tmp_path):
     right.write_text(
         "import imagekit\n"
         "import numpy as np\n"
-        "import tvm_ffi\n"
-        "gray: tvm_ffi.Tensor = imagekit.to_gray(np.zeros((2, 2, 3), np.uint8))\n"
+        "gray = imagekit.to_gray(np.zeros((2, 2, 3), np.uint8))\n"
+        "shape: tuple[int, ...] = gray.shape\n"
         "total: int = imagekit.histogram(gray).total\n"
         "bins: list[int] = list(imagekit.histogram(gray).bins)\n"
         "contrast: float = imagekit.contrast(imagekit.histogram(gray))\n"

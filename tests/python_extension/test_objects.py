@@ -171,3 +171,22 @@ def test_no_object_is_lost(extmod):
     gc.collect()
     assert abs(len(gc.get_objects()) - objects) < 20
     assert not hasattr(extmod, "alive") or extmod.alive() == before
+
+
+def test_memory_of_objects_is_used_again(extmod):
+    """Objects take the memory of others that were freed, of other classes too, and have nothing of theirs."""
+
+    class Derived(extmod.objects.Place):
+        pass
+
+    ended = []
+    for number in range(100):
+        mixed = [extmod.record(number, "a label"), extmod.objects.Place(number, 1), extmod.range_of(3), extmod.multiplier(2)]
+        mixed += [Derived(number, 2), extmod.Holder(lambda: 1, None)]
+        watched = [weakref.ref(thing, lambda _: ended.append(extmod.record(7, "made meanwhile"))) for thing in mixed[:2] + mixed[4:5]]
+        del mixed
+        assert [watch() for watch in watched] == [None] * 3
+        again = [extmod.record(number, "another"), extmod.objects.Place(3, 4)]
+        assert [weakref.getweakrefcount(thing) for thing in again] == [0, 0]
+        assert (again[0].count, again[0].label, len(again[1])) == (number, "another", 2)
+    assert len(ended) == 300 and {record.label for record in ended} == {"made meanwhile"}

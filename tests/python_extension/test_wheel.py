@@ -53,8 +53,8 @@ def test_what_is_in_it(wheel):
         stub = archive.read("extmod/__init__.pyi").decode()
     assert "Requires-Dist" not in metadata and "Requires-Python: >=3.9" in metadata
     assert "import tvm_ffi" not in stub
-    assert "def subtract(_0: int, _1: int, /) -> int:" in stub
-    assert "def echo_vec(_0: list[int] | tuple[int, ...], /) -> list[int]:" in stub
+    assert "def subtract(minuend: int, subtrahend: int) -> int:" in stub
+    assert "def echo_vec(x: list[int] | tuple[int, ...]) -> list[int]:" in stub
     assert "class Record(object):" in stub
     compile(stub, "__init__.pyi", "exec")
 

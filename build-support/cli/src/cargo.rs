@@ -14,9 +14,18 @@ fn cargo() -> Command {
 
 /// `cargo build`, for [`messages`].
 pub(crate) fn build() -> Command {
-    let mut command = cargo();
-    command.args(["build", "--message-format=json-render-diagnostics"]);
-    command
+    building("build")
+}
+
+/// `cargo rustc`, which builds and has options for the crate alone, for [`messages`].
+pub(crate) fn rustc() -> Command {
+    building("rustc")
+}
+
+fn building(command: &str) -> Command {
+    let mut cargo = cargo();
+    cargo.args([command, "--message-format=json-render-diagnostics"]);
+    cargo
 }
 
 /// Runs a build, which errors call `name`, and gives its messages. Those for people go to the standard error.

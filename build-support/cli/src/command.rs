@@ -18,6 +18,7 @@ Usage: cargo kernpack COMMAND [OPTIONS]
 Commands:
   inspect     what a library holds, read without running it
   wheel       build a Python wheel around a package's library
+  develop     install a package into a Python environment from where it is
   new         start a crate that builds and passes its tests
   doctor      what this machine has and lacks for building libraries
   outputs     what build scripts made of kernels, and where it is
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Help(&'static str),
     Inspect(inspect::Options),
     Wheel(wheel::Options),
+    Develop(wheel::Options),
     New(new::Options),
     Doctor(doctor::Options),
     Outputs(outputs::Options),
@@ -73,6 +75,7 @@ impl Command {
         match name {
             "inspect" => command(inspect::parse(parser), Self::Inspect, inspect::HELP),
             "wheel" => command(wheel::parse(parser), Self::Wheel, wheel::HELP),
+            "develop" => command(wheel::parse_develop(parser), Self::Develop, wheel::DEVELOP_HELP),
             "new" => command(new::parse(parser), Self::New, new::HELP),
             "doctor" => command(doctor::parse(parser), Self::Doctor, doctor::HELP),
             "outputs" => command(outputs::parse(parser), Self::Outputs, outputs::HELP),
@@ -112,11 +115,14 @@ mod tests {
         for line in ["", "kernpack", "kernpack --help", "-h", "help"] {
             assert!(matches!(parse(line), Ok(Command::Help(HELP))), "{line}");
         }
-        for command in ["inspect", "wheel", "new", "doctor", "outputs", "model"] {
+        for command in ["inspect", "wheel", "develop", "new", "doctor", "outputs", "model"] {
             for line in [format!("{command} --help"), format!("kernpack {command} -h"), format!("{command} --json -h")]
             {
                 let Ok(Command::Help(text)) = parse(&line) else {
-                    assert!(["new --json -h", "model --json -h"].contains(&line.as_str()), "{line}");
+                    assert!(
+                        ["new --json -h", "model --json -h", "develop --json -h"].contains(&line.as_str()),
+                        "{line}"
+                    );
                     continue;
                 };
                 assert!(text.contains(&format!("\nUsage: cargo kernpack {command} ")), "{line}");
@@ -128,6 +134,7 @@ mod tests {
     #[test]
     fn commands() {
         assert!(matches!(parse("kernpack wheel --json"), Ok(Command::Wheel(_))));
+        assert!(matches!(parse("develop --python p"), Ok(Command::Develop(_))));
         assert!(matches!(parse("new kit"), Ok(Command::New(_))));
         assert!(matches!(parse("doctor"), Ok(Command::Doctor(_))));
         assert!(matches!(parse("outputs --release"), Ok(Command::Outputs(_))));
@@ -143,6 +150,7 @@ mod tests {
             ("--load a", "unknown option `--load`; see cargo kernpack --help"),
             ("-l", "unknown option `-l`; see cargo kernpack --help"),
             ("inspect --lod a", "unknown option `--lod`; see cargo kernpack inspect --help"),
+            ("develop --out d", "unknown option `--out`; see cargo kernpack develop --help"),
             ("wheel kit", "unexpected argument `kit`; see cargo kernpack wheel --help"),
         ] {
             assert_eq!(parse(line).unwrap_err(), problem, "{line}");

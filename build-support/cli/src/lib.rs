@@ -1,10 +1,11 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `model` which node of a
+//! `develop` installs one from where it is, `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `model` which node of a
 //! model is wrong, `rpc` runs libraries on other machines.
 
 mod arguments;
 mod cargo;
 mod command;
+mod develop;
 mod doctor;
 mod inspect;
 mod library;
@@ -45,6 +46,7 @@ fn run_command(command: Command) -> Result<()> {
         Command::Probe(word) => print(&doctor::probe(&word)?),
         Command::Inspect(options) => print(&inspect::show(&options)?),
         Command::Wheel(options) => print(&wheel::make(&options)?.report(options.json)),
+        Command::Develop(mut options) => print(&develop::install(&mut options)?),
         Command::New(options) => print(&new::make(&options)?),
         Command::Model(options) => print(&model::diff(&options)?),
         Command::Rpc(options) => rpc::run(options),

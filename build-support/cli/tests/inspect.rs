@@ -56,14 +56,14 @@ fn the_conversions_library() {
     let loaded = json(&["--load"], &file);
     assert!(loaded["loaded"]["problem"].is_null());
     let echo = loaded["functions"].as_array().unwrap().iter().find(|function| function["name"] == "echo_u8");
-    assert_eq!(echo.unwrap()["signature"], "(int) -> int");
+    assert_eq!(echo.unwrap()["signature"], "(x: int) -> int");
 }
 
 #[test]
 fn imagekit() {
     let file = built("imagekit");
     let text = inspect(&["--load"], &file);
-    assert!(text.contains("  imagekit.to_gray(Tensor) -> Tensor\n      Converts an RGB image to gray"), "{text}");
+    assert!(text.contains("  imagekit.to_gray(rgb: Tensor) -> Tensor\n      Converts an RGB image to gray"), "{text}");
     assert!(text.contains("  imagekit.Histogram : imagekit.Statistics\n"), "{text}");
     assert!(text.contains("    mean: float\n"), "{text}");
 }

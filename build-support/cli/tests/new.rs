@@ -69,11 +69,71 @@ fn a_crate_builds_and_passes_its_tests() {
         eprintln!("skipped: the Python test of a new crate: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
         return;
     };
-    let mut pytest = Command::new(python);
-    pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "python"]).current_dir(folder);
+    let mut pytest = Command::new(&python);
+    pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "python"]).current_dir(&folder);
     pytest.env("CARGO_TARGET_DIR", target()).env("PYTHONDONTWRITEBYTECODE", "1");
     let text = succeed(&mut pytest);
     assert!(text.contains("3 passed"), "{text}");
+    the_package_is_the_authors(&folder, Path::new(&python));
+}
+
+/// A module of the author beside the library, what is hidden, and the ways of installing: pip from the folder, pip from where it is,
+/// `cargo kernpack develop`.
+fn the_package_is_the_authors(folder: &Path, python: &Path) {
+    let manifest = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let hidden = "\n[package.metadata.kernpack.wheel]\nhidden = [\"scale\"]\n";
+    std::fs::write(&manifest, text + hidden).unwrap();
+    let sources = folder.join("python/fresh_kit");
+    std::fs::create_dir_all(&sources).unwrap();
+    let wrapper = |factor: u32| {
+        let text = format!(
+            "from .fresh_kit import scale, scaled\n\n\ndef stretched(values):\n    return memoryview(scaled(values, {factor})).tolist()\n"
+        );
+        std::fs::write(sources.join("wrappers.py"), text).unwrap();
+    };
+    wrapper(2);
+    let environment = folder.join("environment");
+    succeed(Command::new(python).args(["-m", "venv"]).arg(&environment));
+    let installed = environment.join("bin/python");
+    let pip = |words: &[&str]| {
+        let mut pip = Command::new(&installed);
+        pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-index", "-C", "offline="]).args(words);
+        pip.current_dir(folder).env("CARGO_KERNPACK", env!("CARGO_BIN_EXE_cargo-kernpack"));
+        succeed(pip.env("CARGO_TARGET_DIR", target()));
+    };
+    let check = |factor: u32, is_here: bool| {
+        let program = format!(
+            "import array, os, fresh_kit\n\
+             from fresh_kit import wrappers\n\
+             assert wrappers.stretched(array.array('f', [1, 2])) == [{factor}, {}]\n\
+             assert fresh_kit.Point(3.0, 4.0).distance(fresh_kit.Point(0.0, 0.0)) == 5\n\
+             assert not hasattr(fresh_kit, 'scale') and fresh_kit.add.__doc__.startswith('Adds two')\n\
+             assert fresh_kit.__all__ == ['Point', 'add', 'middle', 'scaled'], fresh_kit.__all__\n\
+             assert fresh_kit.__version__ == '0.1.0' and os.path.exists(fresh_kit.__library__)\n\
+             assert ('site-packages' in fresh_kit.__file__) != {}\n",
+            2 * factor,
+            if is_here { "True" } else { "False" },
+        );
+        // Elsewhere, so that nothing but what was installed is found.
+        succeed(Command::new(&installed).args(["-c", &program]).current_dir(std::env::temp_dir()));
+    };
+    pip(&["--editable", "."]);
+    check(2, true);
+    wrapper(3);
+    check(3, true);
+    pip(&["-C", "profile=dev", "."]);
+    check(3, false);
+    wrapper(4);
+    check(3, false);
+    let mut develop = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
+    develop.args(["kernpack", "develop", "--offline", "--python"]).arg(&installed).current_dir(folder);
+    let text = succeed(develop.env("CARGO_TARGET_DIR", target()));
+    assert!(
+        text.contains(&format!("installed for {}\n  import fresh_kit: 3 functions, 1 type\n", installed.display())),
+        "{text}"
+    );
+    check(4, true);
 }
 
 #[test]

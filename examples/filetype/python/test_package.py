@@ -30,7 +30,7 @@ def run(*command, folder):
 def made(tmp_path_factory):
     # FILETYPE_WHEELS: a folder in which the wheel is kept.
     out = os.environ.get("FILETYPE_WHEELS") or tmp_path_factory.mktemp("wheels")
-    options = ["--package", "filetype", "--name", "filetype-kernpack", "--profile", PROFILE, "--out", out, "--json"]
+    options = ["--package", "filetype", "--profile", PROFILE, "--out", out, "--json"]
     return json.loads(run(PROGRAM, "wheel", *options, folder=ROOT))
 
 
@@ -39,13 +39,13 @@ def fresh(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fresh")
     run(sys.executable, "-m", "venv", folder / "venv", folder=folder)
     python = folder / "venv/bin/python"
-    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--only-binary=:all:"]
-    run(*install, made["wheel"], "apache-tvm-ffi==0.1.15.post2", folder=folder)
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--no-index"]
+    run(*install, made["wheel"], folder=folder)
     return python
 
 
 def test_what_was_made(made):
-    assert Path(made["wheel"]).name.startswith("filetype_kernpack-0.1.0-py3-none-manylinux_2_")
+    assert Path(made["wheel"]).name.startswith("filetype_kernpack-0.1.0-cp39-abi3-manylinux_2_")
     assert (made["module"], made["nameless"]) == ("filetype", [])
     # The weights are numbers without a pattern: little of them can be packed.
     assert made["size"] < 4_500_000 or PROFILE != "release"
@@ -69,6 +69,8 @@ print(json.dumps([[one.label, one.mime_type, one.score] for one in known]))
 
 
 def test_stubs_and_documentation(fresh, tmp_path):
-    program = "import filetype; print(filetype.identify_path.__doc__); print(filetype.magika.__doc__)"
+    program = "import filetype, sys; print(filetype.identify_path.__doc__); print([n for n in dir(filetype) if n[0] != '_'], 'tvm_ffi' in sys.modules)"
     printed = run(fresh, "-I", "-c", program, folder=tmp_path)
-    assert "The kind of a file." in printed and "Shapes: `bytes[1, 2048]` i32" in printed, printed
+    assert "The kind of a file." in printed, printed
+    # The functions of the network are hidden, and nothing else was imported.
+    assert "['Identification', 'cpu_level', 'filetype', 'identify_bytes', 'identify_path', 'kinds'] False" in printed, printed

@@ -299,6 +299,7 @@ fn each_kind_of_member() {
                         __k::MethodDef::Hook {
                             attribute: "__ffi_compare__",
                             info: &__KERNPACK_METHOD_3,
+                            recursion: __k::RECURSION,
                         },
                     ],
                     crate_name: "imagekit",

@@ -19,7 +19,9 @@ pub use crate::object::derived::{
     FieldNames, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable,
     is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names,
 };
-pub use crate::object::{Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, method_name_len};
+pub use crate::object::{
+    Borrowed, HasConstructor, MethodDef, MethodName, MethodsDef, ObjRef, Recursion, method_name_len,
+};
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
     NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, TextInPlace, ThreadSafety,

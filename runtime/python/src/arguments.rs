@@ -13,7 +13,7 @@ use crate::from_python::{self, Keep, Refused};
 use crate::function::{Callable, is_undeclared};
 use crate::lend::{self, LentTensor};
 use crate::object::{PyResult, Raised};
-use crate::wanted::Wanted;
+use crate::wanted::{Kind, Wanted};
 use crate::{class, exception, handle};
 
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
@@ -140,6 +140,7 @@ impl Arguments {
     }
 
     /// Adds an argument with what it borrows from.
+    #[inline(never)]
     pub(crate) fn push_kept(&mut self, (view, keep): (TVMFFIAny, Keep)) {
         self.push(view);
         if matches!(keep, Keep::Nothing) {
@@ -161,9 +162,17 @@ impl Arguments {
     pub(crate) unsafe fn convert(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
         unsafe {
-            if self.count < INLINE && from_python::simple(py, object, wanted, self.views[self.count].as_mut_ptr()) {
-                self.count += 1;
-                return Ok(());
+            if self.count < INLINE {
+                let place = self.views[self.count].as_mut_ptr();
+                if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
+                    class::write_view(py, object, place)?;
+                    self.count += 1;
+                    return Ok(());
+                }
+                if from_python::simple(py, object, wanted, place) {
+                    self.count += 1;
+                    return Ok(());
+                }
             }
             self.convert_other(py, object, wanted)
         }

@@ -304,6 +304,7 @@ table! {
         PyType_IsSubtype(class: *mut PyObject, base: *mut PyObject) -> c_int;
         PyType_GetFlags(class: *mut PyObject) -> c_ulong;
         PyType_GetSlot(class: *mut PyObject, slot: c_int) -> *mut c_void;
+        PyObject_Init(object: *mut PyObject, class: *mut PyObject) -> *mut PyObject;
         PyType_GenericAlloc(class: *mut PyObject, items: isize) -> *mut PyObject;
         PyType_FromSpecWithBases(spec: *const PyTypeSpec, bases: *mut PyObject) -> *mut PyObject;
         PyCFunction_NewEx(method: *const PyMethodDef, this: *mut PyObject, module: *mut PyObject) -> *mut PyObject;

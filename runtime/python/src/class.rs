@@ -15,8 +15,9 @@ use kernpack_core::value::TypeSchema;
 use crate::capi::{Py, PyGetSet, PyMember, PyMethodDef, PyObject, Slot, constant};
 use crate::construct::{self, Constructor, parameters};
 use crate::field::Property;
+use crate::freelist::FreeList;
 use crate::gc::{self, Edge};
-use crate::heap_type::{self, Shared, dealloc, holder, leaked, pickled_by, pointer_place};
+use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::{enumeration, function, handle, method, operators, pickle};
@@ -41,6 +42,9 @@ unsafe impl Sync for Class {}
 
 /// The classes that were made. Nothing of Python runs while it is locked.
 static CLASSES: Mutex<Vec<&'static Class>> = Mutex::new(Vec::new());
+
+/// Memory of objects of classes that were made for types, but for those that the garbage collector looks at. All are of one size.
+static FREED: FreeList = FreeList::new();
 
 /// Classes of types with a low index, by the index: what finds the class of a result.
 static BY_INDEX: [AtomicPtr<Class>; 1024] = [const { AtomicPtr::new(ptr::null_mut()) }; 1024];
@@ -154,10 +158,10 @@ pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> 
     unsafe {
         let index = (*object).type_index;
         match known(py, index) {
-            Some(class) => holder(py, class, object),
+            Some(class) => hold_more(py, class, object),
             None => match enumeration::member(index, object) {
                 Some(member) => Ok(Owned::share(py, member)),
-                None => holder(py, slow_of_type(py, index)?, object),
+                None => hold_more(py, slow_of_type(py, index)?, object),
             },
         }
     }
@@ -185,11 +189,29 @@ pub(crate) fn wrap_value(py: Py, value: Any) -> PyResult<Owned> {
 /// # Safety
 /// The class is that of the value's type, or of one that it is derived from; the value is an object.
 pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, value: Any) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; an object of the class has room for a pointer behind its header.
+    // SAFETY: promised by the caller; an object of the class has two pointers behind its header, that of its weak references is the second. Of
+    // classes that are kept in a list all are made here, or by the interpreter when the constructor of a derived class runs.
     unsafe {
-        let this = Owned::take(py, py.PyType_GenericAlloc(class, 0))?;
-        *pointer_place(py, this.as_ptr()) = value.into_raw().payload.v_obj.cast();
+        let this = match of_class(class) {
+            Some(known) if known.edges.is_empty() => FREED.take(py, class)?,
+            _ => Owned::take(py, py.PyType_GenericAlloc(class, 0))?,
+        };
+        let place = pointer_place(py, this.as_ptr());
+        *place = value.into_raw().payload.v_obj.cast();
+        *place.add(1) = ptr::null_mut();
         Ok(this)
+    }
+}
+
+/// As [`hold`], with a further reference to an object.
+///
+/// # Safety
+/// As for [`hold`]; the object is alive.
+unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new reference goes to the value.
+    unsafe {
+        embedded::inc_ref(object);
+        hold(py, class, Any::from_object(object))
     }
 }
 
@@ -334,6 +356,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
 }
 
 /// The attributes that lead from the module to the class of a type: its key without the module's own name in front.
+#[inline(never)]
 pub(crate) fn path(py: Py, key: &str) -> Vec<&str> {
     let module = State::get(py).module.rsplit('.').next().unwrap_or_default();
     key.strip_prefix(module).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key).split('.').collect()
@@ -388,8 +411,12 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
             py.PyObject_ClearWeakRefs(this);
         }
         let object = (*place).cast::<TVMFFIObject>();
-        *place = ptr::null_mut();
-        dealloc(this);
+        let class = py.type_of(this);
+        let is_kept = of_class(class).is_some_and(|class| class.edges.is_empty()) && FREED.give(py, this, class);
+        if !is_kept {
+            *place = ptr::null_mut();
+            dealloc(this);
+        }
         if !object.is_null() {
             embedded::dec_ref(object);
         }

@@ -79,6 +79,7 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
 }
 
 /// The class for one of the most common kinds.
+#[inline(never)]
 fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
     let class = match kind {
         b"ValueError" => py.PyExc_ValueError(),
@@ -96,6 +97,7 @@ fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
 
 /// The class for a kind of error: the one that the library declares, else Python's own of this name, else one that is made for it, a kind of
 /// RuntimeError.
+#[inline(never)]
 pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     if let Some(class) = usual(py, kind.as_bytes()) {
         return Ok(class);
@@ -143,6 +145,7 @@ fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
 /// A new class of exceptions, an attribute of the module so that its exceptions can be pickled.
 ///
 /// `base` is a class of exceptions.
+#[inline(never)]
 fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<Owned> {
     let is_name = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {

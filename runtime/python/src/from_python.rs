@@ -131,6 +131,7 @@ unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mu
 ///
 /// # Safety
 /// `object` is alive, and stays so for as long as the value is used.
+#[inline(never)]
 pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
@@ -349,6 +350,7 @@ unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
 ///
 /// # Safety
 /// `object` is alive.
+#[inline(never)]
 pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Any, Refused> {
     // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
     unsafe {
@@ -516,6 +518,7 @@ pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut
 ///
 /// # Safety
 /// `object` is alive.
+#[inline(never)]
 pub(crate) unsafe fn result(py: Py, object: *mut PyObject) -> PyResult<Any> {
     // SAFETY: promised by the caller.
     unsafe { owned(py, object, &Wanted::ANY) }.map_err(|refused| match refused {

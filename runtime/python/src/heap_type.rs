@@ -5,9 +5,10 @@ use core::ptr;
 use std::ffi::CString;
 
 use kernpack_core::abi::TVMFFIObject;
-use kernpack_core::embedded;
+use kernpack_core::{Any, embedded};
 
 use crate::capi::{Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constant};
+use crate::freelist::FreeList;
 use crate::object::{Owned, PyResult};
 
 /// A table that CPython only reads.
@@ -37,6 +38,7 @@ pub(crate) fn new(py: Py, name: &'static CStr, size: usize, flags: u32, slots: &
 }
 
 /// As [`new`], derived from the classes of a tuple.
+#[inline(never)]
 pub(crate) fn derived(
     py: Py,
     name: &'static CStr,
@@ -57,6 +59,7 @@ pub(crate) fn derived(
 }
 
 /// A C string that lives forever; what stands behind a NUL is left out.
+#[inline(never)]
 pub(crate) fn leaked(text: &str) -> *const c_char {
     let text = text.split('\0').next().unwrap_or_default();
     CString::new(text).unwrap_or_default().into_raw()
@@ -72,16 +75,30 @@ pub(crate) unsafe fn pointer_place(py: Py, object: *mut PyObject) -> *mut *mut c
     unsafe { object.byte_add(py.header()).cast() }
 }
 
-/// A Python object of a class whose objects hold an object of the ABI, with a further reference to it.
+/// Memory of objects that [`holder`] made.
+static HOLDERS: FreeList = FreeList::new();
+
+/// A Python object of a class whose objects hold an object of the ABI and nothing else, with a further reference to it.
 ///
 /// # Safety
-/// The class is one of this room and holds objects of this kind; the object is alive.
+/// The class is one of this room, which frees its objects by [`release`], and holds objects of this kind; the object is alive.
 pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new reference goes to the value.
+    unsafe {
+        embedded::inc_ref(object);
+        holder_of_value(py, class, Any::from_object(object))
+    }
+}
+
+/// As [`holder`], of a value whose reference it takes over.
+///
+/// # Safety
+/// As for [`holder`]; the value is an object.
+pub(crate) unsafe fn holder_of_value(py: Py, class: *mut PyObject, value: Any) -> PyResult<Owned> {
     // SAFETY: promised by the caller; an object of the class has room for a pointer behind its header.
     unsafe {
-        let holder = Owned::take(py, py.PyType_GenericAlloc(class, 0))?;
-        embedded::inc_ref(object);
-        *pointer_place(py, holder.as_ptr()) = object.cast();
+        let holder = HOLDERS.take(py, class)?;
+        *pointer_place(py, holder.as_ptr()) = value.into_raw().payload.v_obj.cast();
         Ok(holder)
     }
 }
@@ -92,7 +109,10 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     unsafe {
         let py = Py::held();
         let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
-        dealloc(this);
+        // No class is derived from those of holders.
+        if !HOLDERS.give(py, this, py.type_of(this)) {
+            dealloc(this);
+        }
         if !object.is_null() {
             embedded::dec_ref(object);
         }
@@ -100,6 +120,7 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
 }
 
 /// Frees an object that owns nothing.
+#[inline(never)]
 pub(crate) unsafe extern "C" fn dealloc(this: *mut PyObject) {
     // SAFETY: the interpreter calls with its lock held for an object without references; a class made of a specification has this slot, and
     // each of its objects holds a reference to it.

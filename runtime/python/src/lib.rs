@@ -15,7 +15,7 @@
 //! | `tensor`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
 //! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle`, `gc` |
 //! | `enumeration` | a class for each enum without data |
-//! | `heap_type` | how classes are made |
+//! | `heap_type`, `freelist` | how classes are made, and their objects |
 //! | `wanted`, `arguments`, `function` | a call |
 //! | `tvm_ffi` | the package tvm_ffi in the same process |
 //! | `module` | what `PyInit_<name>` does |
@@ -32,6 +32,7 @@ mod enumeration;
 mod exception;
 mod exchange;
 mod field;
+mod freelist;
 mod from_python;
 mod function;
 mod gc;
@@ -53,3 +54,4 @@ mod wanted;
 
 pub use capi::PyObject;
 pub use module::Module;
+pub use operators::RECURSION;

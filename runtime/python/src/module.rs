@@ -168,6 +168,7 @@ impl Module {
 }
 
 /// The module inside another, made if it is not there yet; and its full name.
+#[inline(never)]
 fn submodule(py: Py, module: &Owned, full_name: &str, path: &[String]) -> PyResult<(Owned, Owned)> {
     // SAFETY: modules are alive while they are used here, and so are the names.
     unsafe {

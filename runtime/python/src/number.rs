@@ -29,6 +29,7 @@ pub(crate) unsafe fn integer(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny
 ///
 /// # Safety
 /// `object` is alive.
+#[inline(never)]
 pub(crate) unsafe fn integer_of(py: Py, object: *mut PyObject) -> PyResult<i64> {
     // SAFETY: promised by the caller; what `__index__` gives is an `int`, or the call raises.
     unsafe {

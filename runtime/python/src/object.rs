@@ -81,6 +81,7 @@ impl Py {
     }
 
     /// A new text. Text of other languages need not be UTF-8; what is not comes as surrogates, as file names do.
+    #[inline(never)]
     pub(crate) fn text_of(self, bytes: &[u8]) -> PyResult<Owned> {
         // The interpreter has one text for each character, which the general function finds.
         if (2..=Self::SHORT).contains(&bytes.len())
@@ -106,6 +107,7 @@ impl Py {
     const SHORT: usize = 256;
 
     /// A text that is one object for all who intern it.
+    #[inline(never)]
     pub(crate) fn interned(self, text: &str) -> PyResult<Owned> {
         let mut object = self.text(text)?.into_ptr();
         // SAFETY: the reference is ours; the function may put another object in its place.
@@ -117,13 +119,30 @@ impl Py {
 
     /// A new tuple.
     pub(crate) fn tuple<const N: usize>(self, items: [Owned; N]) -> PyResult<Owned> {
-        // SAFETY: a new tuple of N places, each of which takes over the reference that it is given.
+        let items = ManuallyDrop::new(items);
+        // SAFETY: an owned reference is a pointer; the references go over to the function.
+        unsafe { self.tuple_of(items.as_ptr().cast(), N) }
+    }
+
+    /// A new tuple of so many objects, whose references it takes over.
+    ///
+    /// # Safety
+    /// There are as many objects, and one reference to each is the caller's.
+    #[inline(never)]
+    unsafe fn tuple_of(self, items: *const *mut PyObject, count: usize) -> PyResult<Owned> {
+        // SAFETY: promised by the caller; a new tuple of as many places, each of which takes over the reference that it is given.
         unsafe {
-            let tuple = Owned::take(self, self.PyTuple_New(N as isize))?;
-            for (index, item) in items.into_iter().enumerate() {
-                self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            let tuple = Owned::take(self, self.PyTuple_New(count as isize));
+            for index in 0..count {
+                let item = *items.add(index);
+                match &tuple {
+                    Ok(tuple) => {
+                        self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item);
+                    }
+                    Err(Raised) => self.Py_DecRef(item),
+                }
             }
-            Ok(tuple)
+            tuple
         }
     }
 
@@ -131,6 +150,7 @@ impl Py {
     ///
     /// # Safety
     /// `object` is alive.
+    #[inline(never)]
     pub(crate) unsafe fn attribute(self, object: *mut PyObject, name: &CStr) -> PyResult<Owned> {
         // SAFETY: promised by the caller.
         unsafe { Owned::take(self, self.PyObject_GetAttrString(object, name.as_ptr())) }
@@ -140,6 +160,7 @@ impl Py {
     ///
     /// # Safety
     /// `object` is alive.
+    #[inline(never)]
     pub(crate) unsafe fn attribute_if_any(self, object: *mut PyObject, name: &CStr) -> PyResult<Option<Owned>> {
         // SAFETY: promised by the caller.
         match unsafe { self.attribute(object, name) } {
@@ -156,6 +177,7 @@ impl Py {
     }
 
     /// A module, imported if it is not there yet.
+    #[inline(never)]
     pub(crate) fn import(self, name: &CStr) -> PyResult<Owned> {
         // SAFETY: a C string.
         unsafe { Owned::take(self, self.PyImport_ImportModule(name.as_ptr())) }
@@ -166,7 +188,16 @@ impl Py {
     /// # Safety
     /// `callable` is alive.
     pub(crate) unsafe fn call<const N: usize>(self, callable: *mut PyObject, arguments: [Owned; N]) -> PyResult<Owned> {
-        let arguments = self.tuple(arguments)?;
+        let arguments = self.tuple(arguments);
+        // SAFETY: promised by the caller.
+        unsafe { self.call_with(callable, arguments) }
+    }
+
+    /// # Safety
+    /// As for [`Py::call`]; the arguments are a tuple.
+    #[inline(never)]
+    unsafe fn call_with(self, callable: *mut PyObject, arguments: PyResult<Owned>) -> PyResult<Owned> {
+        let arguments = arguments?;
         // SAFETY: promised by the caller; the arguments are a tuple.
         unsafe { Owned::take(self, self.PyObject_CallObject(callable, arguments.as_ptr())) }
     }
@@ -175,6 +206,7 @@ impl Py {
     ///
     /// # Safety
     /// `object` is alive.
+    #[inline(never)]
     pub(crate) unsafe fn class_name(self, object: *mut PyObject) -> String {
         // SAFETY: promised by the caller; a class is alive as long as its objects.
         let name = unsafe { self.attribute(self.type_of(object), c"__name__") };
@@ -210,6 +242,7 @@ impl Py {
     ///
     /// # Safety
     /// `object` is alive.
+    #[inline(never)]
     pub(crate) unsafe fn str_of(self, object: *mut PyObject) -> String {
         // SAFETY: promised by the caller; the text lives until it was copied.
         let text = unsafe {

@@ -1,19 +1,28 @@
 //! What Python does with objects beyond their members: `repr`, `hash`, `==`, `<`.
 
 use core::cmp::Ordering;
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use core::ptr;
 
 use kernpack_builtins::{reflect, structural};
 use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::generated_code::Recursion;
 use kernpack_core::reflect::AttrColumn;
-use kernpack_core::{Any, embedded};
+use kernpack_core::value::FromAny;
+use kernpack_core::{Any, Error, Function, embedded};
 
 use crate::capi::{Py, PyObject};
 use crate::class::object_of;
 use crate::exception;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
+
+/// What compares and hashes objects by hooks: an artifact has it where a type of its own has one.
+pub static RECURSION: Recursion = Recursion {
+    equal: |left, right| structural::recursive_equal(left, right),
+    compare: |left, right| structural::recursive_compare(left, right),
+    hash: |value| structural::recursive_hash(value),
+};
 
 static EQUAL: AttrColumn = AttrColumn::new("__ffi_eq__");
 static COMPARE: AttrColumn = AttrColumn::new("__ffi_compare__");
@@ -50,7 +59,11 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
         object_of(py, this).and_then(|object| {
             let index = (*object).type_index;
             if HASH.get(index).is_some() {
-                let hash = structural::recursive_hash(&value_of(object));
+                let value = value_of(object);
+                let hash = match State::get(py).recursion {
+                    Some(recursion) => (recursion.hash)(&value),
+                    None => elsewhere::<i64>(c"ffi.RecursiveHash", &[value]).map(|hash| hash as u64),
+                };
                 return hash.map(|hash| hash as isize).map_err(|error| exception::raise(py, &error));
             }
             if EQUAL.get(index).is_some() || COMPARE.get(index).is_some() {
@@ -68,12 +81,21 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
     }
 }
 
+/// What a global function of the process says: where the hook of a type is another library's, so is what follows it.
+fn elsewhere<T: for<'a> FromAny<'a>>(name: &CStr, values: &[Any]) -> Result<T, Error> {
+    Function::global(name.to_str().unwrap_or_default())?.call_as(values)
+}
+
 /// Whether an order is what a relation asks for.
 type Asks = fn(Ordering) -> bool;
 
-/// `<`, `<=`, `>` and `>=` in the interpreter's numbers, and whether an order is what they ask for.
-const ORDERS: [(c_int, Asks); 4] =
-    [(0, Ordering::is_lt), (1, Ordering::is_le), (4, Ordering::is_gt), (5, Ordering::is_ge)];
+/// `<`, `<=`, `>` and `>=` in the interpreter's numbers, whether an order is what they ask for, and the global function that says it.
+const ORDERS: [(c_int, Asks, &CStr); 4] = [
+    (0, Ordering::is_lt, c"ffi.RecursiveLt"),
+    (1, Ordering::is_le, c"ffi.RecursiveLe"),
+    (4, Ordering::is_gt, c"ffi.RecursiveGt"),
+    (5, Ordering::is_ge, c"ffi.RecursiveGe"),
+];
 const EQ: c_int = 2;
 const NE: c_int = 3;
 
@@ -99,16 +121,21 @@ unsafe fn compared(py: Py, this: *mut PyObject, other: *mut PyObject, relation: 
         let index = (*left).type_index;
         let is_equality = relation == EQ || relation == NE;
         let has_hook = COMPARE.get(index).is_some() || (is_equality && EQUAL.get(index).is_some());
-        let order = ORDERS.iter().find(|(own, _)| *own == relation).map(|(_, is_so)| is_so);
-        let values = || (value_of(left), value_of(right));
+        let order = ORDERS.iter().find(|(own, ..)| *own == relation);
         let answer = match (has_hook, order) {
             (true, None) if is_equality => {
-                let (left, right) = values();
-                structural::recursive_equal(&left, &right)
+                let values = [value_of(left), value_of(right)];
+                match State::get(py).recursion {
+                    Some(recursion) => (recursion.equal)(&values[0], &values[1]),
+                    None => elsewhere(c"ffi.RecursiveEq", &values),
+                }
             }
-            (true, Some(is_so)) => {
-                let (left, right) = values();
-                structural::recursive_compare(&left, &right).map(is_so)
+            (true, Some((_, is_so, name))) => {
+                let values = [value_of(left), value_of(right)];
+                match State::get(py).recursion {
+                    Some(recursion) => (recursion.compare)(&values[0], &values[1]).map(is_so),
+                    None => elsewhere(name, &values),
+                }
             }
             (false, None) if is_equality => Ok(left == right),
             _ => return not_implemented(),

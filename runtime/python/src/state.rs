@@ -3,7 +3,7 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use kernpack_core::generated_code::{Collected, EnumKind};
+use kernpack_core::generated_code::{Collected, EnumKind, MethodDef, Recursion};
 
 use crate::capi::{Py, PyObject};
 use crate::object::{Owned, PyResult};
@@ -14,6 +14,8 @@ pub(crate) struct State {
     pub(crate) module: String,
     /// What the artifact brings.
     pub(crate) collected: Collected,
+    /// What compares and hashes objects by hooks, where a type of the artifact has one.
+    pub(crate) recursion: Option<&'static Recursion>,
     /// Classes of exceptions by kind of error.
     pub(crate) exceptions: *mut PyObject,
     /// The class of what a function of the module has for `self`.
@@ -44,6 +46,13 @@ impl State {
         state.is_some_and(has)
     }
 
+    /// Whether the artifact brings a type with this key.
+    pub(crate) fn has_type(key: &str) -> bool {
+        // SAFETY: as for `has_int_enum`.
+        let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
+        state.is_some_and(|state| state.collected.types.iter().any(|def| def.key == key))
+    }
+
     /// Makes it, once.
     pub(crate) fn prepare(py: Py, module: &str, collected: Collected) -> PyResult<()> {
         if !STATE.load(Ordering::Acquire).is_null() {
@@ -58,9 +67,14 @@ impl State {
         for class in [&function, &tensor, &object] {
             crate::tvm_ffi::offer(py, class)?;
         }
+        let recursion = collected.methods.iter().flat_map(|block| block.members).find_map(|member| match member {
+            MethodDef::Hook { recursion, .. } => *recursion,
+            _ => None,
+        });
         let state = Self {
             module: module.to_owned(),
             collected,
+            recursion,
             exceptions: exceptions.into_ptr(),
             bound: bound.into_ptr(),
             function: function.into_ptr(),

@@ -6,7 +6,9 @@ use kernpack_core::{Any, DataType, Device, embedded};
 
 use crate::capi::Py;
 use crate::from_python::python_callable;
+use crate::heap_type::holder_of_value;
 use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
 use crate::wanted::{element, inner};
 use crate::{array, class, handle, number};
 
@@ -15,6 +17,10 @@ use crate::{array, class, handle, number};
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
     if value.type_index() >= type_index::DYN_OBJECT_BEGIN {
         return class::wrap_value(py, value);
+    }
+    if value.type_index() == type_index::TENSOR {
+        // SAFETY: the value is a tensor.
+        return unsafe { holder_of_value(py, State::get(py).tensor, value) };
     }
     // SAFETY: an owned value is a valid view for as long as it lives.
     unsafe { view(py, value.as_raw(), ty) }
@@ -130,6 +136,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
 }
 
 /// The name of an element type, as NumPy and PyTorch call it; the ABI itself has no names for complex numbers.
+#[inline(never)]
 pub(crate) fn dtype_name(dtype: DLDataType) -> String {
     match (dtype.code, dtype.lanes) {
         (dtype_code::COMPLEX, 1) => format!("complex{}", dtype.bits),
@@ -137,6 +144,7 @@ pub(crate) fn dtype_name(dtype: DLDataType) -> String {
     }
 }
 
+#[inline(never)]
 pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {

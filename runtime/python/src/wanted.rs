@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Bytes,
     /// An enum of integers of this artifact.
     Enum,
+    /// An object of a type of this artifact.
+    Object,
     /// The object itself decides.
     Other,
 }
@@ -43,6 +45,7 @@ impl Wanted {
     pub(crate) const ANY: Self = Self { ty: &ANY_TYPE, kind: Kind::Any, access: Access::Keeps, lends_text: false };
 
     /// A value of a type.
+    #[inline(never)]
     pub(crate) fn of(ty: &'static TypeSchema) -> Self {
         let ty = inner(ty);
         let kind = match ty.key {
@@ -55,6 +58,7 @@ impl Wanted {
             "ffi.Function" => Kind::Function,
             "ffi.Bytes" => Kind::Bytes,
             key if State::has_int_enum(key) => Kind::Enum,
+            key if State::has_type(key) => Kind::Object,
             _ => Kind::Other,
         };
         Self { ty, kind, access: Access::Keeps, lends_text: false }

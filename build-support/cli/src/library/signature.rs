@@ -50,6 +50,12 @@ pub(crate) fn schema(metadata: &str) -> Option<Value> {
     serde_json::from_str(metadata.get("type_schema")?.as_str()?).ok()
 }
 
+/// Whether the metadata is that of a kernel of a device, which takes its grid and block as arguments.
+pub(crate) fn is_device_kernel(metadata: &str) -> bool {
+    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+    metadata.get("device_kernel").is_some()
+}
+
 /// Names of the parameters, where the metadata has them.
 fn names(metadata: &str) -> Vec<String> {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();

@@ -126,7 +126,10 @@ mod tests {
             format!("made my-kit in {0}: kernpack {version}\n  next: cd {0} && cargo test\n", path.display())
         );
         let manifest = std::fs::read_to_string(path.join("Cargo.toml")).unwrap();
-        assert!(manifest.contains(&format!("kernpack = {{ version = \"{version}\" }}\n")), "{manifest}");
+        assert!(
+            manifest.contains(&format!("kernpack = {{ version = \"{version}\", features = [\"python\"] }}\n")),
+            "{manifest}"
+        );
         assert!(!manifest.contains("[workspace]") && !manifest.contains("{{"), "{manifest}");
         let mut files = Vec::new();
         for folder in ["", "src", "kernels", "tests", "python"] {
@@ -145,6 +148,8 @@ mod tests {
                 "/Cargo.toml",
                 "/README.md",
                 "/build.rs",
+                "/kernpack_backend.py",
+                "/pyproject.toml",
                 "kernels/scale.c",
                 "python/test_my_kit.py",
                 "src/lib.rs",

@@ -13,6 +13,8 @@ const TEST: &str = include_str!("../../templates/library.rs.in");
 const TEST_CUDA: &str = include_str!("../../templates/cuda_test.rs.in");
 const PYTHON_TEST: &str = include_str!("../../templates/test.py.in");
 const README: &str = include_str!("../../templates/README.md.in");
+const PYPROJECT: &str = include_str!("../../templates/pyproject.toml.in");
+const BACKEND: &str = include_str!("../../templates/kernpack_backend.py.in");
 
 const MODEL_CARGO_TOML: &str = include_str!("../../templates/model/Cargo.toml.in");
 const MODEL_BUILD: &str = include_str!("../../templates/model/build.rs.in");
@@ -30,7 +32,7 @@ const WORKSPACE: &str = "\n# A workspace of its own, though it lies in the folde
 /// Paths from the crate's folder, with their texts.
 pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_workspace: bool) -> Vec<(String, String)> {
     let crate_name = name.replace('-', "_");
-    let features: &[&str] = if cuda { &["cuda"] } else { &[] };
+    let features: &[&str] = if cuda { &["cuda", "python"] } else { &["python"] };
     let inputs = match cuda {
         true => "        .c([\"kernels/scale.c\"])\n        .cuda([\"kernels/double.cu\"])\n",
         false => "        .c([\"kernels/scale.c\"])\n",
@@ -58,6 +60,8 @@ pub(crate) fn files(name: &str, cuda: bool, dependencies: &Dependencies, in_work
         ("kernels/scale.c".to_owned(), KERNEL.to_owned()),
         ("tests/library.rs".to_owned(), fill(TEST, &[("{{cuda}}", only_cuda(TEST_CUDA))])),
         (format!("python/test_{crate_name}.py"), fill(PYTHON_TEST, &[])),
+        ("pyproject.toml".to_owned(), PYPROJECT.to_owned()),
+        ("kernpack_backend.py".to_owned(), BACKEND.to_owned()),
         (
             "README.md".to_owned(),
             fill(README, &[("{{cuda}}", only_cuda(", one in CUDA in `kernels/double.cu`")), ("{{file}}", &file)]),
@@ -94,7 +98,7 @@ pub(super) fn model_files(
         let lines: String = model.zeros.iter().map(|zeros| format!("        {zeros},\n")).collect();
         inputs = format!("    let inputs = [\n{lines}    ];\n");
     }
-    let kernpack = dependencies.entry("runtime", &[]);
+    let kernpack = dependencies.entry("runtime", &["python"]);
     let build = dependencies.entry("build-support", &["graph"]);
     let call = model.call(&path);
     let library = format!("target/release/lib{crate_name}.so");
@@ -116,6 +120,8 @@ pub(super) fn model_files(
         ("src/lib.rs".to_owned(), fill(MODEL_LIB)),
         ("tests/library.rs".to_owned(), fill(MODEL_TEST)),
         (format!("python/test_{crate_name}.py"), fill(MODEL_PYTHON_TEST)),
+        ("pyproject.toml".to_owned(), PYPROJECT.to_owned()),
+        ("kernpack_backend.py".to_owned(), BACKEND.to_owned()),
         ("README.md".to_owned(), fill(MODEL_README)),
     ]
 }

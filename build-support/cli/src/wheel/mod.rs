@@ -4,12 +4,16 @@
 //! `tvm_ffi` loads it, so nothing in it depends on Python's version (`py3-none-<platform>`).
 
 mod archive;
+mod contents;
+mod editable;
 mod metadata;
 mod options;
 mod package;
 mod platform;
 mod policy;
 mod python;
+mod settings;
+mod sources;
 mod version;
 
 use std::fmt::Write as _;
@@ -17,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-pub(crate) use options::{HELP, Options, parse};
+pub(crate) use options::{DEVELOP_HELP, HELP, Options, parse, parse_develop};
 use python::Host;
 pub(crate) use python::is_identifier;
 
@@ -26,6 +30,7 @@ use crate::library::inspection::Inspection;
 use crate::library::{file, loaded};
 use crate::{Result, text};
 use archive::Archive;
+use contents::{Content, Contents, Library};
 use metadata::Distribution;
 use package::Package;
 use platform::Platform;
@@ -40,6 +45,7 @@ pub(crate) struct Made {
     types: usize,
     nameless: Vec<String>,
     files: Vec<String>,
+    requires: Option<&'static str>,
 }
 
 /// Builds the library and writes the wheel.
@@ -49,7 +55,7 @@ pub(crate) struct Made {
 pub(crate) fn make(options: &Options) -> Result<Made> {
     package::check_flags(&package::flags())?;
     let package = Package::find(options)?;
-    let name = options.name.clone().unwrap_or_else(|| package.name.clone());
+    let name = options.name.as_ref().or(package.settings.name.as_ref()).unwrap_or(&package.name).clone();
     metadata::check_name(&name)?;
     if !is_identifier(&package.library) {
         return Err(format!(
@@ -79,7 +85,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         return Err(format!("{}: it does not load, so nothing is known for its stubs: {problem}", described.display()));
     }
     inspection.loaded = Some(loaded);
-    let api = python::Api::of(&inspection, &package.library).map_err(named)?;
+    let mut api = python::Api::of(&inspection, &package.library).map_err(named)?;
     if api.counts() == (0, 0) {
         return Err(named(
             "it has no packed functions and no types; is kernpack::library!() in its crate root?".to_owned(),
@@ -87,6 +93,12 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     }
 
     let host = host(&described_bytes, &package.library, options).map_err(named)?;
+    let settings = &package.settings;
+    api.hide(&settings.hidden, &settings.shown, host, &package.library).map_err(|problem| {
+        format!("{problem} ([package.metadata.kernpack.wheel] in {})", package.manifest.display())
+    })?;
+    let (functions, types) = api.counts();
+    let nameless = std::mem::take(&mut api.nameless);
     let library_name = match host {
         // What every CPython looks for, whatever its version.
         Host::Extension => format!("{}.so", package.library),
@@ -100,11 +112,23 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         Host::Extension => format!("cp{}-abi3-{}", python.replace('.', ""), platform.tag),
         Host::TvmFfi => format!("py3-none-{}", platform.tag),
     };
+    let parts = Library { api, host, file: &library_name, version: &version, about: &about };
+    let contents = Contents::of(&package, parts)?;
     let mut archive = Archive::default();
-    archive.add(format!("{folder}/__init__.py"), python::module(&api, host, &library_name, &version, &about));
-    archive.add(format!("{folder}/__init__.pyi"), python::stub(&api, host, &about));
-    archive.add(format!("{folder}/py.typed"), "");
-    archive.add_library(format!("{folder}/{library_name}"), bytes);
+    if options.editable {
+        let place = package.target_directory.join("kernpack/develop").join(metadata::file_name(&name));
+        let place = editable::write(&place, folder, &contents, &bytes)?;
+        // Python takes each line for a folder to look into.
+        archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{}\n", place.display()));
+    } else {
+        for (path, content) in &contents.files {
+            let place = format!("{folder}/{path}");
+            match content {
+                Content::Library => archive.add_library(place, bytes.clone()),
+                other => archive.add(place, other.bytes(&bytes)?),
+            }
+        }
+    }
     let licenses = add_licenses(&mut archive, &package, &dist_info)?;
     let readme = readme(&package)?;
     let distribution = Distribution {
@@ -122,9 +146,9 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let path = out.join(format!("{}-{version}-{tag}.whl", metadata::file_name(&name)));
     std::fs::create_dir_all(&out).map_err(|error| format!("cannot make {}: {error}", out.display()))?;
     crate::write(&path, &content)?;
-    let (functions, types) = api.counts();
     let files = archive.paths().map(str::to_owned).collect();
-    Ok(Made { path, package, size: content.len(), platform, functions, types, nameless: api.nameless, files })
+    let requires = (host == Host::TvmFfi).then_some(metadata::TVM_FFI);
+    Ok(Made { path, package, size: content.len(), platform, functions, types, nameless, files, requires })
 }
 
 /// What loads the library: CPython itself, where the library exports what it looks for, unless tvm_ffi is asked for.
@@ -170,6 +194,23 @@ fn file_name(path: &Path) -> String {
 }
 
 impl Made {
+    /// The wheel.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it requires of Python packages.
+    pub(crate) fn requires(&self) -> Option<&'static str> {
+        self.requires
+    }
+
+    /// What Python imports: `import my_kit: 4 functions, 1 type`.
+    pub(crate) fn offer(&self) -> String {
+        let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
+        format!("import {}: {functions}, {types}", self.package.library)
+    }
+
     /// What was made, as text or as JSON (the README of kernpack-cli describes it).
     pub(crate) fn report(&self, as_json: bool) -> String {
         if as_json {
@@ -191,9 +232,7 @@ impl Made {
         }
         let mut out = format!("wrote {} ({})\n", self.path.display(), text::size(self.size));
         // Writing into a String does not fail.
-        let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
-        let _ = writeln!(out, "  import {}: {functions}, {types}", self.package.library);
+        let _ = writeln!(out, "  {}", self.offer());
         let _ = write!(out, "  runs on {}", self.platform.tag);
         if let Some((version, symbols)) = &self.platform.because {
             let _ = write!(out, ": needs {version} for {}", text::first_few(symbols));

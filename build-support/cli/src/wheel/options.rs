@@ -21,13 +21,36 @@ Options:
       --features LIST        features to build with; may be given several times
       --no-default-features  build without the default features
       --target TRIPLE        build for another target; the library is built for this machine, too, for its stubs
-      --strip                build without symbols: smaller, but backtraces have no names
+      --strip                without symbols: smaller, but backtraces have no names; only the package itself is built again
+      --editable             a wheel that leads to the package in this checkout, where changes of Python sources count at once
       --offline              cargo asks no registry
       --name NAME            name of the Python distribution (default: the package's; the module is named after the library)
       --python-version X.Y   oldest Python that may install it (default: 3.9)
       --tvm-ffi              load an extension module through the package tvm_ffi all the same, which the wheel then requires
       --platform TAG         platform tag, unchecked (default: read off the library)
       --json                 print JSON (the README of kernpack-cli describes it)
+  -h, --help                 print this
+
+The table [package.metadata.kernpack.wheel] of Cargo.toml has `name`, `features`, `python` (the folder of Python sources), `hidden` and `shown`.
+";
+
+pub(crate) const DEVELOP_HELP: &str = "\
+Installs a package into a Python environment from where it is: builds its library, and tells Python where everything lies. A change of a Python
+source counts at once, one of Rust code when this is run again.
+
+Usage: cargo kernpack develop [OPTIONS]
+
+Options:
+      --python FILE          the Python to install for (default: that of the virtual environment that is active)
+      --package NAME         the package, when the workspace has several
+      --manifest-path FILE   its Cargo.toml
+      --profile NAME         profile of the build (default: dev)
+      --features LIST        features to build with; may be given several times
+      --no-default-features  build without the default features
+      --strip                without symbols
+      --offline              cargo asks no registry
+      --name NAME            name of the Python distribution (default: the package's)
+      --tvm-ffi              load an extension module through the package tvm_ffi all the same
   -h, --help                 print this
 ";
 
@@ -42,6 +65,9 @@ pub(crate) struct Options {
     pub(crate) no_default_features: bool,
     pub(crate) target: Option<String>,
     pub(crate) strip: bool,
+    pub(crate) editable: bool,
+    /// Of `develop`: the Python to install for.
+    pub(crate) interpreter: Option<PathBuf>,
     pub(crate) offline: bool,
     pub(crate) name: Option<String>,
     pub(crate) python_version: Option<String>,
@@ -52,10 +78,24 @@ pub(crate) struct Options {
 
 /// The words after `wheel`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
-    let mut options = Options { profile: "release".to_owned(), ..Options::default() };
+    parse_into(Options { profile: "release".to_owned(), ..Options::default() }, parser, false)
+}
+
+/// The words after `develop`, which installs an editable wheel.
+pub(crate) fn parse_develop(parser: &mut Parser) -> Parsed<Options> {
+    parse_into(Options { profile: "dev".to_owned(), editable: true, ..Options::default() }, parser, true)
+}
+
+fn parse_into(mut options: Options, parser: &mut Parser, develops: bool) -> Parsed<Options> {
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(None),
+            Arg::Long("python") if develops => options.interpreter = Some(parser.value()?.into()),
+            Arg::Long("out" | "target" | "python-version" | "platform" | "editable" | "json") | Arg::Short('o')
+                if develops =>
+            {
+                return Err(argument.unexpected());
+            }
             Arg::Short('o') | Arg::Long("out") => options.out = Some(parser.value()?.into()),
             Arg::Short('p') | Arg::Long("package") => options.package = Some(parser.value()?.string()?),
             Arg::Long("manifest-path") => options.manifest_path = Some(parser.value()?.into()),
@@ -64,6 +104,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
             Arg::Long("no-default-features") => options.no_default_features = true,
             Arg::Long("target") => options.target = Some(parser.value()?.string()?),
             Arg::Long("strip") => options.strip = true,
+            Arg::Long("editable") => options.editable = true,
             Arg::Long("offline") => options.offline = true,
             Arg::Long("name") => options.name = Some(parser.value()?.string()?),
             Arg::Long("python-version") => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{Message, Metadata, MetadataCommand, TargetKind};
 
 use super::Options;
+use super::settings::Settings;
 use crate::{Result, cargo};
 
 /// A package with a cdylib.
@@ -28,6 +29,8 @@ pub(crate) struct Package {
     pub(crate) urls: Vec<(&'static str, String)>,
     /// Where cargo puts what it builds.
     pub(crate) target_directory: PathBuf,
+    /// What its Cargo.toml says of wheels.
+    pub(crate) settings: Settings,
 }
 
 impl Package {
@@ -55,14 +58,14 @@ impl Package {
 
     /// Builds the cdylib and says where it is. What cargo and rustc have to say goes to the standard error.
     pub(crate) fn build(&self, options: &Options, target: Option<&str>) -> Result<PathBuf> {
-        let mut cargo = cargo::build();
+        let mut cargo = if options.strip { cargo::rustc() } else { cargo::build() };
         cargo.args(["--lib", "--manifest-path"]).arg(&self.manifest).args([
             "--package",
             &self.name,
             "--profile",
             &options.profile,
         ]);
-        for features in &options.features {
+        for features in options.features.iter().chain(&self.settings.features) {
             cargo.args(["--features", features]);
         }
         if options.no_default_features {
@@ -71,14 +74,15 @@ impl Package {
         if let Some(target) = target {
             cargo.args(["--target", target]);
         }
-        if options.strip {
-            cargo.args(["--config", &format!("profile.{}.strip=true", options.profile)]);
-        }
         if options.offline {
             cargo.arg("--offline");
         }
         if options.json {
             cargo.arg("--quiet");
+        }
+        if options.strip {
+            // For this crate alone: a setting of the profile would build every dependency again.
+            cargo.args(["--", "-C", "strip=symbols"]);
         }
         let name = format!("cargo build of {}", self.name);
         let messages = cargo::messages(cargo, &name)?;
@@ -160,6 +164,7 @@ fn select(metadata: &Metadata, root: &Path, wanted: Option<&str>) -> Result<Pack
         readme: package.readme.clone().map(PathBuf::from),
         license_file: package.license_file.clone().map(PathBuf::from),
         urls: urls.into_iter().filter_map(|(label, url)| Some((label, text(url)?))).collect(),
+        settings: Settings::of(&package.metadata)?,
         target_directory: metadata.target_directory.clone().into(),
     })
 }

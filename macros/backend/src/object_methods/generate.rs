@@ -97,7 +97,16 @@ fn row(callable: &Callable<'_>) -> TokenStream {
     match (callable.entry, &callable.member.kind) {
         (Entry::Getter, _) => quote!(__k::MethodDef::Property { name: #name, info: &#info, getter: #call }),
         (Entry::Init, _) => quote!(__k::MethodDef::Constructor { info: &#info }),
-        (Entry::Hook(_), _) | (_, Kind::Hook(_)) => quote!(__k::MethodDef::Hook { attribute: #name, info: &#info }),
+        (Entry::Hook(operator), _) => {
+            let recursion = match operator {
+                Operator::Repr | Operator::Str => quote!(::core::option::Option::None),
+                _ => quote!(__k::RECURSION),
+            };
+            quote!(__k::MethodDef::Hook { attribute: #name, info: &#info, recursion: #recursion })
+        }
+        (_, Kind::Hook(_)) => {
+            quote!(__k::MethodDef::Hook { attribute: #name, info: &#info, recursion: ::core::option::Option::None })
+        }
         (Entry::Function, _) => {
             let is_static = callable.signature.is_static();
             quote!(__k::MethodDef::Method { name: #name, info: &#info, is_static: #is_static })

@@ -67,19 +67,29 @@ impl FunctionInfo {
     }
 }
 
-/// The stock metadata of a function: a JSON object whose `type_schema` is a JSON string; `more` are further members.
+/// The metadata of a function: a JSON object whose `type_schema` is a JSON string, as the stock library has it, and the names of the parameters,
+/// `arg_names`, unless they have none; `more` are further members.
 pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
     let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
     ret.write_json(&mut schema);
     schema.push_str("],\"params\":[");
+    let mut members = String::from(",\"arg_names\":[");
     for (i, param) in params.iter().enumerate() {
         if i > 0 {
             schema.push(',');
+            members.push(',');
         }
         param.ty.write_json(&mut schema);
+        write_json_string(&mut members, param.name);
     }
     schema.push_str("]}}");
-    schema_metadata(&schema, more)
+    members.push(']');
+    // Parameters of closures are numbered.
+    if params.first().is_some_and(|param| param.name.is_empty()) {
+        members.clear();
+    }
+    members.push_str(more);
+    schema_metadata(&schema, &members)
 }
 
 /// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
@@ -181,19 +191,6 @@ impl fmt::Display for Signature<'_> {
         }
         f.write_str(")")
     }
-}
-
-/// The member `arg_names` of metadata: the names of the arguments, in order.
-pub(crate) fn arg_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let mut out = String::from(",\"arg_names\":[");
-    for (index, name) in names.enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_json_string(&mut out, name);
-    }
-    out.push(']');
-    out
 }
 
 /// Appends `text` as a JSON string literal.

@@ -31,7 +31,7 @@ pub(crate) use handle::{invoke, invoke_as};
 #[doc(hidden)]
 pub use info::write_json_string;
 pub use info::{FunctionInfo, ParamInfo};
-pub(crate) use info::{Signature, arg_names, register_entry_point, schema_metadata, write_function_metadata};
+pub(crate) use info::{Signature, register_entry_point, schema_metadata, write_function_metadata};
 #[cfg(all(feature = "embedded", not(feature = "builtins")))]
 pub(crate) use listing::register as register_listing;
 #[doc(hidden)]

@@ -2,8 +2,8 @@
 
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::function::{
-    Args, Function, ParamInfo, Signature, TypedFunction, arg_names, guard_nameless, invoke, invoke_as,
-    register_entry_point, write_function_metadata,
+    Args, Function, ParamInfo, Signature, TypedFunction, guard_nameless, invoke, invoke_as, register_entry_point,
+    write_function_metadata,
 };
 use crate::value::{Access, Any, FromAny, IntoAny, TypeSchema};
 use crate::{Result, artifact, module};
@@ -56,13 +56,10 @@ pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
 }
 
 impl KernelInfo {
-    /// The stock metadata, with the names of the arguments (`arg_names`) where they are declared.
+    /// The metadata, with types and names of the arguments where they are declared.
     fn metadata(&self) -> String {
         match &self.types {
-            Some(types) => {
-                let names = arg_names(types.names.iter().copied());
-                write_function_metadata(&types.params(), &TypeSchema::new(types.result), &names)
-            }
+            Some(types) => write_function_metadata(&types.params(), &TypeSchema::new(types.result), ""),
             None => r#"{"type_schema":"{\"type\":\"ffi.Function\"}"}"#.to_owned(),
         }
     }

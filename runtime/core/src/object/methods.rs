@@ -60,6 +60,8 @@ pub enum MethodDef {
         attribute: &'static str,
         /// The function.
         info: &'static FunctionInfo,
+        /// What compares and hashes such objects for a caller that has no walk of its own, in artifacts with such a caller.
+        recursion: Option<&'static Recursion>,
     },
     /// A type attribute that is a value.
     Constant {
@@ -68,6 +70,17 @@ pub enum MethodDef {
         /// Makes the value.
         value: fn() -> Any,
     },
+}
+
+/// `==`, `<` and `hash` of values by the hooks of their types, through everything that they consist of. An artifact has it where a type of its own has
+/// such a hook.
+pub struct Recursion {
+    /// Whether two values are equal.
+    pub equal: fn(&Any, &Any) -> Result<bool>,
+    /// The order of two values.
+    pub compare: fn(&Any, &Any) -> Result<core::cmp::Ordering>,
+    /// The hash of a value.
+    pub hash: fn(&Any) -> Result<u64>,
 }
 
 /// A type that has a constructor of its own. Only generated code implements it, once for a type: a second `#[init]` does not
@@ -205,7 +218,7 @@ impl MethodDef {
                 register_attr(index, INIT, &function)
             }
             Self::Property { name, info, getter } => register_property(index, name, info, getter),
-            Self::Hook { attribute, info } => register_attr(index, attribute, &function(info)),
+            Self::Hook { attribute, info, .. } => register_attr(index, attribute, &function(info)),
             Self::Constant { attribute, value } => register_attr(index, attribute, &value()),
         }
     }

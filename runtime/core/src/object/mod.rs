@@ -57,7 +57,7 @@ pub use field_value::{Field, FieldValue, MutableField};
 #[doc(hidden)]
 pub use foreign::is_made_by_rust;
 pub use identity::Identity;
-pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, method_name_len};
+pub use methods::{HasConstructor, MethodDef, MethodName, MethodsDef, Recursion, method_name_len};
 pub use reference::ObjRef;
 #[doc(hidden)]
 pub use registration::register_attr;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::names::{attribute, is_identifier};
+use super::Host;
+use super::names::{attribute, is_identifier, own_name};
 use crate::Result;
 use crate::library::inspection::Inspection;
 use crate::library::signature;
@@ -24,12 +25,18 @@ pub(super) struct Function {
     /// In the library, or in the registry.
     pub(super) key: String,
     pub(super) is_global: bool,
+    /// Whether it launches a kernel of a device as it is: its last parameters are the grid and the block.
+    is_device_kernel: bool,
+    /// Whether it says nothing of itself, as a kernel of a device that was not built: only tvm_ffi finds it.
+    is_silent: bool,
+    pub(super) is_hidden: bool,
     pub(super) signature: Option<signature::Schema>,
     pub(super) doc: String,
 }
 
 pub(super) struct Type {
     pub(super) name: String,
+    pub(super) is_hidden: bool,
     pub(super) key: String,
     pub(super) base: Base,
     pub(super) doc: String,
@@ -89,10 +96,14 @@ impl Api {
                 continue;
             };
             take(&mut taken, &name, format!("function {}", function.name))?;
+            let name_is_hidden = name.starts_with('_');
             api.functions.push(Function {
                 name,
                 key: function.name.to_owned(),
                 is_global: false,
+                is_device_kernel: loaded.metadata(function.name).is_some_and(signature::is_device_kernel),
+                is_silent: loaded.metadata(function.name).is_none(),
+                is_hidden: name_is_hidden,
                 signature: loaded.metadata(function.name).and_then(signature::schema_of_function),
                 doc: loaded.doc(function.name).unwrap_or_default().to_owned(),
             });
@@ -100,7 +111,7 @@ impl Api {
         let globals = loaded.global_functions().iter().filter_map(Value::as_str).filter(|name| !is_internal(name));
         for key in globals {
             // An exported function often is a global one, too.
-            let own = key.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key);
+            let own = own_name(key, package);
             if api.functions.iter().any(|function| function.key == key || function.key == own) {
                 continue;
             }
@@ -109,10 +120,14 @@ impl Api {
                 continue;
             };
             take(&mut taken, &name, format!("global function {key}"))?;
+            let name_is_hidden = name.starts_with('_');
             api.functions.push(Function {
                 name,
                 key: key.to_owned(),
                 is_global: true,
+                is_device_kernel: false,
+                is_silent: false,
+                is_hidden: name_is_hidden,
                 signature: loaded.global_metadata(key).and_then(signature::schema_of_function),
                 doc: String::new(),
             });
@@ -147,15 +162,100 @@ impl Api {
         self.types.iter().find(|ty| ty.key == key).map(|ty| ty.name.as_str())
     }
 
-    /// How many functions and types it has.
+    /// How many functions and types it offers.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.functions.len(), self.types.len())
+        let functions = self.functions.iter().filter(|function| !function.is_hidden).count();
+        (functions, self.types.iter().filter(|ty| !ty.is_hidden).count())
+    }
+
+    /// Hides what the package does not offer, by names of the library or of Python. Kernels of devices are left out, unless they are to
+    /// be shown: a function that launches one is what callers want.
+    ///
+    /// # Errors
+    /// A name that nothing has, and what cannot be hidden or shown.
+    pub(crate) fn hide(&mut self, hidden: &[String], shown: &[String], host: Host, package: &str) -> Result<()> {
+        for wanted in shown {
+            let kernel = self.functions.iter().find(|function| function.is(wanted));
+            match (kernel, host) {
+                (Some(function), Host::TvmFfi) if function.is_device_kernel => {}
+                (Some(function), Host::Extension) if function.is_device_kernel => {
+                    return Err(format!(
+                        "`shown` names '{wanted}', a kernel of a device, which an extension module does not have; write a \
+                         #[packed_func] that launches it, or make the wheel with --tvm-ffi"
+                    ));
+                }
+                (Some(_), _) => {
+                    return Err(format!(
+                        "`shown` names '{wanted}', which is no kernel of a device: it is shown anyway"
+                    ));
+                }
+                (None, _) => return Err(format!("`shown` names '{wanted}', which the library does not have")),
+            }
+        }
+        self.functions.retain(|function| {
+            let is_left_out = function.is_device_kernel && !shown.iter().any(|wanted| function.is(wanted));
+            !(is_left_out || function.is_silent && host == Host::Extension)
+        });
+        for wanted in hidden {
+            let inside = |key: &str| {
+                let is_inside = host == Host::Extension && own_name(key, package).contains('.');
+                match is_inside {
+                    true => Err(format!(
+                        "`hidden` names '{wanted}', which is in a module of the library; only what the package itself has can be hidden"
+                    )),
+                    false => Ok(()),
+                }
+            };
+            if let Some(function) = self.functions.iter_mut().find(|function| function.is(wanted)) {
+                inside(&function.key)?;
+                function.is_hidden = true;
+            } else if let Some(at) = self.types.iter().position(|ty| ty.name == *wanted || ty.key == *wanted) {
+                inside(&self.types[at].key)?;
+                let name = &self.types[at].name;
+                let is_child = |ty: &&Type| matches!(&ty.base, Base::Own(base) if base == name);
+                if let Some(child) = self
+                    .types
+                    .iter()
+                    .find(is_child)
+                    .filter(|child| !hidden.iter().any(|other| child.name == *other || child.key == *other))
+                {
+                    return Err(format!(
+                        "`hidden` names '{wanted}', from which {} is derived; hide that, too, or neither",
+                        child.name
+                    ));
+                }
+                self.types[at].is_hidden = true;
+            } else {
+                return Err(format!("`hidden` names '{wanted}', which the library does not have"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the extension module that the package does not take over: those with an underscore are not taken anyway.
+    pub(super) fn hidden_names(&self) -> impl Iterator<Item = &str> {
+        let functions = self.functions.iter().filter(|function| function.is_hidden && !function.is_global);
+        let types = self.types.iter().filter(|ty| ty.is_hidden).map(|ty| ty.name.as_str());
+        functions.map(|function| function.name.as_str()).chain(types).filter(|name| !name.starts_with('_'))
+    }
+
+    /// Leaves out what is hidden.
+    pub(crate) fn forget_hidden(&mut self) {
+        self.functions.retain(|function| !function.is_hidden);
+        self.types.retain(|ty| !ty.is_hidden);
     }
 }
 
 /// Of the runtime, not of the library's author.
 fn is_internal(name: &str) -> bool {
     name.starts_with("ffi.") || name.starts_with("kernpack.")
+}
+
+impl Function {
+    /// Whether it has this name, in the library or in Python.
+    fn is(&self, name: &str) -> bool {
+        self.key == name || self.name == name
+    }
 }
 
 fn take(taken: &mut BTreeMap<String, String>, name: &str, what: String) -> Result<()> {
@@ -198,6 +298,7 @@ impl Type {
         let methods = methods.iter().filter(|method| is_shown(text(method, "name")));
         let variants = list(ty, "variants").iter().filter_map(Value::as_str).filter(|name| is_identifier(name));
         Self {
+            is_hidden: name.starts_with('_'),
             name,
             key: text(ty, "key").to_owned(),
             base,

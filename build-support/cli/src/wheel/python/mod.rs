@@ -7,9 +7,9 @@ mod names;
 mod stub;
 
 pub(crate) use api::Api;
-pub(crate) use module::module;
+pub(crate) use module::{loader, package};
 pub(crate) use names::is_identifier;
-pub(crate) use stub::stub;
+pub(crate) use stub::{Place, package_stub, stub};
 
 /// What loads the library in Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! `__init__.py`: loads the library that lies beside it, and gives its functions and types names.
+//! The Python code of the package: what loads the library that lies beside it and gives its functions and types names, and `__init__.py`.
 
 use std::fmt::Write;
 
@@ -7,27 +7,46 @@ use super::annotation::{Annotations, Position};
 use super::api::{Api, Base, Type};
 use super::names::{docstring, literal};
 
-/// The module's text. `library` is the file's name, `about` the package's description.
-pub(crate) fn module(api: &Api, host: Host, library: &str, version: &str, about: &str) -> String {
+/// The text of the module that loads a library with tvm_ffi. `library` is the file's name, `about` the package's description.
+pub(crate) fn loader(api: &Api, library: &str, version: &str, about: &str) -> String {
     let mut out = String::new();
-    if host == Host::Extension {
-        let _ = try_extension(&mut out, library, version, about);
-        return out;
-    }
     // Writing into a String does not fail.
     let _ = try_write(&mut out, api, library, version, about);
     out
 }
 
-/// The module around an extension module, which has everything.
-fn try_extension(out: &mut String, library: &str, version: &str, about: &str) -> std::fmt::Result {
-    let name = library.strip_suffix(".so").unwrap_or(library);
+/// The text of `__init__.py` around a module of the package that has everything: an extension module, or one that [`loader`] wrote.
+pub(crate) fn package(api: &Api, host: Host, module: &str, version: &str, about: &str) -> String {
+    let mut out = String::new();
+    // Writing into a String does not fail.
+    let _ = try_package(&mut out, api, host, module, version, about);
+    out
+}
+
+fn try_package(out: &mut String, api: &Api, host: Host, module: &str, version: &str, about: &str) -> std::fmt::Result {
     out.push_str(&docstring(about, ""));
     out.push_str("\n# Written by `cargo kernpack wheel`. The types of everything are in __init__.pyi.\n\n");
-    writeln!(out, "from . import {name} as _library\nfrom .{name} import *\n")?;
+    writeln!(out, "from . import {module} as _library\nfrom .{module} import *\n")?;
+    let hidden: Vec<&str> = api.hidden_names().collect();
+    if host == Host::Extension && !hidden.is_empty() {
+        writeln!(out, "del {}\n", hidden.join(", "))?;
+    }
+    match host {
+        Host::Extension => {
+            out.push_str(
+                "__all__ = [_name for _name in dir(_library) if not _name.startswith(\"_\") and _name in globals()]\n",
+            );
+        }
+        Host::TvmFfi => out.push_str("__all__ = _library.__all__\n"),
+    }
     writeln!(out, "__version__ = {}", literal(version))?;
-    out.push_str("# The file, for other ways to load it, such as tvm_ffi.load_module(__library__).\n");
-    out.push_str("__library__ = _library.__file__\n");
+    match host {
+        Host::Extension => {
+            out.push_str("# The file, for other ways to load it, such as tvm_ffi.load_module(__library__).\n");
+            out.push_str("__library__ = _library.__file__\n");
+        }
+        Host::TvmFfi => out.push_str("__library__ = _library.__library__\n"),
+    }
     Ok(())
 }
 
@@ -125,8 +144,9 @@ pub(super) fn imports(text: &str) -> String {
 
 /// What `import *` brings, in alphabetical order.
 pub(super) fn exports(api: &Api) -> Vec<&str> {
-    let functions = api.functions.iter().map(|function| function.name.as_str());
-    let mut names: Vec<&str> = functions.chain(api.types.iter().map(|ty| ty.name.as_str())).collect();
+    let functions = api.functions.iter().filter(|function| !function.is_hidden).map(|function| function.name.as_str());
+    let types = api.types.iter().filter(|ty| !ty.is_hidden).map(|ty| ty.name.as_str());
+    let mut names: Vec<&str> = functions.chain(types).collect();
     names.sort_unstable();
     names
 }

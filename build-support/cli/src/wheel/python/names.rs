@@ -15,11 +15,15 @@ pub(crate) fn is_identifier(text: &str) -> bool {
         && !KEYWORDS.contains(&text)
 }
 
+/// A name of the library without the package's own name in front.
+pub(crate) fn own_name<'a>(name: &'a str, package: &str) -> &'a str {
+    name.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name)
+}
+
 /// The name of a function or a type as an attribute of the package: without the package's own name in front, dots as
 /// underscores. `None` when Python has no way to write that.
 pub(crate) fn attribute(name: &str, package: &str) -> Option<String> {
-    let own = name.strip_prefix(package).and_then(|rest| rest.strip_prefix('.')).unwrap_or(name);
-    let text = own.replace('.', "_");
+    let text = own_name(name, package).replace('.', "_");
     // Names with two underscores are Python's and this module's own.
     Some(text).filter(|text| is_identifier(text) && !text.starts_with("__"))
 }

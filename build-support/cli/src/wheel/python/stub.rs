@@ -35,17 +35,39 @@ class _Tensor(_Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 ";
 
+/// Which module a stub is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// The package itself.
+    Package,
+    /// The module inside the package that has what the library offers.
+    Library,
+}
+
 /// The stub's text.
-pub(crate) fn stub(api: &Api, host: Host, about: &str) -> String {
+pub(crate) fn stub(api: &Api, host: Host, place: Place, about: &str) -> String {
     let mut out = String::new();
     // Writing into a String does not fail.
-    let _ = try_write(&mut out, api, host, about);
+    let _ = try_write(&mut out, api, host, place, about);
     out
 }
 
-fn try_write(out: &mut String, api: &Api, host: Host, about: &str) -> std::fmt::Result {
+/// The text of `__init__.pyi` around a module of the package that has a stub of its own.
+pub(crate) fn package_stub(host: Host, module: &str, about: &str) -> String {
+    let library = match host {
+        Host::Extension => "__library__: str\n",
+        Host::TvmFfi => "__library__: _ffi.Module\n",
+    };
+    let import = if host == Host::TvmFfi { "import tvm_ffi as _ffi\n\n" } else { "" };
+    let about = docstring(about, "");
+    format!(
+        "{about}\n# Written by `cargo kernpack wheel`.\n\n{import}from .{module} import *\n\n__version__: str\n{library}"
+    )
+}
+
+fn try_write(out: &mut String, api: &Api, host: Host, place: Place, about: &str) -> std::fmt::Result {
     let mut body = String::new();
-    let _ = try_body(&mut body, api, host);
+    let _ = try_body(&mut body, api, host, place);
     if body.contains("_Tensor") {
         body.insert_str(0, TENSOR);
     }
@@ -59,17 +81,20 @@ fn try_write(out: &mut String, api: &Api, host: Host, about: &str) -> std::fmt::
     Ok(())
 }
 
-fn try_body(out: &mut String, api: &Api, host: Host) -> std::fmt::Result {
+fn try_body(out: &mut String, api: &Api, host: Host, place: Place) -> std::fmt::Result {
     let annotations = Annotations::new(api, host);
     out.push_str("\n__all__ = [\n");
     for name in exports(api) {
         writeln!(out, "    {},", literal(name))?;
     }
-    out.push_str("]\n\n__version__: ");
-    out.push_str(&annotations.of(&serde_json::json!({ "type": "str" }), Position::Result));
-    match host {
-        Host::TvmFfi => out.push_str("\n__library__: _ffi.Module\n"),
-        Host::Extension => writeln!(out, "\n__library__: {}", annotations.builtin("str"))?,
+    out.push_str("]\n");
+    // An extension module has neither: the package around it does.
+    if host == Host::TvmFfi || place == Place::Package {
+        writeln!(out, "\n__version__: {}", annotations.builtin("str"))?;
+        match host {
+            Host::TvmFfi => out.push_str("__library__: _ffi.Module\n"),
+            Host::Extension => writeln!(out, "__library__: {}", annotations.builtin("str"))?,
+        }
     }
     for ty in &api.types {
         class(out, ty, &annotations)?;

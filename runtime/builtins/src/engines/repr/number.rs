@@ -1,7 +1,5 @@
 //! How repr writes numbers.
 
-use core::fmt::Write;
-
 /// Decimal digits.
 #[inline]
 pub(super) fn push_int(out: &mut Vec<u8>, value: i64) {
@@ -32,7 +30,6 @@ pub(super) fn push_address<T>(out: &mut Vec<u8>, address: *mut T) {
 /// Six significant digits, as C's `%g` writes them: without trailing zeros, with an exponent where that is shorter.
 #[inline]
 pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
-    const DIGITS: i32 = 6;
     if !value.is_finite() {
         let sign = if value.is_sign_negative() { "-" } else { "" };
         let name = if value.is_nan() { "nan" } else { "inf" };
@@ -44,66 +41,25 @@ pub(super) fn push_float(out: &mut Vec<u8>, value: f64) {
     if value.trunc() == value && value.abs() < WHOLE && (value != 0.0 || value.is_sign_positive()) {
         return push_int(out, value as i64);
     }
-    // `-d.ddddde-X`, rounded as C does.
-    let mut text = Scientific { bytes: [0; 16], len: 0 };
-    let _ = write!(text, "{value:.*e}", DIGITS as usize - 1);
-    let text = &text.bytes[..text.len];
-    let (sign, text) = text.split_at(usize::from(text[0] == b'-'));
-    let (mantissa, exponent) = text.split_at(text.iter().position(|byte| *byte == b'e').unwrap_or(text.len()));
-    let (is_small, exponent) = match exponent {
-        [_, b'-', digits @ ..] => (true, digits),
-        [_, digits @ ..] => (false, digits),
-        [] => (false, exponent),
-    };
-    let size = exponent.iter().fold(0, |size, digit| size * 10 + i32::from(digit - b'0'));
-    let exponent = if is_small { -size } else { size };
-    let mut digits = [mantissa[0]; DIGITS as usize];
-    digits[1..].copy_from_slice(&mantissa[2..]);
-    let significant = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
-    let digits = &digits[..significant];
-    out.extend_from_slice(sign);
-    if !(-4..DIGITS).contains(&exponent) {
-        push_with_point(out, digits, 1);
-        out.extend_from_slice(if is_small { b"e-" } else { b"e+" });
-        if size < 10 {
-            out.push(b'0');
-        }
-        push_int(out, size.into());
-    } else if exponent < 0 {
-        out.extend_from_slice(b"0.");
-        out.extend(core::iter::repeat_n(b'0', (-1 - exponent) as usize));
-        out.extend_from_slice(digits);
-    } else {
-        push_with_point(out, digits, exponent as usize + 1);
-    }
+    let mut text = [0_u8; 32];
+    // SAFETY: the format takes one double, and its text, of at most 13 bytes, fits.
+    let length = unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%.6g".as_ptr(), value) };
+    push_with_point(out, &text[..usize::try_from(length).unwrap_or(0).min(text.len())]);
 }
 
-/// Room for `-d.ddddde-XXX`.
-struct Scientific {
-    bytes: [u8; 16],
-    len: usize,
-}
-
-impl Write for Scientific {
-    #[inline]
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let end = self.len + text.len();
-        let place = self.bytes.get_mut(self.len..end).ok_or(core::fmt::Error)?;
-        place.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
-}
-
-/// Digits with a decimal point after `whole` of them, when any come after it.
+/// A number as C has printed it. The program's language may have another decimal point, of one byte or several. (Rust's own printing would be 20 KB in a
+/// library that prints floats nowhere else.)
 #[inline]
-fn push_with_point(out: &mut Vec<u8>, digits: &[u8], whole: usize) {
-    let (before, after) = digits.split_at(whole.min(digits.len()));
-    out.extend_from_slice(before);
-    out.extend(core::iter::repeat_n(b'0', whole - before.len()));
-    if !after.is_empty() {
-        out.push(b'.');
-        out.extend_from_slice(after);
+fn push_with_point(out: &mut Vec<u8>, number: &[u8]) {
+    let mut in_point = false;
+    for byte in number {
+        let is_point = !(byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'e'));
+        if !is_point {
+            out.push(*byte);
+        } else if !in_point {
+            out.push(b'.');
+        }
+        in_point = is_point;
     }
 }
 
@@ -158,6 +114,16 @@ mod tests {
                 core::str::from_utf8(&out).unwrap(),
                 core::str::from_utf8(&expected[..length as usize]).unwrap()
             );
+        }
+    }
+
+    #[test]
+    fn decimal_points_of_other_languages() {
+        for (number, expected) in [("0.1", "0.1"), ("-1,5e-07", "-1.5e-07"), ("2\u{66b}5", "2.5"), ("1e+100", "1e+100")]
+        {
+            let mut out = vec![];
+            push_with_point(&mut out, number.as_bytes());
+            assert_eq!(core::str::from_utf8(&out).unwrap(), expected);
         }
     }
 

@@ -342,7 +342,7 @@ impl Printer {
     }
 
     /// Prints a value that is not taken apart; false for the others.
-    #[inline(always)]
+    #[inline]
     unsafe fn print_leaf(&mut self, value: &TVMFFIAny) -> Result<bool> {
         self.has_parts = false;
         // SAFETY: the caller passes a valid value, which is not an rvalue reference.

@@ -82,7 +82,7 @@ impl AttrVisitor for Printer {
         Ok(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn visit_object(&mut self, _: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         let (object, index) = (value.as_ptr(), value.type_index());
         // SAFETY: the reference keeps the object alive; the type index says that it is a shape.

@@ -22,7 +22,7 @@ use super::signature::Signature;
 use super::tags::LaunchTags;
 use crate::Result;
 use crate::container::Map;
-use crate::function::{ParamInfo, arg_names, write_function_metadata, write_json_string};
+use crate::function::{ParamInfo, write_function_metadata, write_json_string};
 use crate::module::device_image::ArgType;
 use crate::value::{Access, Any, DataType, Str, TypeSchema};
 
@@ -55,9 +55,12 @@ pub(crate) fn write(
     let mut more = String::new();
     if names.len() == arg_types.len() && !names.is_empty() {
         let launch = LaunchTags::new(launch_params.iter().copied());
-        let launch: Vec<&str> =
-            launch.as_ref().map_or_else(|_| Vec::new(), |tags| tags.names().map(readable).collect());
-        more = arg_names(names.iter().copied().chain(launch));
+        let mut all = names.to_vec();
+        for tag in launch.iter().flat_map(LaunchTags::names) {
+            all.push(readable(tag));
+        }
+        more.push_str(",\"arg_names\":");
+        write_list(&mut more, &all, |out, name| write_json_string(out, name));
     }
     let _ = write!(more, ",\"{MEMBER}\":{{\"kind\":");
     write_json_string(&mut more, kind);

@@ -10,6 +10,7 @@ use super::symbols::Symbols;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
+use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
 use crate::module::{Module, set_current_device};
 use crate::provider::{self, Origin};
 use crate::value::{AnyView, Device, IntoAny};
@@ -261,17 +262,14 @@ fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
 }
 
-/// The function `name` in the imports of this library.
+/// The function `name` in the imports of this library. A library that was not loaded as a module, because Python imported it or a program
+/// has opened it with `dlopen`, loads itself as one.
 #[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
-    let context = artifact::library_context();
-    if context.is_null() {
-        return Err(crate::error!(
-            RuntimeError,
-            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
-             Rust, tvm_ffi.load_module(path) in Python"
-        ));
-    }
+    let context = match artifact::library_context() {
+        context if context.is_null() => context_of_own(name)?,
+        context => context,
+    };
     let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name cannot contain a NUL byte"))?;
     let mut function: *mut TVMFFIObject = ptr::null_mut();
     // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
@@ -285,6 +283,25 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
         embedded::inc_ref(function);
         Ok(Function::from_raw(function))
     }
+}
+
+/// Loads this very library as a module, which stays, and gives its context.
+#[cold]
+#[inline]
+fn context_of_own(name: &str) -> Result<*mut c_void> {
+    // A program that links the crate carries no import tree that could be found by name.
+    let Some(file) = artifact::own_symbol(LIBRARY_BIN_SYMBOL).and_then(|symbol| artifact::file_of(symbol.cast()))
+    else {
+        return Err(crate::error!(
+            RuntimeError,
+            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
+             Rust, tvm_ffi.load_module(path) in Python"
+        ));
+    };
+    // It is the context from now on, so it is never freed. No lock, as loaders of other languages may run: threads that come here at the same
+    // time load a module each.
+    core::mem::forget(Module::load(file)?);
+    Ok(artifact::library_context())
 }
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! `cargo kernpack develop`: installs a package into a Python environment from where it is.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Result;
+use crate::wheel::{self, Options};
+
+/// Builds the library, writes an editable wheel, and lets pip install it.
+///
+/// # Errors
+/// No environment, what keeps the wheel from being made, and what pip says.
+pub(crate) fn install(options: &mut Options) -> Result<String> {
+    let environment = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
+    let python = interpreter(options.interpreter.as_deref(), environment.as_deref())?;
+    let folder = tempfolder()?;
+    options.out = Some(folder.clone());
+    let installed = wheel::make(options).and_then(|made| {
+        // The same version again, with other content.
+        pip(&python, &["--force-reinstall", "--no-deps", "--no-index", &made.path().to_string_lossy()])?;
+        if let Some(requires) = made.requires() {
+            pip(&python, &[requires])?;
+        }
+        Ok(format!("installed for {}\n  {}\n", python.display(), made.offer()))
+    });
+    // What is left of it is in the system's folder for such files.
+    let _ = std::fs::remove_dir_all(folder);
+    installed
+}
+
+/// The Python that is named, else that of the active environment.
+fn interpreter(named: Option<&Path>, environment: Option<&Path>) -> Result<PathBuf> {
+    let python = match (named, environment) {
+        (Some(python), _) => python.to_owned(),
+        (None, Some(environment)) if cfg!(windows) => environment.join("Scripts/python.exe"),
+        (None, Some(environment)) => environment.join("bin/python"),
+        (None, None) => {
+            return Err("no virtual environment is active (VIRTUAL_ENV is not set): activate one, or name a Python with --python"
+                .to_owned());
+        }
+    };
+    match python.is_file() {
+        true => Ok(python),
+        false => Err(format!("there is no Python {}", python.display())),
+    }
+}
+
+fn tempfolder() -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("kernpack-develop-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// `pip install` with these words; what pip says goes to the standard error.
+fn pip(python: &Path, words: &[&str]) -> Result<()> {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]).args(words);
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("cannot run {}: {error}", python.display()))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!(
+            "pip of {} did not install the package:\n{}",
+            python.display(),
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_python() {
+        let here = std::env::current_exe().unwrap();
+        assert_eq!(interpreter(Some(&here), None), Ok(here));
+        assert_eq!(
+            interpreter(None, None).unwrap_err(),
+            "no virtual environment is active (VIRTUAL_ENV is not set): activate one, or name a Python with --python"
+        );
+        assert_eq!(
+            interpreter(None, Some(Path::new("/nowhere"))).unwrap_err(),
+            "there is no Python /nowhere/bin/python"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! What is in the folder of the Python package: the library, what loads it, stubs, and the author's own modules.
+
+use std::path::PathBuf;
+
+use super::package::Package;
+use super::python::{self, Api, Host, Place};
+use super::sources::Sources;
+use crate::Result;
+use crate::library::file;
+
+/// A file of the package.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Written here.
+    Text(String),
+    /// The library.
+    Library,
+    /// Written by the author.
+    Source(PathBuf),
+}
+
+/// The files of the package by their paths in its folder.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) files: Vec<(String, Content)>,
+    /// The folder of the author's sources, if there is one.
+    pub(crate) sources: Option<PathBuf>,
+}
+
+/// What the package is made of.
+pub(crate) struct Library<'a> {
+    pub(crate) api: Api,
+    pub(crate) host: Host,
+    /// The library's file in the package.
+    pub(crate) file: &'a str,
+    pub(crate) version: &'a str,
+    /// What the package is for.
+    pub(crate) about: &'a str,
+}
+
+impl Contents {
+    /// Without sources of the author `__init__.py` is all there is. With them, a module of the library's name has what the library offers, so
+    /// that other modules of the package import it: the extension module, or one that loads the library with tvm_ffi. An `__init__.py`
+    /// of the author is taken as it is.
+    pub(crate) fn of(package: &Package, library: Library<'_>) -> Result<Self> {
+        let Library { mut api, host, file, version, about } = library;
+        let module = &package.library;
+        let text = |name: String, text: String| (name, Content::Text(text));
+        let own = ["so", "py", "pyi"].map(|suffix| format!("{module}.{suffix}"));
+        let own = [&own[..], &[file.to_owned(), format!("{module}/__init__.py")]].concat();
+        let sources = Sources::find(package, &own)?;
+        let mut files = vec![(file.to_owned(), Content::Library)];
+        if sources.folder.is_none() {
+            let init = match host {
+                Host::Extension => python::package(&api, host, module, version, about),
+                Host::TvmFfi => {
+                    api.forget_hidden();
+                    python::loader(&api, file, version, about)
+                }
+            };
+            api.forget_hidden();
+            files.push(text("__init__.py".to_owned(), init));
+            files.push(text("__init__.pyi".to_owned(), python::stub(&api, host, Place::Package, about)));
+        } else {
+            if host == Host::TvmFfi {
+                files.push(text(format!("{module}.py"), python::loader(&api, file, version, about)));
+            }
+            files.push(text(format!("{module}.pyi"), python::stub(&api, host, Place::Library, about)));
+            if !sources.has("__init__.py") {
+                files.push(text("__init__.py".to_owned(), python::package(&api, host, module, version, about)));
+                if !sources.has("__init__.pyi") {
+                    files.push(text("__init__.pyi".to_owned(), python::package_stub(host, module, about)));
+                }
+            }
+        }
+        if !sources.has("py.typed") {
+            files.push(text("py.typed".to_owned(), String::new()));
+        }
+        files.extend(sources.files().map(|(path, file)| (path.to_owned(), Content::Source(file.to_owned()))));
+        Ok(Self { files, sources: sources.folder })
+    }
+}
+
+impl Content {
+    /// Its bytes; `library` is what the library has.
+    pub(crate) fn bytes(&self, library: &[u8]) -> Result<Vec<u8>> {
+        match self {
+            Self::Text(text) => Ok(text.clone().into_bytes()),
+            Self::Library => Ok(library.to_vec()),
+            Self::Source(path) => file::read(path),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The Python sources of a package: modules that its author writes, which lie beside the library in the wheel.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::package::Package;
+use crate::Result;
+
+/// Deeper folders are a mistake, or a circle of links.
+const DEPTH: usize = 32;
+
+/// Files by their paths in the package, with `/` between folders.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// The folder that is the package, if there is one.
+    pub(crate) folder: Option<PathBuf>,
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Sources {
+    /// The files of the package's folder `python/<module>`, or of the folder that its Cargo.toml names.
+    ///
+    /// # Errors
+    /// A folder that is named and not there, a name that the wheel needs for itself, and what cannot be read.
+    pub(crate) fn find(package: &Package, own: &[String]) -> Result<Self> {
+        let (place, is_named) = package.settings.python();
+        let folder = package.folder().join(place).join(&package.library);
+        if !folder.is_dir() {
+            return match is_named {
+                true => Err(format!(
+                    "there is no folder {}: `python` of [package.metadata.kernpack.wheel] in Cargo.toml names the folder in which the \
+                     folder {} has the Python sources of the package",
+                    folder.display(),
+                    package.library
+                )),
+                false => Ok(Self::default()),
+            };
+        }
+        let mut files = BTreeMap::new();
+        collect(&folder, "", DEPTH, &mut files)?;
+        if files.is_empty() {
+            return Ok(Self::default());
+        }
+        if let Some(taken) = own.iter().find(|name| files.contains_key(*name)) {
+            return Err(format!(
+                "{} has a file {taken}, which is the library's own name in the package; give it another name",
+                folder.display()
+            ));
+        }
+        Ok(Self { folder: Some(folder), files })
+    }
+
+    /// Whether a file is there.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
+
+    /// Paths in the package, and where the files are.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file.as_path()))
+    }
+}
+
+/// Notes the files of a folder and of those in it, but for what Python and editors leave there.
+fn collect(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    let problem = |what: String| format!("cannot take the Python sources in {}: {what}", folder.display());
+    if depth == 0 {
+        return Err(problem(format!("folders are more than {DEPTH} deep")));
+    }
+    for entry in fs::read_dir(folder).map_err(|error| problem(error.to_string()))? {
+        let entry = entry.map_err(|error| problem(error.to_string()))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            return Err(problem(format!("the name {} is not UTF-8", name.display())));
+        };
+        let is_left = name.starts_with('.') || name == "__pycache__" || name.ends_with(".pyc") || name.ends_with('~');
+        if is_left {
+            continue;
+        }
+        let path = entry.path();
+        // Of what a link leads to.
+        let kind = fs::metadata(&path).map_err(|error| problem(format!("{name}: {error}")))?;
+        let place = format!("{prefix}{name}");
+        if kind.is_dir() {
+            collect(&path, &format!("{place}/"), depth - 1, files)?;
+        } else {
+            files.insert(place, path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wheel::settings::Settings;
+    use serde_json::json;
+
+    fn package(name: &str) -> (PathBuf, Package) {
+        let folder = std::env::temp_dir().join(format!("kernpack-sources-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let package = Package { manifest: folder.join("Cargo.toml"), library: "kit".to_owned(), ..Package::default() };
+        (folder, package)
+    }
+
+    fn names(sources: &Sources) -> Vec<&str> {
+        sources.files().map(|(path, _)| path).collect()
+    }
+
+    #[test]
+    fn files_of_the_module() {
+        let (folder, mut package) = package("files");
+        assert!(Sources::find(&package, &[]).unwrap().folder.is_none());
+        let module = folder.join("python/kit");
+        for file in ["__init__.py", "filters/__init__.py", "data/table.csv", "__pycache__/a.pyc", ".cache/b", "old.py~"]
+        {
+            let file = module.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        fs::write(folder.join("python/test_kit.py"), "").unwrap();
+        let sources = Sources::find(&package, &["kit.so".to_owned()]).unwrap();
+        assert_eq!(names(&sources), ["__init__.py", "data/table.csv", "filters/__init__.py"]);
+        assert!(sources.has("__init__.py") && !sources.has("test_kit.py"));
+        fs::write(module.join("kit.pyi"), "").unwrap();
+        let shown = module.display();
+        assert_eq!(
+            Sources::find(&package, &["kit.so".to_owned(), "kit.pyi".to_owned()]).unwrap_err(),
+            format!("{shown} has a file kit.pyi, which is the library's own name in the package; give it another name")
+        );
+        package.settings = Settings::of(&json!({ "kernpack": { "wheel": { "python": "src/py" } } })).unwrap();
+        assert_eq!(
+            Sources::find(&package, &[]).unwrap_err(),
+            format!(
+                "there is no folder {}/src/py/kit: `python` of [package.metadata.kernpack.wheel] in Cargo.toml names the folder in which the \
+                 folder kit has the Python sources of the package",
+                folder.display()
+            )
+        );
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_in_a_circle() {
+        let (folder, package) = package("circle");
+        let module = folder.join("python/kit");
+        fs::create_dir_all(&module).unwrap();
+        std::os::unix::fs::symlink(&module, module.join("again")).unwrap();
+        let problem = Sources::find(&package, &[]).unwrap_err();
+        assert!(problem.ends_with(": folders are more than 32 deep"), "{problem}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
