@@ -82,9 +82,21 @@ pub(crate) struct Arguments {
     kept: usize,
     /// The first `lent` are described.
     tensors: [MaybeUninit<LentTensor>; LENT],
+    /// What they were described from.
+    arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
+    /// Whether code of Python may have run since an array was described.
+    may_have_changed: bool,
     /// All of them, when there are more than fit.
     more: ManuallyDrop<Option<Box<More>>>,
+}
+
+/// An array that is lent: the argument's place among the views, the array, and what the function wants of it.
+#[derive(Clone, Copy)]
+struct Array {
+    place: usize,
+    object: *mut PyObject,
+    wanted: Wanted,
 }
 
 #[derive(Default)]
@@ -103,7 +115,9 @@ impl Arguments {
             keeps: [const { MaybeUninit::uninit() }; INLINE],
             kept: 0,
             tensors: [const { MaybeUninit::uninit() }; LENT],
+            arrays: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
+            may_have_changed: false,
             more: ManuallyDrop::new(None),
         }
     }
@@ -188,10 +202,12 @@ impl Arguments {
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?
             {
+                self.arrays[self.lent].write(Array { place: self.count, object, wanted: *wanted });
                 self.lent += 1;
                 self.push(view);
                 return Ok(());
             }
+            self.may_have_changed |= self.lent > 0;
             if self.count < INLINE && class::is_known(py.type_of(object)) {
                 class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
                 self.count += 1;
@@ -200,6 +216,30 @@ impl Arguments {
             self.push_kept(from_python::argument(py, object, wanted)?);
             Ok(())
         }
+    }
+
+    /// Describes arrays again that code of Python may have changed while other arguments were converted: a resized one has its elements elsewhere.
+    #[cold]
+    fn describe_again(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
+        for index in 0..self.lent {
+            // SAFETY: the first `lent` were written, and the arrays live for the call; no code of Python runs in looking at one.
+            let Array { place, object, wanted } = unsafe { self.arrays[index].assume_init() };
+            // SAFETY: as above.
+            let view = unsafe { lend::lend(py, object, &wanted, &mut self.tensors[index]) };
+            let view = view.map_err(|refused| refuse(py, info, place, refused))?;
+            let Some(view) = view else {
+                let clause = "the array was changed while other arguments were converted".to_owned();
+                return Err(refuse(py, info, place, Refused::Because { kind: "ValueError", clause }));
+            };
+            match &mut *self.more {
+                Some(more) if !more.views.is_empty() => more.views[place] = view,
+                _ => {
+                    self.views[place].write(view);
+                }
+            }
+        }
+        self.may_have_changed = false;
+        Ok(())
     }
 
     /// Converts argument `place` of a function and adds it.
@@ -234,6 +274,15 @@ impl Arguments {
     /// The arguments live for the call.
     #[inline(always)]
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.bind_all(py, callable, given)? };
+        if self.may_have_changed { self.describe_again(py, callable.info) } else { Ok(()) }
+    }
+
+    /// # Safety
+    /// As for [`Arguments::bind`].
+    #[inline(always)]
+    unsafe fn bind_all(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         if given.names.is_null() {
             let mut first = 0;
             if !given.receiver.is_null() {
