@@ -55,6 +55,7 @@ def test_what_is_in_it(wheel):
     assert "import tvm_ffi" not in stub
     assert "def subtract(minuend: int, subtrahend: int) -> int:" in stub
     assert "def echo_vec(x: list[int] | tuple[int, ...]) -> list[int]:" in stub
+    assert "def line(x: float, gain: float = 0.5, name: str = \"x\", factor: float = ..., mode: Record | None = None) -> str:" in stub
     assert "class Record(object):" in stub
     compile(stub, "__init__.pyi", "exec")
 
@@ -82,7 +83,17 @@ def test_tvm_ffi_loads_the_same_file(wheel, tmp_path):
     program = f"""
 import sys; sys.path.insert(0, {str(tmp_path)!r})
 import extmod, tvm_ffi
-assert tvm_ffi.load_module(extmod.__library__).subtract(7, 3) == extmod.subtract(7, 3) == 4
+library = tvm_ffi.load_module(extmod.__library__)
+assert library.subtract(7, 3) == extmod.subtract(7, 3) == 4
+assert library.line(8) == extmod.line(8) == "x=8 of 0" and library.line(8, 1, "y") == "y=16 of 0"
+for function in (library.line, extmod.line):
+    try:
+        function(8, "1")
+    except TypeError as error:
+        assert str(error).endswith("argument 'gain': expected float, got str"), error
+metadata = library.get_function_metadata("line")
+assert metadata["arg_names"] == ["x", "gain", "name", "factor", "mode"]
+assert metadata["arg_defaults"] == [0.5, "x", {{"rust": "f64::from(2)"}}, None]
 print("passed")
 """
     assert run(sys.executable, "-c", program) == "passed\n"

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Host;
 use super::api::{Api, Constructor};
-use crate::library::signature::Schema;
+use crate::library::signature::{Schema, literal};
 
 /// Deeper types are `Any`.
 const DEPTH: usize = 16;
@@ -128,7 +128,8 @@ impl<'a> Annotations<'a> {
         for (index, param) in schema.params.iter().enumerate().skip(skip) {
             let name = schema.names.get(index).filter(|name| super::names::is_identifier(name));
             let name = name.cloned().unwrap_or_else(|| format!("_{index}"));
-            parts.push(format!("{name}: {}", self.of(param, Position::Parameter)));
+            let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
+            parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
         }
         let are_named = schema
             .params
