@@ -189,6 +189,7 @@ def test_stubs_of_every_kind_of_type(tmp_path):
         "assert o.next_hue(o.Hue.Red).name == 'Green'\n"
         "assert o.Dog(4, 'Rex', None, 1.0).legs == 4\n"
         "assert o.Account('Ada', 1.0).with_deposit(3).cents == 103\n"
+        "assert o.Place(3.0).y == 0.0 and o.Place(y=4.0, x=3.0).moved(o.Place(1.0)).x == 4.0\n"
         "assert o.Defaults(1, keyword=True).required == 1\n"
         "assert isinstance(o.Account.common(), o.Account)\n"
         "assert isinstance(o.token(7), o.Token) and o.token(7).number == 7\n"

@@ -6,6 +6,7 @@ import gc
 import inspect
 import multiprocessing
 import pickle
+import pydoc
 import signal
 import subprocess
 import sys
@@ -41,6 +42,12 @@ RESULTS = [
     ("subtract", (np.int64(7), np.uint8(3)), {}, 4),
     ("digits", tuple(range(1, 10)) + (0,), {}, 1234567890),
     ("digits", (1, 2, 3), dict(zip("jihgfed", range(7))), 1236543210),
+    ("line", (8,), {}, "x=8 of 0"),
+    ("line", (8, 1), {}, "x=16 of 0"),
+    ("line", (8,), {"name": "y"}, "y=8 of 0"),
+    ("line", (8, 1), {"factor": 1, "mode": None}, "x=8 of 0"),
+    ("line", (), {"name": "y", "x": 1}, "y=1 of 0"),
+    ("line", (8, 1, "z", 1, None), {}, "z=8 of 0"),
     ("half", (5,), {}, 2.5),
     ("half", (np.float32(5),), {}, 2.5),
     ("half", (Fraction(1, 2),), {}, 0.25),
@@ -93,11 +100,19 @@ def test_result(extmod, name, args, kwargs, result):
 
 
 SIGNATURE = "subtract(minuend: int, subtrahend: int): "
+LINE = "line(x: float, gain: float, name: str, factor: float, mode: Optional[extmod.Record]): "
 
 ERRORS = [
     ("subtract", (1,), {}, TypeError, SIGNATURE + "expected 2 arguments, got 1"),
     ("subtract", (1, 2, 3), {}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
     ("subtract", (1, 2, 3), {"minuend": 1}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
+    ("line", (), {}, TypeError, LINE + "argument 'x' is missing"),
+    ("line", (), {"gain": 1}, TypeError, LINE + "argument 'x' is missing"),
+    ("line", (1, 2, "3", 4, None, 6), {}, TypeError, LINE + "expected at most 5 arguments, got 6"),
+    ("line", (1, 2, "3", 4, None, 6), {"x": 1}, TypeError, LINE + "expected at most 5 arguments, got 6"),
+    ("line", (1,), {"mod": None}, TypeError, LINE + "there is no argument 'mod'; did you mean 'mode'?"),
+    ("line", (1,), {"x": 1}, TypeError, LINE + "argument 'x' is given twice"),
+    ("line", (1, "2"), {}, TypeError, LINE + "argument 'gain': expected float, got str"),
     ("subtract", ("1", 2), {}, TypeError, SIGNATURE + "argument 'minuend': expected int, got str"),
     ("subtract", (1, [2]), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got Array"),
     ("subtract", (1, 2j), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got complex"),
@@ -174,6 +189,8 @@ def test_a_module_inside(extmod):
 def test_what_a_function_says_of_itself(extmod):
     assert str(inspect.signature(extmod.subtract)) == "(minuend, subtrahend)"
     assert str(inspect.signature(extmod.answer)) == "()"
+    assert str(inspect.signature(extmod.line)) == "(x, gain=0.5, name='x', factor=Ellipsis, mode=None)"
+    assert "line(x, gain=0.5, name='x', factor=Ellipsis, mode=None)" in pydoc.render_doc(extmod.line, renderer=pydoc.plaintext)
     assert inspect.getdoc(extmod.subtract) == "Subtracts one integer from another.\n\nThe second paragraph."
     assert (extmod.subtract.__name__, extmod.subtract.__module__) == ("subtract", "extmod")
     assert extmod.__doc__ == "A library that Python imports as an extension module, for the tests."

@@ -68,6 +68,8 @@ fn whole_expansion() {
                             access: __k::SchemaOf::<&str>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <Result<i64> as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -90,6 +92,34 @@ fn whole_expansion() {
             };
         "#]],
     );
+}
+
+#[test]
+fn defaults() {
+    let item = "fn f(x: f64, #[default(0.5)] gain: f64, mode: Option<Mode>) {}";
+    let output = pretty(expand_packed_func(tokens(""), tokens(item), &environment()));
+    for expected in [
+        "fn f(x: f64, gain: f64, mode: Option<Mode>) {}",
+        "defaults: &[\"0.5\", \"null\"],",
+        "let __arg1: f64 = if given & (1u64 << 1usize) != 0 {",
+        "let __arg2: Option<Mode> = if given & (1u64 << 2usize) != 0 {",
+        "__kernpack_body(3usize, 6u64)",
+    ] {
+        assert!(output.contains(expected), "{expected} in {output}");
+    }
+    for (item, says) in [
+        ("fn f(#[default(1)] a: i64, b: i64) {}", "parameter `b` follows one with a default"),
+        ("fn f(a: i64, #[default(2)] b: i64, c: &str, d: Option<i64>) {}", "parameter `c` follows one with a default"),
+        ("fn f(#[default] a: i64) {}", "write the default in parentheses"),
+        ("fn f(#[default(1)] #[default(2)] a: i64) {}", "given twice"),
+        ("fn f(#[default(x)] a: TensorView<f32>) {}", "a `TensorView` has no default"),
+    ] {
+        let output = expand_packed_func(tokens(""), tokens(item), &environment());
+        let found = mistakes(output);
+        assert!(found.len() == 1 && found[0].contains(says), "{found:?}");
+    }
+    let output = expand_packed_func(tokens("parallel"), tokens("fn f(#[default(0.0)] x: &mut f32) {}"), &environment());
+    assert!(mistakes(output)[0].starts_with("only a parameter that each call gets by value has a default"));
 }
 
 #[test]
@@ -117,6 +147,8 @@ fn no_parameters_no_result_no_doc() {
                     global_name: ::core::option::Option::None,
                     doc: "",
                     params: &[],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -186,6 +218,8 @@ fn lifetimes_and_written_views() {
                             access: __k::SchemaOf::<&'_ [u8]>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <&'static str as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -433,6 +467,8 @@ fn parallel_functions() {
                             access: __k::SchemaOf::<TensorView<f32>>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::Some(true),

@@ -37,6 +37,18 @@ pub fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
 }
 
+/// A line of text about a number.
+#[packed_func]
+pub fn line(
+    x: f64,
+    #[default(0.5)] gain: f64,
+    #[default("x")] name: &str,
+    #[default(f64::from(2))] factor: f64,
+    mode: Option<ObjRef<Record>>,
+) -> String {
+    format!("{name}={} of {}", x * gain * factor, mode.map_or(0, |record| record.count))
+}
+
 /// Half of a number.
 #[packed_func]
 pub fn half(x: f64) -> f64 {

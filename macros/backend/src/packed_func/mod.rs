@@ -6,14 +6,17 @@ mod options;
 mod parallel;
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
+use syn::ItemFn;
 
 use crate::environment::Environment;
 use crate::mistakes::Mistakes;
+use crate::signature::default;
 use function::PackedFunction;
 use options::Options;
 
-/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was.
+/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was but for
+/// `#[default(...)]`.
 pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
     if environment.in_impl
@@ -35,5 +38,12 @@ pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment
         (None, Some(function), Some(crate_name)) => generate::generate(&function, &options, crate_name),
         (errors, ..) => errors.unwrap_or_default(),
     };
+    let item = without_defaults(item);
     quote!(#item #added)
+}
+
+/// The item without the attributes of parameters that are for this macro.
+fn without_defaults(item: TokenStream) -> TokenStream {
+    let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else { return item };
+    if default::strip(&mut function.sig.inputs) { function.into_token_stream() } else { item }
 }

@@ -53,6 +53,14 @@ impl ParallelLoop {
             return None;
         }
         let roles: Vec<Role> = parameters.iter().map(|parameter| Role::of(&parameter.ty, mistakes)).collect();
+        for (role, parameter) in roles.iter().zip(parameters) {
+            if let (Role::Tensor { .. } | Role::Shared(_), Some(default)) = (role, &parameter.default) {
+                mistakes.at(
+                    default,
+                    "only a parameter that each call gets by value has a default in a parallel function; remove #[default(...)]",
+                );
+            }
+        }
         let is_tensor = |role: &Role| matches!(role, Role::Tensor { .. });
         let tensors = roles.iter().filter(|role| is_tensor(role)).count();
         if tensors == 0 {
