@@ -134,7 +134,10 @@ mod tests {
             )
         );
         let manifest = std::fs::read_to_string(path.join("Cargo.toml")).unwrap();
-        assert!(manifest.contains(&format!("kernpack = {{ path = \"{checkout}/runtime\", features = [\"python\"] }}\n")), "{manifest}");
+        assert!(
+            manifest.contains(&format!("kernpack = {{ path = \"{checkout}/runtime\", features = [\"python\"] }}\n")),
+            "{manifest}"
+        );
         assert!(
             manifest.contains(&format!("kernpack-build = {{ path = \"{checkout}/build-support\" }}\n")),
             "{manifest}"
