@@ -192,7 +192,7 @@ impl<'a> Annotations<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::api::Type;
+    use super::super::api::{Comparison, Type};
     use super::*;
     use serde_json::json;
 
@@ -262,6 +262,8 @@ mod tests {
             methods: Vec::new(),
             constructor: Constructor::None,
             variants: Vec::new(),
+            comparison: Comparison { equal: false, hash: false, order: false },
+            is_hidden: false,
         };
         let types = vec![ty("Color", Base::IntEnum), ty("Mode", Base::StrEnum), ty("Point", Base::Object)];
         let api = Api { functions: Vec::new(), types, nameless: Vec::new() };
