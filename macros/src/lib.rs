@@ -4,7 +4,7 @@
 //! have unit tests.
 
 use kernpack_macros_backend::{Environment, expand_library, expand_object, expand_object_methods, expand_packed_func};
-use proc_macro::TokenStream;
+use proc_macro::{Span, TokenStream};
 
 /// Exports a free function as a packed function, callable from every language that loads the library.
 ///
@@ -36,6 +36,25 @@ use proc_macro::TokenStream;
 /// `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. A function may return `Result<T, E>` with any
 /// error that converts to `kernpack::Error`. Lifetimes are fine; type parameters, `async`, `unsafe`, `extern` and
 /// `self` are compile errors that say what to write instead.
+///
+/// # Defaults
+/// A parameter may have a default, `#[default(expression)]`, and one at the end that is an `Option` is `None` by default: callers in other languages
+/// may leave these arguments away. The expression is evaluated for each call that does. Rust calls the function with all of them.
+///
+/// ```
+/// use kernpack::{Function, packed_func};
+///
+/// /// Multiplies a number, and adds another.
+/// #[packed_func(name = "macros.scaled")]
+/// fn scaled(x: f64, #[default(0.5)] gain: f64, offset: Option<f64>) -> f64 {
+///     x * gain + offset.unwrap_or_default()
+/// }
+///
+/// let function = Function::global("macros.scaled")?;
+/// assert_eq!(function.call_as::<f64>((8.0,))?, 4.0);
+/// assert_eq!(function.call_as::<f64>((8.0, 2.0, 1.0))?, scaled(8.0, 2.0, Some(1.0)));
+/// # Ok::<(), kernpack::Error>(())
+/// ```
 ///
 /// # Parallel functions
 /// With `parallel`, a parameter `&f32` is an element of a tensor, `&[f32]` a row (all of its last axis), and with `&mut` it is written to. Every
@@ -70,7 +89,9 @@ use proc_macro::TokenStream;
 /// `kernpack::parallel` for loops of your own.
 #[proc_macro_attribute]
 pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
-    expand_packed_func(options.into(), item.into(), &Environment::read()).into()
+    let here = Span::call_site();
+    let environment = Environment::read_for_item(here.local_file().as_deref(), here.line(), here.column());
+    expand_packed_func(options.into(), item.into(), &environment).into()
 }
 
 /// Makes a struct an object type, which other languages hold by reference, and whose public fields they see. On an enum, see
@@ -406,7 +427,8 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// - `#[skip]`: a `pub fn` that other languages do not see.
 ///
 /// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each call that leaves the argument
-/// away. Python passes arguments of methods by place; only constructors take them by name. Parameters and results are those of
+/// away. A parameter at the end that is an `Option` may be left away without one. An extension module takes all arguments by name, too; the package
+/// tvm_ffi those of constructors only. Parameters and results are those of
 /// [`packed_func`], and also `&Self` and `&ObjRef<T>` as parameters (`Option<ObjRef<T>>` for one that may be missing), and `Self` as a
 /// result, alone or in an `Option` or `Result`. `self` is `&self`: others hold references to the object, too. Where the reference
 /// is needed, the first parameter is `this: &ObjRef<Self>`, because stable Rust has no `self` of that type.

@@ -28,7 +28,6 @@ macro_rules! exception {
         #[allow(non_upper_case_globals, reason = "it is the name of a Python class")]
         $visibility const $name: $crate::ErrorKind = $crate::ErrorKind::new(::core::stringify!($name));
 
-        #[allow(unsafe_code)]
         const _: () = {
             use $crate::__private_v0_1 as __k;
 

@@ -44,6 +44,6 @@ pub use kernpack_core::{
     Any, AnyView, Arg, Args, Array, Bytes, DataType, Device, DeviceKernel, Element, EnumType, Error, ErrorKind, Field,
     FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map, Mismatch, Module,
     MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor, TensorView,
-    TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, bail, device, ensure, error, error_kind,
-    load_problems, module, parallel,
+    TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, bail, check_signals, device, ensure, error,
+    error_kind, load_problems, module, parallel,
 };

@@ -6,6 +6,8 @@ import gc
 import inspect
 import multiprocessing
 import pickle
+import pydoc
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +42,12 @@ RESULTS = [
     ("subtract", (np.int64(7), np.uint8(3)), {}, 4),
     ("digits", tuple(range(1, 10)) + (0,), {}, 1234567890),
     ("digits", (1, 2, 3), dict(zip("jihgfed", range(7))), 1236543210),
+    ("line", (8,), {}, "x=8 of 0"),
+    ("line", (8, 1), {}, "x=16 of 0"),
+    ("line", (8,), {"name": "y"}, "y=8 of 0"),
+    ("line", (8, 1), {"factor": 1, "mode": None}, "x=8 of 0"),
+    ("line", (), {"name": "y", "x": 1}, "y=1 of 0"),
+    ("line", (8, 1, "z", 1, None), {}, "z=8 of 0"),
     ("half", (5,), {}, 2.5),
     ("half", (np.float32(5),), {}, 2.5),
     ("half", (Fraction(1, 2),), {}, 0.25),
@@ -92,11 +100,19 @@ def test_result(extmod, name, args, kwargs, result):
 
 
 SIGNATURE = "subtract(minuend: int, subtrahend: int): "
+LINE = "line(x: float, gain: float, name: str, factor: float, mode: Optional[extmod.Record]): "
 
 ERRORS = [
     ("subtract", (1,), {}, TypeError, SIGNATURE + "expected 2 arguments, got 1"),
     ("subtract", (1, 2, 3), {}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
     ("subtract", (1, 2, 3), {"minuend": 1}, TypeError, SIGNATURE + "expected 2 arguments, got 3"),
+    ("line", (), {}, TypeError, LINE + "argument 'x' is missing"),
+    ("line", (), {"gain": 1}, TypeError, LINE + "argument 'x' is missing"),
+    ("line", (1, 2, "3", 4, None, 6), {}, TypeError, LINE + "expected at most 5 arguments, got 6"),
+    ("line", (1, 2, "3", 4, None, 6), {"x": 1}, TypeError, LINE + "expected at most 5 arguments, got 6"),
+    ("line", (1,), {"mod": None}, TypeError, LINE + "there is no argument 'mod'; did you mean 'mode'?"),
+    ("line", (1,), {"x": 1}, TypeError, LINE + "argument 'x' is given twice"),
+    ("line", (1, "2"), {}, TypeError, LINE + "argument 'gain': expected float, got str"),
     ("subtract", ("1", 2), {}, TypeError, SIGNATURE + "argument 'minuend': expected int, got str"),
     ("subtract", (1, [2]), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got Array"),
     ("subtract", (1, 2j), {}, TypeError, SIGNATURE + "argument 'subtrahend': expected int, got complex"),
@@ -173,6 +189,8 @@ def test_a_module_inside(extmod):
 def test_what_a_function_says_of_itself(extmod):
     assert str(inspect.signature(extmod.subtract)) == "(minuend, subtrahend)"
     assert str(inspect.signature(extmod.answer)) == "()"
+    assert str(inspect.signature(extmod.line)) == "(x, gain=0.5, name='x', factor=Ellipsis, mode=None)"
+    assert "line(x, gain=0.5, name='x', factor=Ellipsis, mode=None)" in pydoc.render_doc(extmod.line, renderer=pydoc.plaintext)
     assert inspect.getdoc(extmod.subtract) == "Subtracts one integer from another.\n\nThe second paragraph."
     assert (extmod.subtract.__name__, extmod.subtract.__module__) == ("subtract", "extmod")
     assert extmod.__doc__ == "A library that Python imports as an extension module, for the tests."
@@ -265,6 +283,53 @@ def test_notes_and_causes_of_an_exception(extmod):
         with pytest.raises(ValueError) as caught:
             call(throws, 1)
         assert caught.value.__notes__ == ["a note"] and isinstance(caught.value.__cause__, KeyError)
+
+
+def test_errors_of_the_system(extmod, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("abc")
+    assert extmod.file_size(str(file)) == 3
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        extmod.file_size(str(tmp_path / "none"))
+    with pytest.raises(NotADirectoryError):
+        extmod.file_size(str(file / "inside"))
+
+
+@pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit(3), GeneratorExit])
+def test_exceptions_that_end_programs_pass_rust_frames(extmod, exception):
+    def throws(_):
+        raise exception
+
+    with pytest.raises(BaseException) as caught:
+        extmod.sum_of(throws, 1)
+    expected = exception if isinstance(exception, BaseException) else exception()
+    assert type(caught.value) is type(expected) and caught.value.args == expected.args
+
+
+@pytest.mark.parametrize("name", ["wait", "wait_here"])
+def test_signals_end_a_loop(extmod, name):
+    wait = getattr(extmod, name)
+    assert wait(0.02)
+    # A handler that goes on does not end it.
+    handled = []
+    before = signal.signal(signal.SIGALRM, lambda *_: handled.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert wait(0.2) and handled == [1]
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            wait(60)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    # On another thread, where Python handles no signals.
+    thread = threading.Thread(target=wait, args=(0.02,))
+    thread.start()
+    thread.join()
 
 
 def test_causes_of_an_error(extmod):

@@ -19,7 +19,7 @@ def test_constructors(extmod):
     for record in [Record(1, 2.5, "x", (1, 2)), Record(1, 2.5, pair=(1, 2), label="x"), Record(1, 2.5, "x", [1, 2])]:
         assert (record.count, record.scale, record.label, record.pair) == (1, 2.5, "x", (1, 2))
     assert extmod.objects.Place(5).y == 0.0
-    assert str(inspect.signature(extmod.objects.Place)) == "(x, y)"
+    assert str(inspect.signature(extmod.objects.Place)) == "(x, y=0.0)"
     assert (Record.__name__, Record.__module__, Record.__doc__) == ("Record", "extmod", "A count with a label.")
     assert Record.count.__doc__ == "How many."
 
@@ -58,7 +58,7 @@ def test_methods_and_properties(extmod, place):
     assert Place.on_circle(0.0).pair == (1.0, 0.0)
     assert place.apply(lambda x, y: x * y) == 12.0
     assert place.is_same(place.same()) and place.same() == place
-    assert str(inspect.signature(place.moved)) == "(by, times)"
+    assert str(inspect.signature(place.moved)) == "(by, times=1.0)"
     assert place.moved.__doc__ == "The place moved by another, once or so many times."
 
 

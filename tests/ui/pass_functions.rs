@@ -1,5 +1,6 @@
 //! What `#[packed_func]` accepts.
-#![deny(warnings, non_ascii_idents, unsafe_code)]
+#![deny(warnings, non_ascii_idents)]
+#![forbid(unsafe_code)]
 
 use kernpack::{Any, Error, Function, Result, packed_func};
 

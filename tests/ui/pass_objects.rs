@@ -1,5 +1,6 @@
 //! What `#[derive(Object)]` accepts.
-#![deny(warnings, non_ascii_idents, unsafe_code)]
+#![deny(warnings, non_ascii_idents)]
+#![forbid(unsafe_code)]
 
 use kernpack::{ObjRef, Object, packed_func};
 

@@ -1,5 +1,6 @@
 //! What `#[packed_func(parallel)]` accepts.
-#![deny(warnings, non_ascii_idents, unsafe_code)]
+#![deny(warnings, non_ascii_idents)]
+#![forbid(unsafe_code)]
 #![allow(clippy::needless_lifetimes, clippy::ptr_arg)]
 
 use kernpack::{Array, Error, Function, Result, Tensor, TensorView, packed_func};
@@ -49,7 +50,27 @@ fn r#in(r#type: &u8) -> u16 {
     u16::from(*r#type)
 }
 
+/// Functions that a macro makes for several types.
+macro_rules! twice {
+    ($($name:ident $t:ty: $result:ty;)*) => {$(
+        #[packed_func(parallel)]
+        fn $name(x: &$t, row: &[$t], y: &mut $t, by: $t) -> $result {
+            *y = *x * by;
+            let _ = row;
+        }
+    )*};
+}
+twice! {
+    twice_f32 f32: ();
+    twice_i64 i64: ();
+}
+
 fn main() {
+    let y = Tensor::zeros::<i64>(&[2]).unwrap();
+    let row = Tensor::zeros::<i64>(&[2, 1]).unwrap();
+    let twice = Function::global(concat!(env!("CARGO_CRATE_NAME"), ".twice_i64")).unwrap();
+    twice.call((&Tensor::from_vec(vec![3i64, 4], &[2]).unwrap(), &row, &y, 2)).unwrap();
+    assert_eq!(y.view::<i64>().unwrap().to_vec(), [6, 8]);
     let x = Tensor::from_vec(vec![1.0f32, 2.0], &[2]).unwrap();
     Function::global(concat!(env!("CARGO_CRATE_NAME"), ".negate")).unwrap().call((&x,)).unwrap();
     assert_eq!(x.view::<f32>().unwrap().to_vec(), [-1.0, -2.0]);

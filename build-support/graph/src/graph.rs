@@ -131,6 +131,28 @@ pub struct Dequantized {
     pub axis: i64,
 }
 
+/// How a model is computed in parts. The graph that has this is that of the largest part.
+#[derive(Clone)]
+pub struct Parts {
+    /// The name of the dimension.
+    pub dim: String,
+    /// Its largest extent.
+    pub most: i64,
+    /// The extent that the graph itself was made for.
+    pub size: i64,
+    /// For each argument, inputs first: how many indices of its first axis belong to one of the dimension. 0: each part has the whole argument.
+    pub shares: Vec<i64>,
+    /// Graphs for smaller parts, the last one for one index.
+    pub smaller: Vec<(i64, Graph)>,
+}
+
+impl Parts {
+    /// The sizes of the parts, largest first.
+    pub fn sizes(&self) -> impl Iterator<Item = i64> {
+        core::iter::once(self.size).chain(self.smaller.iter().map(|(size, _)| *size))
+    }
+}
+
 /// How much a graph has at some time: values, nodes and warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
@@ -157,6 +179,8 @@ pub struct Graph {
     pub extents: BTreeMap<ValueId, ValueId>,
     /// Known tensors that are dequantized bytes, by what they became.
     pub dequantized: BTreeMap<ValueId, Dequantized>,
+    /// How it is computed for a dimension that each call tells.
+    pub parts: Option<Arc<Parts>>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.

@@ -12,6 +12,8 @@ use crate::op::CustomOperator;
 pub struct ModelOptions {
     /// Extents of dimensions by their names in the model.
     pub dims: BTreeMap<String, i64>,
+    /// The largest extent of a dimension that each call tells, by its name in the model: one of them at most.
+    pub up_to: BTreeMap<String, i64>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.

@@ -10,6 +10,8 @@ mod filters;
 mod hostile;
 #[path = "models/loops.rs"]
 mod loops;
+#[path = "models/parts.rs"]
+mod parts;
 #[path = "models/quantized.rs"]
 mod quantized;
 #[path = "models/regions.rs"]

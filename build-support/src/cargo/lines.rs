@@ -19,6 +19,13 @@ impl Lines {
         }
     }
 
+    /// Shows what went wrong, in front of all else that cargo says of a build script that failed. The build fails, whatever `main` makes of it.
+    pub(crate) fn errors(&mut self, text: &str) {
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            self.add("error", line);
+        }
+    }
+
     /// Where rustc looks for libraries.
     pub(crate) fn link_search(&mut self, folder: &Path) {
         self.add("rustc-link-search", format_args!("native={}", folder.display()));
@@ -64,13 +71,15 @@ mod tests {
     fn each_directive_is_a_line() {
         let mut lines = Lines::default();
         lines.warnings("a.c:1: unused\n\n  x\n");
+        lines.errors("b.c:2: no\n\nc.c: none");
         lines.link_search(Path::new("/out"));
         lines.link_lib("static=k");
         lines.link_arg_cdylib("-Wl,-z,nodelete");
         lines.rustc_env("X", Path::new("/x.rs"));
         lines.rerun_if_changed(Path::new("a.c"));
         lines.rerun_if_env_changed("CC");
-        let expected = "cargo::warning=a.c:1: unused\ncargo::warning=  x\ncargo::rustc-link-search=native=/out\n\
+        let expected = "cargo::warning=a.c:1: unused\ncargo::warning=  x\n\
+                        cargo::error=b.c:2: no\ncargo::error=c.c: none\ncargo::rustc-link-search=native=/out\n\
                         cargo::rustc-link-lib=static=k\ncargo::rustc-link-arg-cdylib=-Wl,-z,nodelete\n\
                         cargo::rustc-env=X=/x.rs\ncargo::rerun-if-changed=a.c\ncargo::rerun-if-env-changed=CC\n";
         assert_eq!(lines.to_string(), expected);

@@ -81,8 +81,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
             register: __k::register_kernel,
         };
 
-        // SAFETY: the name says that the symbol follows the packed calling convention.
-        pub(super) const KERNEL: Kernel = unsafe { Kernel::new(&INFO) };
+        pub(super) const KERNEL: Kernel = __k::host_kernel!(INFO);
 "#,
     );
     if !doc.is_empty() && !has_doc {
@@ -92,6 +91,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
         let call = "host_kernel_metadata(&INFO)";
         super::text_symbol(out, &format!("{PREFIX}_metadata_{name}"), "metadata", call);
     }
+    super::claim(out, name);
     out.push_str("    }\n\n");
 }
 

@@ -169,6 +169,22 @@ fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
     let _ = writeln!(out, "\n        __k::text_symbol!({symbol:?} {function} = {call});");
 }
 
+/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same.
+fn claim(out: &mut String, name: &str) {
+    if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        let _ = write!(
+            out,
+            "
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! packed_function_named_{name} {{
+            () => {{}};
+        }}
+"
+        );
+    }
+}
+
 /// A kernel that runs on a device, or would.
 struct DeviceKernel<'a> {
     name: &'a str,

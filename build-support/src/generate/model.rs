@@ -16,6 +16,8 @@ pub(crate) struct ModelItems {
     pub(crate) outputs: Vec<ModelArgument>,
     /// Inputs that a state keeps, and the outputs that take their place for the next call: by their numbers.
     pub(crate) kept: Vec<(usize, usize)>,
+    /// The dimension that each call tells, and its largest extent.
+    pub(crate) bound: Option<(String, i64)>,
     /// Bytes of temporary memory for a call, on any CPU level.
     pub(crate) state: u64,
     /// How many kernels run, one after the other.
@@ -31,11 +33,38 @@ pub(crate) struct ModelArgument {
     /// Of its elements: the code of DLPack, the number of bits, and what it is called.
     pub(crate) dtype: (u8, u8, String),
     pub(crate) shape: Vec<i64>,
+    /// The first axis, if its extent is not that of `shape` but told by each call.
+    pub(crate) open: Option<OpenAxis>,
+}
+
+/// An axis whose extent follows from a dimension that each call tells.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenAxis {
+    /// The name of the dimension.
+    pub(crate) dim: String,
+    /// How many indices of the axis belong to one of the dimension.
+    pub(crate) share: i64,
 }
 
 impl ModelArgument {
     fn shown(&self) -> String {
-        format!("{}{:?}", self.dtype.2, self.shape)
+        format!("{}{}", self.dtype.2, self.extents())
+    }
+
+    /// `[2, 4]`, or `[batch, 4]`.
+    pub(crate) fn extents(&self) -> String {
+        let Some(OpenAxis { dim, share }) = &self.open else { return format!("{:?}", self.shape) };
+        let first = if *share == 1 { dim.clone() } else { format!("{share} * {dim}") };
+        let others = self.shape.iter().skip(1).map(i64::to_string);
+        format!("[{}]", core::iter::once(first).chain(others).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The extents as an expression of Rust, in which `extent` is that of the dimension.
+    fn shape_in_rust(&self) -> String {
+        let Some(OpenAxis { share, .. }) = &self.open else { return format!("&{:?}", self.shape) };
+        let first = if *share == 1 { "extent".to_owned() } else { format!("extent * {share}") };
+        let others = self.shape.iter().skip(1).map(i64::to_string);
+        format!("&[{}]", core::iter::once(first).chain(others).collect::<Vec<_>>().join(", "))
     }
 
     /// An expression of Rust: memory for it, all zeros.
@@ -78,6 +107,15 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     let arguments = model.inputs.iter().zip(&inputs).map(|(input, name)| format!("`{name}`: `{}`", input.shown()));
     let takes = arguments.collect::<Vec<_>>().join(", ");
     let takes = if takes.is_empty() { "It takes nothing.".to_owned() } else { format!("It takes {takes}.") };
+    let takes = match &model.bound {
+        None => takes,
+        Some((dim, most)) => format!("{takes} `{}` is 1 to {most}.", docs::quoted(dim)),
+    };
+    // What tells the dimension, as Rust and as packed functions see it.
+    let first = model.inputs.iter().position(|input| input.open.is_some()).filter(|_| model.bound.is_some());
+    let told = |of: fn(&str) -> String| first.map_or(String::new(), |first| of(&inputs[first]));
+    let by_tensor = told(|name| format!("{name}.shape().first().copied().unwrap_or(1)"));
+    let by_view = told(|name| format!("__k::first_extent(&{name}).unwrap_or(1)"));
 
     let about = format!("The model `{}`, from {}. {takes}", docs::quoted(&model.name), model.source);
     docs::comment(out, 4, &about);
@@ -94,8 +132,9 @@ use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor,
     for (output, name) in &own_outputs {
         let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
     }
-    body.push_str(
-        "}
+    match &model.bound {
+        None => body.push_str(
+            "}
 
 impl Outputs {
     /// Memory for the outputs, with any content.
@@ -105,12 +144,33 @@ impl Outputs {
     pub fn new() -> Result<Self> {
         Ok(Self {
 ",
-    );
+        ),
+        Some((dim, most)) => {
+            let text = format!("{}: the dimension '{dim}' is {{extent}}, and has to be 1 to {most}", model.name);
+            let _ = write!(
+                body,
+                "}}
+
+impl Outputs {{
+    /// Memory for the outputs, with any content; `extent` is that of `{}`, 1 to {most}.
+    ///
+    /// # Errors
+    /// ValueError for another extent; MemoryError.
+    pub fn new(extent: i64) -> Result<Self> {{
+        if !(1..={most}).contains(&extent) {{
+            return Err(super::super::__kernpack::error!(ValueError, {text:?}));
+        }}
+        Ok(Self {{
+",
+                docs::quoted(dim)
+            );
+        }
+    }
     for (output, name) in &own_outputs {
-        let ((code, bits, _), shape) = (&output.dtype, &output.shape);
+        let ((code, bits, _), shape) = (&output.dtype, output.shape_in_rust());
         let _ = writeln!(
             body,
-            "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), &{shape:?}, Device::CPU)?,"
+            "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), {shape}, Device::CPU)?,"
         );
     }
     let (mut fields_kept, mut made_kept, mut reset_kept, mut swap_kept) = <(String, String, String, String)>::default();
@@ -186,7 +246,7 @@ impl State {{
     /// # Errors
     /// Inputs of another type or shape; MemoryError.
     pub fn run(&mut self, {inputs}) -> Result<Outputs> {{
-        let mut {outputs_name} = Outputs::new()?;
+        let mut {outputs_name} = Outputs::new({by_tensor})?;
         self.run_into({run})?;
         Ok({outputs_name})
     }}
@@ -209,7 +269,7 @@ impl State {{
 /// # Errors
 /// Inputs of another type or shape; MemoryError.
 pub fn run({}) -> Result<Outputs> {{
-    let {outputs_name} = Outputs::new()?;
+    let {outputs_name} = Outputs::new({by_tensor})?;
     super::typed::{}({})?;
     Ok({outputs_name})
 }}
@@ -237,7 +297,7 @@ pub fn run({}) -> Result<Outputs> {{
 /// The outputs of the model `{name}` in new memory: a tensor, or an array of them. {takes}
 #[packed_func(name = \"{name}_run\", crate = super::super::__kernpack)]
 fn packed_run({views}) -> Result<{result}> {{
-    let {outputs_name} = Outputs::new()?;
+    let {outputs_name} = Outputs::new({by_view})?;
     super::{item}.call_as::<()>([{args}])?;
     Ok({value})
 }}

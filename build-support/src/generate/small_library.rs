@@ -88,12 +88,17 @@ pub mod kernels {
             register: __k::register_kernel,
         };
 
-        // SAFETY: the name says that the symbol follows the packed calling convention.
-        pub(super) const KERNEL: Kernel = unsafe { Kernel::new(&INFO) };
+        pub(super) const KERNEL: Kernel = __k::host_kernel!(INFO);
 
         __k::text_symbol!("__tvm_ffi__doc_blur" doc = kernel_doc(INFO.doc));
 
         __k::text_symbol!("__tvm_ffi__metadata_blur" metadata = host_kernel_metadata(&INFO));
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! packed_function_named_blur {
+            () => {};
+        }
     }
 
     mod sum_parts {
@@ -129,6 +134,12 @@ pub mod kernels {
         __k::text_symbol!("__tvm_ffi__doc_sum" doc = kernel_doc(INFO.doc));
 
         __k::text_symbol!("__tvm_ffi__metadata_sum" metadata = device_kernel_metadata(&kernel));
+
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! packed_function_named_sum {
+            () => {};
+        }
     }
 
     mod carries_0 {

@@ -156,6 +156,7 @@ fn the_module_of_a_model() {
         name: name.to_owned(),
         dtype: (2, 32, "float32".to_owned()),
         shape: shape.to_vec(),
+        open: None,
     };
     let model = |name: &str| ModelItems {
         name: name.to_owned(),
@@ -163,6 +164,7 @@ fn the_module_of_a_model() {
         inputs: vec![argument("type", &[1, 4]), argument("outputs", &[])],
         outputs: vec![argument("match", &[2]), argument("y", &[0, 3])],
         kept: Vec::new(),
+        bound: None,
         state: 192,
         steps: 7,
         info: "{\"name\":\"digits\"}".to_owned(),

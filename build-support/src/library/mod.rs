@@ -398,7 +398,21 @@ impl Library {
     }
 
     /// Compiles everything, writes what `kernpack::library!()` includes, and tells cargo what to link and to track.
+    ///
+    /// # Errors
+    /// All problems of all sources. cargo shows them in front of what else the build script wrote, and the build fails, also where the
+    /// result is ignored.
     pub fn build(self) -> Result<()> {
+        let outcome = self.build_all();
+        if let Err(error) = &outcome {
+            let mut lines = Lines::default();
+            lines.errors(&error.to_string());
+            print!("{lines}");
+        }
+        outcome
+    }
+
+    fn build_all(self) -> Result<()> {
         // It has run already, in front of `main`, unless a linker left it out.
         #[cfg(feature = "opencl")]
         crate::opencl::answer_as_worker();

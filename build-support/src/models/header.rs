@@ -6,7 +6,7 @@ use crate::generate::model::{ModelArgument, ModelItems};
 
 /// `float32[2, 4]`.
 fn shown(argument: &ModelArgument) -> String {
-    format!("{}{:?}", argument.dtype.2, argument.shape)
+    format!("{}{}", argument.dtype.2, argument.extents().replace("*/", "* /"))
 }
 
 /// A C header: the packed functions, and functions that call them with tensors.
@@ -20,6 +20,9 @@ pub(super) fn write(model: &ModelItems) -> String {
         (argument, if model.inputs.iter().any(|input| input.name == argument.name) { "input" } else { "output" })
     }) {
         let _ = writeln!(text, " * {what} {}: {}", argument.name, shown(argument));
+    }
+    if let Some((dim, most)) = &model.bound {
+        let _ = writeln!(text, " * {} is 1 to {most}", dim.replace("*/", "* /"));
     }
     let _ = writeln!(
         text,

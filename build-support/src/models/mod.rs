@@ -22,7 +22,7 @@ use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
 use crate::describe::symbols::Compiled;
-use crate::generate::model::{ModelArgument, ModelItems};
+use crate::generate::model::{ModelArgument, ModelItems, OpenAxis};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
@@ -261,11 +261,14 @@ fn arguments(graph: &Graph) -> Vec<ModelArgument> {
     let ids = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
     let names = kernpack_graph::lower::argument_names(graph);
     ids.zip(names)
-        .map(|(id, name)| {
+        .enumerate()
+        .map(|(number, (id, name))| {
             let value = &graph.values[*id];
             let stored = kernpack_graph::stored(value.dtype);
             let raw = stored.as_raw();
-            ModelArgument { name, dtype: (raw.code, raw.bits, stored.to_string()), shape: value.shape.clone() }
+            let open = graph.parts.as_ref().filter(|parts| parts.shares[number] > 0);
+            let open = open.map(|parts| OpenAxis { dim: parts.dim.clone(), share: parts.shares[number] });
+            ModelArgument { name, dtype: (raw.code, raw.bits, stored.to_string()), shape: value.shape.clone(), open }
         })
         .collect()
 }
@@ -287,6 +290,16 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         let before =
             graph.inputs.iter().position(|id| graph.values[*id].name == *input).ok_or_else(|| no("input", input))?;
         let after = graph.outputs.iter().position(|(name, _)| name == output).ok_or_else(|| no("output", output))?;
+        if let Some(parts) = graph
+            .parts
+            .as_ref()
+            .filter(|parts| parts.shares[before] > 0 || parts.shares[graph.inputs.len() + after] > 0)
+        {
+            return Err(Error::new(format!(
+                "{}: state '{input}' has the dimension '{}', which each call tells: say one extent, `.dim(\"{}\", extent)`",
+                read.source, parts.dim, parts.dim
+            )));
+        }
         let of = |id: usize| (graph.values[id].dtype, &graph.values[id].shape);
         let (first, second) = (of(graph.inputs[before]), of(graph.outputs[after].1));
         if first != second || first.1.contains(&0) {
@@ -305,6 +318,7 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         inputs,
         outputs,
         kept,
+        bound: read.graph.parts.as_ref().map(|parts| (parts.dim.clone(), parts.most)),
         state,
         steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
         info: info.to_owned(),
@@ -335,18 +349,20 @@ fn description(graph: &Graph) -> Description {
     let mut shapes = Vec::new();
     let inputs = graph.inputs.iter().map(|id| (*id, false));
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
-    for ((id, written), name) in inputs.chain(outputs).zip(kernpack_graph::lower::argument_names(graph)) {
+    for ((id, written), argument) in inputs.chain(outputs).zip(arguments(graph)) {
         let value = &graph.values[id];
+        let name = argument.name.clone();
         // Types that there is no arithmetic with are bytes for the caller.
         let stored = kernpack_graph::stored(value.dtype);
         let element = ELEMENTS.into_iter().find(|element| *element == stored.to_string());
         let bytes = if stored == value.dtype { String::new() } else { format!(" as {}", stored.short_name()) };
         // What depends on data lies at the start of a block.
         let part = if graph.extents.contains_key(&id) { " at most, as `_extents` tells" } else { "" };
-        shapes.push(format!("`{name}{:?}` {}{bytes}{part}", value.shape, value.dtype.short_name()));
+        shapes.push(format!("`{name}{}` {}{bytes}{part}", argument.extents(), value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });
     }
-    let doc = format!("A model{}. Shapes: {}.", named(&graph.name), shapes.join(", "));
+    let bound = graph.parts.as_ref().map(|parts| format!(" `{}` is 1 to {}.", parts.dim, parts.most));
+    let doc = format!("A model{}. Shapes: {}.{}", named(&graph.name), shapes.join(", "), bound.unwrap_or_default());
     Description { doc, signature: Ok(Signature { params, result: Type::None }), declared: true }
 }
 

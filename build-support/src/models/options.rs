@@ -49,6 +49,14 @@ impl Model {
         self
     }
 
+    /// A dimension that each call tells, and its largest extent: `.dim_up_to("batch", 64)`. The function takes any extent from 1 on; what the model gives for one index of it
+    /// may depend on the inputs at that index alone, as it does for a batch. A model of which this is not known is an error of the build, with the node.
+    #[must_use]
+    pub fn dim_up_to(mut self, name: &str, most: i64) -> Self {
+        self.options.up_to.insert(name.to_owned(), most);
+        self
+    }
+
     /// The shape of an input.
     #[must_use]
     pub fn input(mut self, name: &str, shape: impl Into<Vec<i64>>) -> Self {

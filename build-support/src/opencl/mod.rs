@@ -1,5 +1,6 @@
 //! OpenCL C: what its kernels take, read off the text. The code travels as it is, and each device's compiler gets it at run time.
 
+mod builtin_names;
 #[cfg(feature = "opencl")]
 mod check;
 
@@ -94,6 +95,11 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
     Error::collect(found.into_iter().map(|kernel| {
         let SourceKernel { name, params, .. } = kernel;
         let wrong = |problem: String| Error::new(format!("{source}: the kernel `{name}`: {problem}"));
+        if builtin_names::is_builtin(&name) {
+            return Err(wrong(format!(
+                "OpenCL C has a function `{name}`, so that drivers do not find the kernel; give it another name, as in `{name}_kernel`"
+            )));
+        }
         let (mut arg_types, mut dynamic_shared_memory) = (Vec::new(), false);
         for (index, param) in params.iter().enumerate() {
             if dynamic_shared_memory {
@@ -249,6 +255,12 @@ mod tests {
                 "#include \"x.h\"\n__kernel void f() {}",
                 "k.cl: has an #include, which the device's compiler would not find at run time; put \
               it into one file"
+                    .to_owned(),
+            ),
+            (
+                "__kernel void mix(__global float* x) {}",
+                "k.cl: the kernel `mix`: OpenCL C has a function `mix`, so that drivers do not find the kernel; give it another name, as \
+                 in `mix_kernel`"
                     .to_owned(),
             ),
             ("__kernel void f(float4 x) {}", format!("k.cl: the kernel `f`: argument 0 (`float4 x`) {passed}")),

@@ -313,3 +313,73 @@ fn bad_cuda_policy() {
         "#]],
     );
 }
+
+/// What cargo says itself, without what the build script wrote.
+fn first_errors(built: &crate::package::Built, package: &Package) -> String {
+    assert!(!built.success, "the build succeeded:\n{}", built.stderr);
+    let lines = built.stderr.lines().take_while(|line| !line.starts_with("Caused by") && !line.contains("--- std"));
+    let lines = lines.filter(|line| line.starts_with("error: "));
+    lines.map(|line| format!("{}\n", line.replace(&package.dir.display().to_string(), "DIR"))).collect()
+}
+
+#[test]
+fn problems_come_first_and_cannot_be_ignored() {
+    let package = Package::new("ignored", ".c([\"blur.c\", \"k.rs\"])");
+    let problems = "error: ignored@0.1.0: 2 problems\n\
+                    error: ignored@0.1.0: blur.c: no such file; paths are relative to the package, DIR\n\
+                    error: ignored@0.1.0: k.rs: no such file; paths are relative to the package, DIR\n";
+    let returned = first_errors(&package.cargo(&["build"], &[]), &package);
+    assert!(returned.starts_with(problems), "{returned}");
+    package.write(
+        "build.rs",
+        "fn main() {\n    let _ = kernpack_build::Library::new().c([\"blur.c\", \"k.rs\"]).build();\n}\n",
+    );
+    let ignored = first_errors(&package.cargo(&["build"], &[]), &package);
+    assert!(ignored.starts_with(problems), "{ignored}");
+}
+
+#[test]
+fn a_function_and_a_kernel_of_one_name() {
+    let package = Package::new("one-name", ".c([\"blur.c\"])").file("blur.c", &c_kernel("blur", "1")).file(
+        "src/lib.rs",
+        "#![forbid(unsafe_code)]\nkernpack::library!();\n\n#[kernpack::packed_func]\nfn blur(x: i64) -> i64 {\n    x\n}\n",
+    );
+    let built = package.cargo(&["build"], &[]);
+    assert!(!built.success);
+    assert!(
+        built.stderr.contains("the name `packed_function_named_blur` is defined multiple times"),
+        "{}",
+        built.stderr
+    );
+    assert!(built.stderr.contains("src/lib.rs:5:4"), "{}", built.stderr);
+    assert!(built.stderr.contains("kernpack_library.rs"), "{}", built.stderr);
+    // Another name, and unsafe code is forbidden in a crate with kernels, too.
+    package.write(
+        "src/lib.rs",
+        "#![forbid(unsafe_code)]\nkernpack::library!();\n\n#[kernpack::packed_func]\nfn scale(x: i64) -> i64 {\n    x\n}\n",
+    );
+    let built = package.cargo(&["build"], &[]);
+    assert!(built.success, "{}", built.stderr);
+}
+
+#[test]
+fn a_package_without_crate_type() {
+    let package = Package::new("no-kind", "");
+    let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).expect("the manifest");
+    let kinds = "crate-type = [\"cdylib\", \"rlib\"]\n";
+    assert!(manifest.contains(kinds));
+    package.write("Cargo.toml", &manifest.replace(kinds, ""));
+    let built = package.cargo(&["build"], &[]);
+    assert!(
+        built.success && built.stderr.contains("no shared library is made: write `crate-type ="),
+        "{}",
+        built.stderr
+    );
+    package.write("Cargo.toml", &manifest.replace(kinds, "crate-type = [\"rlib\"]\n"));
+    let built = package.cargo(&["build"], &[]);
+    assert!(built.success && !built.stderr.contains("no shared library"), "{}", built.stderr);
+    // Kernels that are asked for, and no build script.
+    std::fs::remove_file(package.dir.join("build.rs")).expect("it can be removed");
+    let built = package.cargo(&["build"], &[]);
+    assert!(!built.success && built.stderr.contains("but beside it is no build.rs; write one"), "{}", built.stderr);
+}

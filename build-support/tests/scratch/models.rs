@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernpack::{Result, Tensor};
 use model::kernels::perceptron::{Outputs, State, run};
-use model::kernels::running;
+use model::kernels::{rows, running};
 
 struct Counting;
 
@@ -83,6 +83,22 @@ fn main() -> Result<()> {
     assert_eq!(scores.join().expect("no panic")?.view::<f32>()?.to_vec(), EXPECTED);
     let other = run(&Tensor::from_slice(&[0f32; 4], &[4])?).unwrap_err().to_string();
     assert!(other.contains("Mismatched x.ndim on argument #0"), "{other}");
+    // Any number of rows up to 20: each is what the model for two rows gives.
+    let mut state = rows::State::new()?;
+    for count in [1, 2, 7, 16, 19, 20] {
+        let numbers: Vec<f32> = (0..count * 4).map(|place| (place % 8) as f32 - 3.0).collect();
+        let x = Tensor::from_slice(&numbers, &[count, 4])?;
+        let expected: Vec<f32> = (0..count as usize * 3).map(|place| EXPECTED[place % 6]).collect();
+        let mut outputs = rows::Outputs::new(count)?;
+        assert_eq!(counted(|| state.run_into(&x, &mut outputs))?, 0);
+        assert_eq!(outputs.scores.view::<f32>()?.to_vec(), expected);
+        assert_eq!(rows::run(&x)?.scores.shape(), [count, 3]);
+        assert_eq!(state.run(&x)?.scores.view::<f32>()?.to_vec(), expected);
+    }
+    let many = rows::run(&Tensor::zeros::<f32>(&[21, 4])?).unwrap_err().to_string();
+    assert!(many.contains("rows: the dimension 'batch' is 21, and has to be 1 to 20"), "{many}");
+    let flat = rows::run(&Tensor::zeros::<f32>(&[4])?).unwrap_err().to_string();
+    assert!(flat.contains("Mismatched x.ndim on argument #0"), "{flat}");
     // What a state keeps from call to call.
     let x = Tensor::from_slice(&[1f32, 2., 4.], &[3])?;
     let mut state = running::State::new()?;
@@ -100,6 +116,7 @@ fn main() -> Result<()> {
 fn a_model_becomes_a_function_of_the_library() {
     let calls = "
         .model_with(\"perceptron.onnx\", |model| model.dim(\"batch\", 2))
+        .model_with(\"perceptron.onnx\", |model| model.name(\"rows\").dim_up_to(\"batch\", 20))
         .model_with(\"running.onnx\", |model| model.state(\"total\", \"next\"))
         .multiversion([\"x86-64-v3\"])";
     let package = package("model", calls).file(
@@ -134,6 +151,22 @@ fn a_model_becomes_a_function_of_the_library() {
     assert_eq!((scores.shape(), scores.view::<f32>().unwrap().to_vec()), (&[2, 3][..], EXPECTED.to_vec()));
     let info: String = module.function("perceptron_info").unwrap().call_as(()).unwrap();
     assert!(info.starts_with("{\"schema\":1,\"name\":\"perceptron\""), "{info}");
+    // Any number of rows.
+    for count in [1, 3, 20] {
+        let x = Tensor::zeros::<f32>(&[count, 4]).unwrap();
+        let scores: Tensor = module.function("rows_run").unwrap().call_as((&x,)).unwrap();
+        assert_eq!(scores.shape(), [count, 3]);
+    }
+    for (count, problem) in [(0, "the dimension 'batch' is 0"), (21, "the dimension 'batch' is 21")] {
+        let x = Tensor::zeros::<f32>(&[count, 4]).unwrap();
+        let error = module.function("rows_run").unwrap().call((&x,)).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+        let scores = Tensor::zeros::<f32>(&[count, 3]).unwrap();
+        let error = module.function("rows").unwrap().call((&x, &scores)).unwrap_err().to_string();
+        assert!(error.contains("rows: x.shape[0], the dimension 'batch', has to be 1 to 20"), "{error}");
+    }
+    let info: String = module.function("rows_info").unwrap().call_as(()).unwrap();
+    assert!(info.contains("\"parts\":{\"dimension\":\"batch\",\"most\":20,\"sizes\":[16, 4, 1]}"), "{info}");
     // Of the system it needs the C library and the unwinder, and nothing of the compiler's.
     let needed = BuiltLibrary::open(&package.library_path("debug")).needed();
     let usual = ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
@@ -143,6 +176,9 @@ fn a_model_becomes_a_function_of_the_library() {
     assert!(ran.success, "{}", ran.stderr);
     assert_eq!(ran.stdout, "0 allocations in 1000 calls with a state, 0 without\n");
     a_program_in_c(&package);
+    let header = fs::read_to_string(package.out_dir().join("kernpack/rows.h")).unwrap();
+    let arguments = " * input x: float32[batch, 4]\n * output scores: float32[batch, 3]\n * batch is 1 to 20\n";
+    assert!(header.contains(arguments), "{header}");
     let listing = fs::read_dir(package.out_dir().join("kernpack"))
         .unwrap()
         .flatten()
@@ -213,7 +249,8 @@ fn mistakes_in_models_are_told_at_once() {
         .model(\"absent.onnx\")";
     let states = "
         .model_with(\"running.onnx\", |model| model.state(\"total\", \"last\"))
-        .model_with(\"perceptron.onnx\", |model| model.name(\"other\").dim(\"batch\", 1).state(\"x\", \"scores\"))";
+        .model_with(\"perceptron.onnx\", |model| model.name(\"other\").dim(\"batch\", 1).state(\"x\", \"scores\"))
+        .model_with(\"perceptron.onnx\", |model| model.name(\"rows\").dim_up_to(\"batch\", 8).state(\"x\", \"scores\"))";
     let package = package("model-mistakes", calls).file("broken.onnx", "this is text");
     expect![[r#"
         Error: 4 problems
@@ -228,11 +265,13 @@ fn mistakes_in_models_are_told_at_once() {
     "#]].assert_eq(&package.message(&[]));
     let package = self::package("model-states", states);
     expect![[r#"
-        Error: 2 problems
+        Error: 3 problems
 
         running.onnx: state 'last': the model has no output of this name
 
         perceptron.onnx: state 'x' is float32[1, 4], and 'scores', which is to take its place, float32[1, 3]
+
+        perceptron.onnx: state 'x' has the dimension 'batch', which each call tells: say one extent, `.dim("batch", extent)`
     "#]]
     .assert_eq(&package.message(&[]));
 }

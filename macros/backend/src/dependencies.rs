@@ -28,16 +28,7 @@ impl Dependency {
     /// The dependencies of the crate that this process, a compiler, is compiling. None for a test harness: it is given the
     /// packages that only tests need, too, and those need not be linked.
     pub(crate) fn of_compiler() -> Vec<Self> {
-        let mut arguments = Vec::new();
-        for argument in std::env::args_os().skip(1) {
-            match argument.to_str().and_then(|text| text.strip_prefix('@')) {
-                // A command line that was too long: one argument in each line of a file.
-                Some(path) => {
-                    arguments.extend(std::fs::read_to_string(path).unwrap_or_default().lines().map(OsString::from))
-                }
-                None => arguments.push(argument),
-            }
-        }
+        let arguments = arguments();
         if arguments.iter().any(|argument| argument == "--test") {
             return Vec::new();
         }
@@ -57,6 +48,35 @@ impl Dependency {
         found.sort_by(|a, b| a.name.cmp(&b.name));
         found
     }
+}
+
+/// The command line of this process, a compiler.
+fn arguments() -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    for argument in std::env::args_os().skip(1) {
+        match argument.to_str().and_then(|text| text.strip_prefix('@')) {
+            // A command line that was too long: one argument in each line of a file.
+            Some(path) => {
+                arguments.extend(std::fs::read_to_string(path).unwrap_or_default().lines().map(OsString::from))
+            }
+            None => arguments.push(argument),
+        }
+    }
+    arguments
+}
+
+/// Whether the compiler makes a library of the one kind that cargo asks for where the manifest has no `crate-type`.
+pub(crate) fn has_no_crate_type() -> bool {
+    crate_types(&arguments()) == ["lib"]
+}
+
+/// The values of `--crate-type`.
+fn crate_types(arguments: &[OsString]) -> Vec<&str> {
+    let values = arguments.iter().enumerate().filter_map(|(at, argument)| match argument.to_str()? {
+        "--crate-type" => arguments.get(at + 1)?.to_str(),
+        argument => argument.strip_prefix("--crate-type="),
+    });
+    values.flat_map(|value| value.split(',')).collect()
 }
 
 /// Names and files of `--extern [options:]name=path`.
@@ -125,6 +145,19 @@ mod tests {
         let found: Vec<_> = externs(&arguments).map(|(name, path)| (name.to_owned(), crate_name(&path))).collect();
         let expected = [("dep_a", Some("dep_a")), ("dep_b", Some("other")), ("dep_c", None)];
         assert_eq!(found, expected.map(|(name, crate_name)| (name.to_owned(), crate_name.map(str::to_owned))));
+    }
+
+    #[test]
+    fn kinds_of_crates() {
+        for (arguments, expected) in [
+            (&["--crate-name", "top", "--crate-type", "lib", "--emit=link"][..], &["lib"][..]),
+            (&["--crate-type", "cdylib", "--crate-type", "rlib"], &["cdylib", "rlib"]),
+            (&["--crate-type=cdylib,lib"], &["cdylib", "lib"]),
+            (&["--test", "--crate-type"], &[]),
+        ] {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            assert_eq!(crate_types(&arguments), expected);
+        }
     }
 
     /// An archive with these members, as rustc writes one.

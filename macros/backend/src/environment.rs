@@ -1,8 +1,9 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proc_macro2::Span;
 
-use crate::dependencies::Dependency;
+use crate::dependencies::{self, Dependency};
+use crate::enclosing::is_in_impl;
 use crate::mistakes::Mistakes;
 
 /// What cargo and `build.rs` tell the macros about the crate that is being compiled.
@@ -16,6 +17,13 @@ pub struct Environment {
     pub library_file: Option<PathBuf>,
     /// The crates that the compiler was given; only [`Environment::read_for_library`] looks.
     pub dependencies: Vec<Dependency>,
+    /// The folder of the package's manifest; only [`Environment::read_for_library`] looks.
+    pub package_dir: Option<PathBuf>,
+    /// Whether the command line of the compiler asks for a library of no particular kind, because the manifest says none; of a package that is built for
+    /// itself.
+    pub no_crate_type: bool,
+    /// Whether the attribute stands in an `impl` or a `trait`, as far as its source tells; only [`Environment::read_for_item`] looks.
+    pub in_impl: bool,
 }
 
 impl Environment {
@@ -28,13 +36,23 @@ impl Environment {
             crate_name: std::env::var("CARGO_CRATE_NAME").ok().filter(|name| !name.is_empty()),
             crate_version: std::env::var("CARGO_PKG_VERSION").ok(),
             library_file: std::env::var_os(Self::LIBRARY_FILE).filter(|path| !path.is_empty()).map(PathBuf::from),
-            dependencies: Vec::new(),
+            ..Self::default()
         }
     }
 
     /// Reads what `library!()` needs, too.
     pub fn read_for_library() -> Self {
-        Self { dependencies: Dependency::of_compiler(), ..Self::read() }
+        Self {
+            dependencies: Dependency::of_compiler(),
+            package_dir: std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
+            no_crate_type: dependencies::has_no_crate_type() && std::env::var_os("CARGO_PRIMARY_PACKAGE").is_some(),
+            ..Self::read()
+        }
+    }
+
+    /// Reads what an attribute of an item needs, too. Items at the left margin are in no `impl`.
+    pub fn read_for_item(file: Option<&Path>, line: usize, column: usize) -> Self {
+        Self { in_impl: column > 1 && file.is_some_and(|file| is_in_impl(file, line)), ..Self::read() }
     }
 
     /// The crate's name; without it nothing can be registered.

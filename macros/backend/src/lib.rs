@@ -15,6 +15,7 @@
 
 mod dependencies;
 mod doc;
+mod enclosing;
 mod environment;
 mod library;
 mod lifetime;

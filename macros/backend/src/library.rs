@@ -96,6 +96,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
             );
         }
     }
+    check_build_script(environment, &mut mistakes);
     let kernpack = CratePath(options.krate.clone());
     let included = included_file(environment, &kernpack, &mut mistakes);
     let Some(crate_name) = environment.required_crate_name(&mut mistakes) else {
@@ -104,6 +105,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     if let Some(errors) = mistakes.into_compile_errors() {
         return errors;
     }
+    let no_shared_library = no_shared_library(environment);
     let init_symbol = format!("PyInit_{crate_name}");
     let version = environment.crate_version.as_deref().unwrap_or("");
     let variable = Environment::LIBRARY_FILE;
@@ -125,7 +127,7 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
     quote! {
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
-        #[allow(unsafe_code, unreachable_pub)]
+        #[allow(unreachable_pub)]
         #[#kernpack::__private_v0_1::linkme::distributed_slice(#kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1)]
         #[linkme(crate = #kernpack::__private_v0_1::linkme)]
         pub static #item: #kernpack::__private_v0_1::LibraryInfo = {
@@ -142,11 +144,59 @@ pub fn expand(input: TokenStream, environment: &Environment) -> TokenStream {
             }
         };
         // With the feature `python` of the crate, the function that CPython looks for in a file that it imports.
-        #[allow(unsafe_code)]
         const _: () = {
             #kernpack::__private_v0_1::python_module!(#init_symbol, #crate_name, ::core::env!("CARGO_PKG_DESCRIPTION"));
         };
         #included
+        #no_shared_library
+    }
+}
+
+/// A warning for a package that makes no shared library and does not say so.
+fn no_shared_library(environment: &Environment) -> Option<TokenStream> {
+    const NOTE: &str = "Cargo.toml says no `crate-type`, so no shared library is made: write `crate-type = [\"cdylib\", \"rlib\"]` under [lib], or \
+                        `crate-type = [\"rlib\"]` for a crate that only other crates take in";
+    environment.no_crate_type.then(|| {
+        quote! {
+            const _: () = {
+                #[deprecated(note = #NOTE)]
+                const NO_SHARED_LIBRARY: () = ();
+                NO_SHARED_LIBRARY
+            };
+        }
+    })
+}
+
+/// Reports a build script that makes no kernels though its manifest says so: without it nothing would be there, in silence.
+fn check_build_script(environment: &Environment, mistakes: &mut Mistakes) {
+    let (None, Some(folder)) = (&environment.library_file, &environment.package_dir) else { return };
+    let Ok(manifest) = std::fs::read_to_string(folder.join("Cargo.toml")) else { return };
+    let mut section = "";
+    let mut is_wanted = false;
+    for line in manifest.lines().map(str::trim) {
+        section = if line.starts_with('[') { line } else { section };
+        let key = line.split(['=', '.']).next().map(str::trim);
+        if section == "[package]" && key == Some("build") {
+            return;
+        }
+        is_wanted |= line == "[build-dependencies.kernpack-build]"
+            || (section == "[build-dependencies]" && key == Some("kernpack-build"));
+    }
+    if !is_wanted {
+        return;
+    }
+    let here = proc_macro2::Span::call_site();
+    match std::fs::read_to_string(folder.join("build.rs")) {
+        Err(_) => mistakes.at_span(
+            here,
+            "Cargo.toml has the build dependency `kernpack-build`, but beside it is no build.rs; write one: \
+             `fn main() -> kernpack_build::Result<()> { kernpack_build::Library::new().c([\"kernels/scale.c\"]).build() }`",
+        ),
+        Ok(script) if script.contains("Library::new()") && !script.contains(".build()") => mistakes.at_span(
+            here,
+            "build.rs makes a `kernpack_build::Library` and never calls `.build()`, so nothing was compiled; call it, and return its result from `main`",
+        ),
+        Ok(_) => {}
     }
 }
 

@@ -77,18 +77,18 @@ fn character_fault(name: &str) -> Option<String> {
 }
 
 /// An item that makes the compiler refuse a second function with this exported name in the crate and show both:
-/// exported macros share one namespace per crate.
+/// exported macros share one namespace per crate. Its name is what the user reads; `kernpack-build` makes the same for its kernels.
 pub(crate) fn claim_function_name(name: &str, span: Span) -> TokenStream {
     if name.contains('.') {
-        claim(&format!("exported_path_{}", escape(name)), span)
+        claim(&format!("packed_function_with_path_{}", escape(name)), span)
     } else {
-        claim(&format!("exported_function_{name}"), span)
+        claim(&format!("packed_function_named_{name}"), span)
     }
 }
 
 /// The same for type keys.
 pub(crate) fn claim_type_key(key: &str, span: Span) -> TokenStream {
-    claim(&format!("object_type_{}", escape(key)), span)
+    claim(&format!("object_type_with_key_{}", escape(key)), span)
 }
 
 fn claim(name: &str, span: Span) -> TokenStream {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(escape("a.b_c"), "a_dot_b__c");
         assert_ne!(escape("a.b"), escape("a_dot_b"));
         let claimed = claim_function_name("imagekit.to_gray", Span::call_site()).to_string();
-        assert!(claimed.contains("exported_path_imagekit_dot_to__gray"), "{claimed}");
+        assert!(claimed.contains("packed_function_with_path_imagekit_dot_to__gray"), "{claimed}");
         assert_eq!(plain(&Ident::new_raw("type", Span::call_site())), "type");
     }
 }

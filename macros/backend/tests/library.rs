@@ -28,7 +28,7 @@ fn whole_expansion() {
     expect![[r#"
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
-        #[allow(unsafe_code, unreachable_pub)]
+        #[allow(unreachable_pub)]
         #[::kernpack::__private_v0_1::linkme::distributed_slice(
             ::kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1
         )]
@@ -47,7 +47,6 @@ fn whole_expansion() {
                 dependencies: &[],
             }
         };
-        #[allow(unsafe_code)]
         const _: () = {
             ::kernpack::__private_v0_1::python_module!(
                 "PyInit_imagekit", "imagekit", ::core::env!("CARGO_PKG_DESCRIPTION")
@@ -63,7 +62,7 @@ fn crates_that_belong_to_the_library() {
     expect![[r#"
         /// What this crate says about itself when it is loaded as a library; `library!(with = [...])` of other crates refers to it.
         #[doc(hidden)]
-        #[allow(unsafe_code, unreachable_pub)]
+        #[allow(unreachable_pub)]
         #[::ffi::kernpack::__private_v0_1::linkme::distributed_slice(
             ::ffi::kernpack::__private_v0_1::KERNPACK_LIBRARIES_V1
         )]
@@ -90,7 +89,6 @@ fn crates_that_belong_to_the_library() {
                 ],
             }
         };
-        #[allow(unsafe_code)]
         const _: () = {
             ::ffi::kernpack::__private_v0_1::python_module!(
                 "PyInit_imagekit", "imagekit", ::core::env!("CARGO_PKG_DESCRIPTION")
@@ -153,4 +151,44 @@ fn all_mistakes_at_once() {
             assert!(found.contains(says), "expected {says:?}, got {found:?}");
         }
     }
+}
+
+#[test]
+fn packages_without_a_shared_library() {
+    let warned = Environment { no_crate_type: true, ..environment() };
+    let note = "crate-type = [\\\"cdylib\\\", \\\"rlib\\\"]";
+    assert!(expand_library(tokens(""), &warned).to_string().contains(note));
+    assert!(!expand_library(tokens(""), &environment()).to_string().contains(note));
+}
+
+#[test]
+fn build_scripts_that_make_nothing() {
+    let dir = std::env::temp_dir().join(format!("kernpack-build-script-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let plain = "[package]\nname = \"a\"\n\n[dependencies]\nkernpack-build = \"0.1\"\n";
+    let wanted = "[package]\nname = \"a\"\n\n[build-dependencies]\nkernpack-build = { path = \"b\" }\n";
+    let table = "[package]\nname = \"a\"\n\n[build-dependencies.kernpack-build]\npath = \"b\"\n";
+    let elsewhere = "[package]\nbuild = \"b/build.rs\"\n\n[build-dependencies]\nkernpack-build.workspace = true\n";
+    let forgotten = "fn main() { let _ = kernpack_build::Library::new().c([\"k.c\"]); }";
+    let built = "fn main() -> kernpack_build::Result<()> { kernpack_build::Library::new().build() }";
+    for (manifest, script, says) in [
+        (plain, None, None),
+        (elsewhere, None, None),
+        (wanted, None, Some("beside it is no build.rs")),
+        (table, None, Some("beside it is no build.rs")),
+        (wanted, Some(forgotten), Some("never calls `.build()`")),
+        (wanted, Some(built), None),
+        (wanted, Some("fn main() { kernpack_build::export_abi() }"), None),
+    ] {
+        std::fs::write(dir.join("Cargo.toml"), manifest).unwrap();
+        let _ = std::fs::remove_file(dir.join("build.rs"));
+        if let Some(script) = script {
+            std::fs::write(dir.join("build.rs"), script).unwrap();
+        }
+        let found =
+            mistakes(expand_library(tokens(""), &Environment { package_dir: Some(dir.clone()), ..environment() }));
+        assert_eq!(found.len(), usize::from(says.is_some()), "{manifest}{script:?}: {found:?}");
+        assert!(found.iter().zip(says).all(|(found, says)| found.contains(says)), "{found:?}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -32,10 +32,10 @@ fn whole_expansion() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_imagekit_dot_Histogram {
+            macro_rules! object_type_with_key_imagekit_dot_Histogram {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -206,10 +206,10 @@ fn with_a_base() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_imagekit_dot_Square {
+            macro_rules! object_type_with_key_imagekit_dot_Square {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]

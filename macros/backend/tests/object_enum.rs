@@ -32,10 +32,10 @@ fn an_enum_of_integers() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_imagekit_dot_Mode {
+            macro_rules! object_type_with_key_imagekit_dot_Mode {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 const _: () = {
@@ -176,22 +176,22 @@ fn a_family() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_a_dot_Expr {
+            macro_rules! object_type_with_key_a_dot_Expr {
                 () => {};
             }
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_a_dot_Expr_dot_Const {
+            macro_rules! object_type_with_key_a_dot_Expr_dot_Const {
                 () => {};
             }
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_a_dot_Nothing {
+            macro_rules! object_type_with_key_a_dot_Nothing {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]

@@ -49,7 +49,7 @@ fn whole_expansion() {
                 }
                 fn private(&self) {}
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -77,6 +77,8 @@ fn whole_expansion() {
                             access: __k::SchemaOf::<f64>::ACCESS,
                         },
                     ],
+                    defaults: &["{\"rust\":\"Self::ONE\"}"],
+                    more_metadata: ",\"arg_defaults\":[{\"rust\":\"Self::ONE\"}]",
                     ret: <Result<__k::ObjRef<Point>> as __k::IntoReturn>::TYPE,
                     call: __kernpack_call_0,
                     detach: ::core::option::Option::None,
@@ -157,7 +159,7 @@ fn each_kind_of_member() {
                     true
                 }
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -177,6 +179,8 @@ fn each_kind_of_member() {
                             access: __k::SchemaOf::<f64>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <ObjRef<a::Point> as __k::IntoReturn>::TYPE,
                     call: __kernpack_call_1,
                     detach: ::core::option::Option::None,
@@ -207,6 +211,8 @@ fn each_kind_of_member() {
                             access: __k::SchemaOf::<__k::Borrowed<'_, a::Point>>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <usize as __k::IntoReturn>::TYPE,
                     call: __k::no_entry_point,
                     detach: ::core::option::Option::None,
@@ -247,6 +253,8 @@ fn each_kind_of_member() {
                             access: __k::Access::Keeps,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <::core::primitive::i64 as __k::IntoReturn>::TYPE,
                     call: __kernpack_call_3,
                     detach: ::core::option::Option::None,
@@ -525,4 +533,24 @@ fn crate_name_is_needed() {
     let found = mistakes(expand_object_methods(tokens(""), tokens("impl P {}"), &nothing));
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("CARGO_CRATE_NAME"));
+}
+
+#[test]
+fn attributes_of_other_frameworks() {
+    for (attribute, says) in [
+        ("new", "write #[init]"),
+        ("staticmethod", "a function without `self` is a static method"),
+        ("property", "write #[getter]"),
+        ("methods(name = \"x\")", "write #[method]"),
+        ("operater(eq)", "write #[operator]"),
+        ("geter", "write #[getter]"),
+        ("packed_func", "each `pub fn` of the impl is a method"),
+    ] {
+        check_items(&format!("#[{attribute}] pub fn f() {{}}"), &[says]);
+    }
+    for attribute in ["inline", "must_use", "instrument(skip_all)", "my::new", "allow(unused)", "test", "init2x"] {
+        let item = format!("impl Point {{ #[{attribute}] pub fn f() {{}} }}");
+        let found = mistakes(expand_object_methods(tokens(""), tokens(&item), &environment()));
+        assert!(found.is_empty(), "{attribute}: {found:?}");
+    }
 }

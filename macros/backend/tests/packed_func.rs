@@ -41,11 +41,11 @@ fn whole_expansion() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_add {
+            macro_rules! packed_function_named_add {
                 () => {};
             }
             #[cfg(unix)]
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -68,6 +68,8 @@ fn whole_expansion() {
                             access: __k::SchemaOf::<&str>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <Result<i64> as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -93,6 +95,34 @@ fn whole_expansion() {
 }
 
 #[test]
+fn defaults() {
+    let item = "fn f(x: f64, #[default(0.5)] gain: f64, mode: Option<Mode>) {}";
+    let output = pretty(expand_packed_func(tokens(""), tokens(item), &environment()));
+    for expected in [
+        "fn f(x: f64, gain: f64, mode: Option<Mode>) {}",
+        "defaults: &[\"0.5\", \"null\"],",
+        "let __arg1: f64 = if given & (1u64 << 1usize) != 0 {",
+        "let __arg2: Option<Mode> = if given & (1u64 << 2usize) != 0 {",
+        "__kernpack_body(3usize, 6u64)",
+    ] {
+        assert!(output.contains(expected), "{expected} in {output}");
+    }
+    for (item, says) in [
+        ("fn f(#[default(1)] a: i64, b: i64) {}", "parameter `b` follows one with a default"),
+        ("fn f(a: i64, #[default(2)] b: i64, c: &str, d: Option<i64>) {}", "parameter `c` follows one with a default"),
+        ("fn f(#[default] a: i64) {}", "write the default in parentheses"),
+        ("fn f(#[default(1)] #[default(2)] a: i64) {}", "given twice"),
+        ("fn f(#[default(x)] a: TensorView<f32>) {}", "a `TensorView` has no default"),
+    ] {
+        let output = expand_packed_func(tokens(""), tokens(item), &environment());
+        let found = mistakes(output);
+        assert!(found.len() == 1 && found[0].contains(says), "{found:?}");
+    }
+    let output = expand_packed_func(tokens("parallel"), tokens("fn f(#[default(0.0)] x: &mut f32) {}"), &environment());
+    assert!(mistakes(output)[0].starts_with("only a parameter that each call gets by value has a default"));
+}
+
+#[test]
 fn no_parameters_no_result_no_doc() {
     check(
         "global = false, crate = my::kernpack",
@@ -102,10 +132,10 @@ fn no_parameters_no_result_no_doc() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_type {
+            macro_rules! packed_function_named_type {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -117,6 +147,8 @@ fn no_parameters_no_result_no_doc() {
                     global_name: ::core::option::Option::None,
                     doc: "",
                     params: &[],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -155,10 +187,10 @@ fn lifetimes_and_written_views() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_path_imagekit_dot_blend {
+            macro_rules! packed_function_with_path_imagekit_dot_blend {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -186,6 +218,8 @@ fn lifetimes_and_written_views() {
                             access: __k::SchemaOf::<&'_ [u8]>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <&'static str as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::None,
@@ -272,6 +306,13 @@ fn types() {
         ("Box<dyn std::fmt::Display + Send>", "trait objects"),
         ("impl Fn(i64) -> i64", "`impl Trait`"),
         ("&impl Clone", "`impl Trait`"),
+        ("Vec<&str>", "elements that borrow are not supported in `Vec`; use `String`"),
+        ("Vec<Option<&str>>", "use `String`"),
+        ("Vec<&[u8]>", "use `Bytes` for bytes"),
+        ("Vec<kernpack::TensorView<'_, f32>>", "use `Tensor`, and `tensor.view::<f32>()?`"),
+        ("Option<HashMap<String, TensorViewMut<f32>>>", "in `HashMap`; take each tensor"),
+        ("(&str, i64)", "in a tuple; use `String`"),
+        ("[AnyView; 2]", "in an array; use `Any`"),
     ] {
         check_mistakes("", &format!("fn f(x: {ty}) {{}}"), &[says]);
     }
@@ -293,6 +334,7 @@ fn accepted() {
         "fn f(a: usize, b: isize, c: &str, d: &[u8], e: &Tensor, g: Any, h: *mut c_void) {}",
         "fn f(g: TypedFunction<(i64, fn()), i64>) {}",
         "fn f() -> Result<i64, Box<dyn std::error::Error>> { Ok(1) }",
+        "fn f(a: Option<&str>, b: Vec<String>) -> Vec<&'static str> { todo!() }",
         "fn f() -> Result<(), &'static str> { Ok(()) }",
         "fn f() -> &'static str { \"\" }",
         "const fn f() -> i64 { 1 }",
@@ -303,6 +345,16 @@ fn accepted() {
         let patterns = item.contains("{ .. }") as usize;
         assert_eq!(found.len(), patterns, "{item}: {found:#?}");
     }
+}
+
+#[test]
+fn associated_functions() {
+    let environment = kernpack_macros_backend::Environment { in_impl: true, ..environment() };
+    let output = expand_packed_func(tokens(""), tokens("pub fn zero() -> i64 { 0 }"), &environment);
+    assert!(output.to_string().starts_with("pub fn zero"), "{output}");
+    let found = mistakes(output);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("put #[object_methods] on the impl"), "{}", found[0]);
 }
 
 #[test]
@@ -376,10 +428,10 @@ fn parallel_functions() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! exported_function_saxpy {
+            macro_rules! packed_function_named_saxpy {
                 () => {};
             }
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
@@ -415,6 +467,8 @@ fn parallel_functions() {
                             access: __k::SchemaOf::<TensorView<f32>>::ACCESS,
                         },
                     ],
+                    defaults: &[],
+                    more_metadata: "",
                     ret: <() as __k::IntoReturn>::TYPE,
                     call: __kernpack_call,
                     detach: ::core::option::Option::Some(true),

@@ -229,14 +229,18 @@ impl Error {
     #[cold]
     #[doc(hidden)]
     pub fn take_raised() -> Self {
+        Self::take_if_raised().unwrap_or_else(|| Self::internal_error("a function reported an error but raised none"))
+    }
+
+    /// Takes the thread's raised error, if there is one.
+    #[cold]
+    #[doc(hidden)]
+    pub fn take_if_raised() -> Option<Self> {
         let mut object = ptr::null_mut();
         // SAFETY: `object` is writable; a non-NULL result is ours.
         unsafe {
             (provider::api().error_move_from_raised)(&mut object);
-            if object.is_null() {
-                return Self::internal_error("a function reported an error but raised none");
-            }
-            Self::from_raw(object)
+            (!object.is_null()).then(|| Self::from_raw(object))
         }
     }
 
@@ -339,7 +343,6 @@ macro_rules! from_std_errors {
     )*};
 }
 from_std_errors!(
-    std::io::Error => "OSError",
     fmt::Error => "RuntimeError",
     core::num::ParseIntError => "ValueError",
     core::num::ParseFloatError => "ValueError",
@@ -353,6 +356,40 @@ from_std_errors!(
     String => "RuntimeError",
     &str => "RuntimeError",
 );
+
+/// The kind is that of Python for the same error of the system: `FileNotFoundError`, `PermissionError`, `TimeoutError`, and `OSError` for those
+/// that have none of their own.
+impl From<std::io::Error> for Error {
+    #[cold]
+    #[track_caller]
+    fn from(error: std::io::Error) -> Self {
+        Self::new(kind_of_io(error.kind()), format!("{error}"))
+    }
+}
+
+/// The class of Python for an error of the system.
+fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
+    use std::io::ErrorKind as Io;
+
+    use crate::error_kind as python;
+    match kind {
+        Io::NotFound => python::FileNotFoundError,
+        Io::PermissionDenied => python::PermissionError,
+        Io::TimedOut => python::TimeoutError,
+        Io::AlreadyExists => python::FileExistsError,
+        Io::IsADirectory => python::IsADirectoryError,
+        Io::NotADirectory => python::NotADirectoryError,
+        Io::ConnectionRefused => python::ConnectionRefusedError,
+        Io::ConnectionReset => python::ConnectionResetError,
+        Io::ConnectionAborted => python::ConnectionAbortedError,
+        Io::BrokenPipe => python::BrokenPipeError,
+        Io::WouldBlock => python::BlockingIOError,
+        Io::Interrupted => python::InterruptedError,
+        Io::UnexpectedEof => python::EOFError,
+        Io::OutOfMemory => python::MemoryError,
+        _ => python::OSError,
+    }
+}
 
 macro_rules! from_boxed_errors {
     ($($type:ty),*) => {$(
@@ -431,6 +468,8 @@ impl From<Error> for kernpack_formats::export::ExportError {
         match error.kind() {
             "RuntimeError" => Self::new("RuntimeError", error.message()),
             "OSError" => Self::new("OSError", error.message()),
+            "FileNotFoundError" => Self::new("FileNotFoundError", error.message()),
+            "PermissionError" => Self::new("PermissionError", error.message()),
             "ValueError" => Self::new("ValueError", error.message()),
             _ => Self::new("RuntimeError", format!("{error}")),
         }
@@ -441,6 +480,25 @@ impl From<Error> for kernpack_formats::export::ExportError {
 mod tests {
     use super::*;
     use crate::Function;
+
+    #[test]
+    fn errors_of_the_system_have_the_kinds_of_python() {
+        use std::io;
+        for (kind, expected) in [
+            (io::ErrorKind::NotFound, "FileNotFoundError"),
+            (io::ErrorKind::PermissionDenied, "PermissionError"),
+            (io::ErrorKind::TimedOut, "TimeoutError"),
+            (io::ErrorKind::AlreadyExists, "FileExistsError"),
+            (io::ErrorKind::BrokenPipe, "BrokenPipeError"),
+            (io::ErrorKind::UnexpectedEof, "EOFError"),
+            (io::ErrorKind::AddrInUse, "OSError"),
+            (io::ErrorKind::Other, "OSError"),
+        ] {
+            assert_eq!(Error::from(io::Error::new(kind, "x")).kind(), expected);
+        }
+        let error = Error::from(std::fs::read("/no/such/file").unwrap_err());
+        assert_eq!(error.to_string(), "FileNotFoundError: No such file or directory (os error 2)");
+    }
 
     #[test]
     fn who_catches_an_error_does_not_change_that_of_others() {

@@ -106,10 +106,16 @@ kinds! {
     IsADirectoryError: "A directory where a file was expected.";
     NotADirectoryError: "A file where a directory was expected.";
     PermissionError: "The program may not do that.";
-    ConnectionError: "A connection could not be made or broke.";
+    ConnectionError: "A connection could not be made or broke: the kind above the other four of connections.";
+    ConnectionRefusedError: "The other side refuses a connection.";
+    ConnectionResetError: "The other side ended a connection at once.";
+    ConnectionAbortedError: "A connection was ended before it was made.";
+    BrokenPipeError: "The other side does not read any more.";
+    BlockingIOError: "An operation would wait, and may not.";
     TimeoutError: "An operation took too long.";
     InterruptedError: "An operation was interrupted by a signal.";
     KeyboardInterrupt: "The user pressed Ctrl-C.";
+    SystemExit: "The program is to end.";
     ImportError: "A module could not be loaded.";
     ModuleNotFoundError: "A module does not exist.";
     SyntaxError: "A text does not follow its grammar.";

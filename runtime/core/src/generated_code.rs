@@ -10,8 +10,8 @@ pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };
 pub use crate::kernel::{
-    DeviceKernelInfo, HostKernelTypes, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
-    host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
+    DeviceKernelInfo, HostKernelTypes, Kernel, KernelInfo, call_device_kernel, call_kernel, device_kernel_metadata,
+    first_extent, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
 };
 pub use crate::module::device_image::ArgType;
 pub use crate::module::{CarriedKind, register_carried as register_carried_loader};

@@ -29,6 +29,7 @@ mod process_table;
 pub mod provider;
 pub mod reflect;
 mod registration;
+mod signals;
 mod tensor;
 mod thread_pool;
 mod types;
@@ -50,6 +51,7 @@ pub use module::Module;
 pub use object::EnumType;
 pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};
 pub use registration::problems as load_problems;
+pub use signals::check_signals;
 pub use tensor::{Tensor, TensorView, TensorViewMut};
 pub use value::{
     Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,

@@ -312,7 +312,8 @@ impl Arguments {
         if given.positional > names.len() {
             let (most, got) = (names.len(), given.positional);
             let noun = if most == 1 { "argument" } else { "arguments" };
-            return fault(&format!("expected {most} {noun}, got {got}"));
+            let at_most = if callable.binds { "at most " } else { "" };
+            return fault(&format!("expected {at_most}{most} {noun}, got {got}"));
         }
         let mut few = [ptr::null_mut(); INLINE];
         let mut many = Vec::new();
@@ -344,7 +345,7 @@ impl Arguments {
                 places[place] = given.value(given.positional + index as usize);
             }
             let end = places.iter().rposition(|place| !place.is_null()).map_or(0, |last| last + 1);
-            if callable.has_defaults && places[..end].contains(&ptr::null_mut()) {
+            if callable.binds && places[..end].contains(&ptr::null_mut()) {
                 return self.bind_around_defaults(py, callable, &places[..end]);
             }
             for (place, object) in places[..end].iter().enumerate() {

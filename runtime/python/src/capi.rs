@@ -239,6 +239,7 @@ table! {
         PyInterpreterState_Get() -> *mut c_void;
         PyErr_Occurred() -> *mut PyObject;
         PyErr_Clear();
+        PyErr_CheckSignals() -> c_int;
         PyErr_SetObject(class: *mut PyObject, value: *mut PyObject);
         PyErr_SetNone(class: *mut PyObject);
         PyErr_ExceptionMatches(class: *mut PyObject) -> c_int;

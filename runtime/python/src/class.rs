@@ -13,7 +13,7 @@ use kernpack_core::reflect::TypeInfo;
 use kernpack_core::value::TypeSchema;
 
 use crate::capi::{Py, PyGetSet, PyMember, PyMethodDef, PyObject, Slot, constant};
-use crate::construct::{self, Constructor, parameters};
+use crate::construct::{self, Constructor};
 use crate::field::Property;
 use crate::freelist::FreeList;
 use crate::gc::{self, Edge};
@@ -313,7 +313,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     // SAFETY: the table keeps the text forever.
     let doc = info.metadata().map_or(&b""[..], |metadata| unsafe { metadata.doc.as_slice() });
     let doc = String::from_utf8_lossy(doc);
-    let doc = match parameters(py, info) {
+    let doc = match construct::signature(py, info) {
         Some(names) => format!("{name}({})\n--\n\n{doc}", names.join(", ")),
         None => doc.into_owned(),
     };

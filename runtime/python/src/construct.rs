@@ -12,7 +12,7 @@ use crate::arguments::{Arguments, Given};
 use crate::capi::{Py, PyObject, constant};
 use crate::class::{self, Class, blocks};
 use crate::from_python::Keep;
-use crate::function::{Callable, invoke};
+use crate::function::{self, Callable, invoke};
 use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::{exception, handle};
@@ -45,6 +45,18 @@ impl Constructor {
             (None, Some(function)) => Ok(Self::Function(function)),
             (None, None) => Ok(Self::None),
         }
+    }
+}
+
+/// The parameters of the constructor as in its signature; `None` without a constructor.
+pub(crate) fn signature(py: Py, info: TypeInfo) -> Option<Vec<String>> {
+    let declared = blocks(py, &info.key()).find_map(|member| match member {
+        MethodDef::Constructor { info } => Some(*info),
+        _ => None,
+    });
+    match declared {
+        Some(declared) if INIT.get(info.index()).is_some() => Some(function::parameters(declared).collect()),
+        _ => parameters(py, info),
     }
 }
 

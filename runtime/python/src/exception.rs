@@ -20,6 +20,11 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         unsafe { py.PyErr_SetObject(py.type_of(exception), exception) };
         return Raised;
     }
+    // The provider's frontend has set an exception itself, while it handled a signal.
+    // SAFETY: the lock is held.
+    if error.kind_bytes() == b"EnvErrorAlreadySet" && unsafe { !py.PyErr_Occurred().is_null() } {
+        return Raised;
+    }
     let class = match usual(py, error.kind_bytes()) {
         Some(class) => Ok(class),
         None => class_of(py, error.kind()),

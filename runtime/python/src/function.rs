@@ -29,8 +29,8 @@ pub(crate) struct Callable {
     releases: bool,
     /// Whether a parameter is a function, which may be one of Python.
     calls_back: bool,
-    /// Whether parameters may have defaults, as those of methods may.
-    pub(crate) has_defaults: bool,
+    /// Whether the function itself finds the places of arguments with names, as constructors and those with defaults do.
+    pub(crate) binds: bool,
     /// Where Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
@@ -56,14 +56,14 @@ fn has(info: &FunctionInfo, keys: &[&str]) -> bool {
 }
 
 impl Callable {
-    /// Describes a function, which is then an attribute of a module under the last of the names in `path`. `is_method`: the first parameter
-    /// is the object, and others may have defaults.
+    /// Describes a function, which is then an attribute of a module under the last of the names in `path`. `is_constructor`: it finds the places of
+    /// arguments with names itself, whether they have defaults or not.
     pub(crate) fn new(
         py: Py,
         info: &'static FunctionInfo,
         module: &str,
         path: Vec<String>,
-        is_method: bool,
+        is_constructor: bool,
     ) -> PyResult<Self> {
         let names: PyResult<Box<[_]>> =
             info.params.iter().map(|param| py.interned(param.name).map(Owned::into_ptr)).collect();
@@ -75,7 +75,7 @@ impl Callable {
             name: leaked(name),
             function: fast as *const c_void,
             flags: constant::METH_FASTCALL | constant::METH_KEYWORDS,
-            doc: leaked(&documentation(name, first, info.params, info.doc)),
+            doc: leaked(&documentation(name, first, info, 0)),
         };
         Ok(Self {
             info,
@@ -83,7 +83,7 @@ impl Callable {
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
             calls_back: has(info, &["ffi.Function"]),
-            has_defaults: is_method,
+            binds: is_constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
             method,
@@ -107,6 +107,8 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
         global_name: None,
         doc: kernel.doc,
         params: Vec::leak(params),
+        defaults: &[],
+        more_metadata: "",
         ret: TypeSchema::new(result),
         call: kernel.call,
         detach: None,
@@ -121,21 +123,43 @@ pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
     info.params.is_empty() && info.line == 0
 }
 
-/// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one.
-pub(crate) fn documentation(name: &str, first: &str, params: &[ParamInfo], doc: &str) -> String {
+/// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one, which `skip` parameters are.
+pub(crate) fn documentation(name: &str, first: &str, info: &FunctionInfo, skip: usize) -> String {
     let mut text = format!("{name}({first}");
-    for param in params {
+    for parameter in parameters(info).skip(skip) {
         if !text.ends_with('(') {
             text.push_str(", ");
         }
-        text.push_str(param.name);
+        text.push_str(&parameter);
     }
-    if first.starts_with('$') && params.is_empty() {
+    if first.starts_with('$') && info.params.len() <= skip {
         text.push_str(", /");
     }
     text.push_str(")\n--\n\n");
-    text.push_str(doc);
+    text.push_str(info.doc);
     text
+}
+
+/// The parameters of a function as in its signature: `x`, `gain=0.5`.
+pub(crate) fn parameters(info: &FunctionInfo) -> impl Iterator<Item = String> {
+    let required = info.params.len().saturating_sub(info.defaults.len());
+    info.params.iter().enumerate().map(move |(place, param)| {
+        match place.checked_sub(required).and_then(|place| info.defaults.get(place)) {
+            Some(default) => format!("{}={}", param.name, literal(default)),
+            None => param.name.to_owned(),
+        }
+    })
+}
+
+/// A default, which is JSON, as Python writes it; `...` for what only a call can tell.
+fn literal(default: &'static str) -> &'static str {
+    match default {
+        "null" => "None",
+        "true" => "True",
+        "false" => "False",
+        object if object.starts_with('{') => "...",
+        value => value,
+    }
 }
 
 /// Adds a function to a module.
@@ -161,7 +185,7 @@ pub(crate) fn add(
 /// A function that is an attribute of a class: a static method, or one that takes the object first.
 pub(crate) fn of_class(py: Py, info: &'static FunctionInfo, name: &str) -> PyResult<Owned> {
     let module = &State::get(py).module;
-    let callable = Box::leak(Box::new(Callable::new(py, info, module, vec![name.to_owned()], true)?));
+    let callable = Box::leak(Box::new(Callable::new(py, info, module, vec![name.to_owned()], false)?));
     new(py, callable, &py.interned(module)?)
 }
 

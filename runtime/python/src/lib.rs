@@ -46,6 +46,7 @@ mod number;
 mod object;
 mod operators;
 mod pickle;
+mod signals;
 mod state;
 mod tensor;
 mod to_python;

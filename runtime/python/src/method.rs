@@ -133,14 +133,13 @@ pub(crate) fn new(py: Py, class: &Owned, info: &'static FunctionInfo, name: &str
         // SAFETY: the function is alive.
         return unsafe { Owned::take(py, py.PyInstanceMethod_New(function.as_ptr())) };
     };
-    let callable = Callable::new(py, info, &State::get(py).module, vec![name.to_owned()], true)?;
+    let callable = Callable::new(py, info, &State::get(py).module, vec![name.to_owned()], false)?;
     METHODS[number].store(Box::into_raw(Box::new(callable)), Ordering::Release);
-    let params = info.params.get(1..).unwrap_or_default();
     let method = PyMethodDef {
         name: leaked(name),
         function: stub,
         flags: if is_alone { constant::METH_NOARGS } else { constant::METH_FASTCALL | constant::METH_KEYWORDS },
-        doc: leaked(&documentation(name, "$self", params, info.doc)) as *const c_char,
+        doc: leaked(&documentation(name, "$self", info, 1)) as *const c_char,
     };
     // SAFETY: a class, and a definition that lives forever.
     unsafe { Owned::take(py, py.PyDescr_NewMethod(class.as_ptr(), Box::leak(Box::new(method)))) }

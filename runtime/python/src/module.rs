@@ -14,7 +14,7 @@ use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{class, enumeration, exception, tvm_ffi};
+use crate::{class, enumeration, exception, signals, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -109,6 +109,7 @@ impl Module {
     fn fill(&'static self, py: Py, module: &Owned) -> PyResult<()> {
         tvm_ffi::load_library(py)?;
         provider::api();
+        signals::register();
         let problems = load_problems();
         if !problems.is_empty() {
             return Err(py.raise(py.PyExc_ImportError(), &problems.join("\n")));

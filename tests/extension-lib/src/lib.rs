@@ -37,6 +37,18 @@ pub fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
 }
 
+/// A line of text about a number.
+#[packed_func]
+pub fn line(
+    x: f64,
+    #[default(0.5)] gain: f64,
+    #[default("x")] name: &str,
+    #[default(f64::from(2))] factor: f64,
+    mode: Option<ObjRef<Record>>,
+) -> String {
+    format!("{name}={} of {}", x * gain * factor, mode.map_or(0, |record| record.count))
+}
+
 /// Half of a number.
 #[packed_func]
 pub fn half(x: f64) -> f64 {
@@ -83,6 +95,29 @@ pub fn byte_count(bytes: &[u8]) -> usize {
 #[packed_func]
 pub fn panics() {
     panic!("a panic on purpose");
+}
+
+/// The size of a file.
+#[packed_func]
+pub fn file_size(path: &str) -> Result<u64> {
+    Ok(std::fs::metadata(path)?.len())
+}
+
+/// Waits, for as long as no signal ends it.
+#[packed_func]
+pub fn wait(seconds: f64) -> Result<bool> {
+    wait_here(seconds)
+}
+
+/// The same, with Python's lock held.
+#[packed_func(detach = false)]
+pub fn wait_here(seconds: f64) -> Result<bool> {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs_f64(seconds);
+    while std::time::Instant::now() < end {
+        kernpack::check_signals()?;
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    Ok(true)
 }
 
 /// Calls a function for each number below a limit, and adds up what it gives.

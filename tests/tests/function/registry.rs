@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kernpack::{Any, Error, Function, Result, bail};
+use kernpack::{Any, Error, Function, Result, Tensor, bail, packed_func};
 
 #[test]
 fn registry() {
@@ -28,6 +28,46 @@ fn registry() {
     assert!(Function::find_global("functions.number").unwrap().is_none());
     assert!(Function::remove_global("functions.number").is_err());
     assert_eq!(kept.call_as::<i64>(()).unwrap(), 2, "a reference to a removed function stays valid");
+}
+
+/// A weighted sum.
+#[packed_func(name = "functions.weighted")]
+fn weighted(x: f64, #[default(0.5)] gain: f64, #[default("sum")] name: &str, offset: Option<f64>) -> String {
+    format!("{name} {}", x * gain + offset.unwrap_or_default())
+}
+
+#[packed_func(name = "functions.scaled", parallel)]
+fn scaled(x: &f64, #[default(2.0)] factor: f64) -> f64 {
+    x * factor
+}
+
+#[test]
+fn parameters_with_defaults_may_be_left_away() -> Result<()> {
+    assert_eq!(weighted(8.0, 1.0, "typed", None), "typed 8");
+    let function = Function::global("functions.weighted")?;
+    assert_eq!(function.call_as::<String>((8,))?, "sum 4");
+    assert_eq!(function.call_as::<String>((8, 1))?, "sum 8");
+    assert_eq!(function.call_as::<String>((8, 1, "all", 0.5))?, "all 8.5");
+    assert_eq!(function.call_as::<String>((8, 1, "all", Any::NONE))?, "all 8");
+    let signature = "functions.weighted(x: float, gain: float, name: str, offset: Optional[float])";
+    let message = |error: Error| error.message().to_owned();
+    assert_eq!(message(function.call(()).unwrap_err()), format!("{signature}: argument 'x' is missing"));
+    assert_eq!(
+        message(function.call((1, 2, "3", 4, 5)).unwrap_err()),
+        format!("{signature}: expected at most 4 arguments, got 5")
+    );
+    assert_eq!(
+        message(function.call((1, "2")).unwrap_err()),
+        format!("{signature}: argument 'gain': expected float, got str")
+    );
+    assert!(function.call((1, Any::NONE)).is_err(), "None is an argument, not one that is left away");
+    let x = Tensor::from_vec(vec![1.0f64, 2.0], &[2])?;
+    let doubled: Tensor = Function::global("functions.scaled")?.call_as((&x,))?;
+    assert_eq!(doubled.view::<f64>()?.to_vec(), [2.0, 4.0]);
+    let metadata: String = Function::global("ffi.GetGlobalFuncMetadata")?.call_as(("functions.weighted",))?;
+    let expected = r#","arg_names":["x","gain","name","offset"],"arg_defaults":[0.5,"sum",null]}"#;
+    assert!(metadata.ends_with(expected), "{metadata}");
+    Ok(())
 }
 
 #[test]

@@ -253,8 +253,12 @@ fn docs_and_metadata() {
     assert_eq!(text(init.doc), "A point; `y` is 0 unless it is given.");
     let schema = r#"{"type":"ffi.Function","named_args":{"return":[{"type":"methods.Point"}],"params":[{"type":"float"},{"type":"float"}]}}"#;
     assert_eq!(type_schema(init.metadata), schema);
-    assert!(text(moved.metadata).ends_with(r#","arg_names":["self","by","times"]}"#), "{}", text(moved.metadata));
-    assert!(text(init.metadata).ends_with(r#","arg_names":["x","y"]}"#), "{}", text(init.metadata));
+    assert!(
+        text(moved.metadata).ends_with(r#","arg_names":["self","by","times"],"arg_defaults":[1.0]}"#),
+        "{}",
+        text(moved.metadata)
+    );
+    assert!(text(init.metadata).contains(r#","arg_names":["x","y"],"arg_defaults":[0.0]}"#), "{}", text(init.metadata));
     let length = *info("methods.Point").own_fields().find(|field| field.name() == "length").unwrap().as_raw();
     assert_eq!(text(length.doc), "The point's distance from the origin.");
     assert_eq!(type_schema(length.metadata), r#"{"type":"float"}"#);

@@ -14,8 +14,12 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
     }
     writeln!(out, "\nmodels ({})", models.len())?;
     for model in models {
-        let arguments = |key: &str| list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ");
-        writeln!(out, "  {}({}) -> {}", text(model, "name"), arguments("inputs"), arguments("outputs"))?;
+        writeln!(out, "  {}({}) -> {}", text(model, "name"), arguments(model, "inputs"), arguments(model, "outputs"))?;
+        if model["parts"].is_object() {
+            let sizes: Vec<String> = list(&model["parts"], "sizes").iter().map(Value::to_string).collect();
+            let (dimension, most) = (text(&model["parts"], "dimension"), number(&model["parts"], "most"));
+            writeln!(out, "    {dimension} is 1 to {most}, in parts of {}; of the largest:", sizes.join(", "))?;
+        }
         let kernels = list(model, "kernels");
         let work: u64 = kernels.iter().map(|kernel| number(kernel, "operations")).sum();
         let region = if model["region"] == true { " in one parallel region" } else { "" };
@@ -61,9 +65,18 @@ fn bytes(value: &Value, key: &str) -> String {
     size(usize::try_from(number(value, key)).unwrap_or(usize::MAX))
 }
 
-/// `x: float32[2, 4]`.
-fn argument(argument: &Value) -> String {
-    let shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
+/// The inputs or outputs of a model.
+fn arguments(model: &Value, key: &str) -> String {
+    let dimension = text(&model["parts"], "dimension");
+    list(model, key).iter().map(|one| argument(one, &dimension)).collect::<Vec<_>>().join(", ")
+}
+
+/// `x: float32[2, 4]`, or `x: float32[batch, 4]` of an argument with a dimension that each call tells.
+fn argument(argument: &Value, dimension: &str) -> String {
+    let mut shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
+    if let (Some(first), Some(share)) = (shape.first_mut(), argument["share"].as_u64()) {
+        *first = if share == 1 { dimension.to_owned() } else { format!("{share} * {dimension}") };
+    }
     format!("{}: {}[{}]", text(argument, "name"), text(argument, "dtype"), shape.join(", "))
 }
 
@@ -125,8 +138,8 @@ pub(super) fn svg(model: &Value) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"sans-serif\" font-size=\"11\"><rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>"
     );
-    let arguments = |key: &str| list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ");
-    let title = format!("{}({}) -> {}", text(model, "name"), arguments("inputs"), arguments("outputs"));
+    let (inputs, outputs) = (arguments(model, "inputs"), arguments(model, "outputs"));
+    let title = format!("{}({inputs}) -> {outputs}", text(model, "name"));
     let _ = writeln!(out, "<text x=\"{LEFT}\" y=\"24\" font-size=\"14\">{}</text>", cut(&title, 120));
     let _ = writeln!(
         out,
@@ -267,6 +280,18 @@ mod tests {
         // A library says what it likes.
         write(&mut out, &[json!({"name": "\u{1b}[2J", "kernels": 7}), json!(null)]).unwrap();
         assert!(out.contains("  \\u{1b}[2J() -> \n    0 kernels, 0 operations"), "{out}");
+    }
+
+    #[test]
+    fn a_dimension_that_each_call_tells() {
+        let mut model = model();
+        model["parts"] = json!({"dimension": "batch", "most": 64, "sizes": [64, 16, 4, 1]});
+        model["inputs"][0]["share"] = json!(1);
+        model["outputs"][0]["share"] = json!(2);
+        let mut out = String::new();
+        write(&mut out, &[model]).unwrap();
+        let expected = "  digits(x: float32[batch, 4]) -> y: float32[2 * batch, 2]\n    batch is 1 to 64, in parts of 64, 16, 4, 1; of the largest:\n    3 kernels";
+        assert!(out.contains(expected), "{out}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Loaded {
         self.0.get("global_metadata")?.get(function)?.as_str()
     }
 
-    /// Objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and `constructible`.
+    /// Objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and `constructible`; `equal`, `hash` and `order` for those that the library defines.
     pub(crate) fn types(&self) -> &[Value] {
         self.list("types")
     }
@@ -183,8 +183,15 @@ fn describe_type(key: &str) -> Value {
     });
     // SAFETY: as above.
     let doc = info.metadata().map(|metadata| unsafe { lossy(metadata.doc.as_slice()) });
+    static EQUAL: AttrColumn = AttrColumn::new("__ffi_eq__");
+    static HASH: AttrColumn = AttrColumn::new("__ffi_hash__");
+    static COMPARE: AttrColumn = AttrColumn::new("__ffi_compare__");
+    let has = |column: &'static AttrColumn| column.get(info.index()).is_some();
     json!({
         "key": key,
+        "equal": has(&EQUAL) || has(&COMPARE),
+        "hash": has(&HASH),
+        "order": has(&COMPARE),
         "parent": info.ancestor(info.depth() - 1).map(|parent| parent.key()),
         "doc": doc,
         "fields": fields.collect::<Vec<_>>(),

@@ -11,6 +11,15 @@ pub(crate) struct Schema {
     pub(crate) result: Value,
     /// Names of the parameters, where the metadata has them.
     pub(crate) names: Vec<String>,
+    /// What the last parameters are when they are left away: JSON, an object where only a call can tell.
+    pub(crate) defaults: Vec<Value>,
+}
+
+impl Schema {
+    /// What the parameter at this place is when it is left away; `None` for one that has to be there.
+    pub(crate) fn default(&self, index: usize) -> Option<&Value> {
+        self.defaults.get((index + self.defaults.len()).checked_sub(self.params.len())?)
+    }
 }
 
 /// The types of a function's parameters and of its result; `None` when the metadata says nothing.
@@ -26,17 +35,24 @@ pub(crate) fn schema_of_function(metadata: &str) -> Option<Schema> {
             (args, params)
         }
     };
-    Some(Schema { params, result: result.into_iter().next()?, names: names(metadata) })
+    Some(Schema { params, result: result.into_iter().next()?, names: names(metadata), defaults: defaults(metadata) })
 }
 
 /// `(int, str) -> float`; `None` when the metadata says nothing.
 pub(crate) fn of_function(metadata: &str) -> Option<String> {
-    let Schema { params, result, names } = schema_of_function(metadata)?;
-    let params = params.iter().enumerate().map(|(index, param)| match names.get(index) {
-        Some(name) => format!("{name}: {}", ty(param, DEPTH)),
-        None => ty(param, DEPTH),
+    let schema = schema_of_function(metadata)?;
+    let params = schema.params.iter().enumerate().map(|(index, param)| {
+        let ty = ty(param, DEPTH);
+        let text = match schema.names.get(index) {
+            Some(name) => format!("{name}: {ty}"),
+            None => ty,
+        };
+        match schema.default(index) {
+            Some(default) => format!("{text} = {}", literal(default)),
+            None => text,
+        }
     });
-    Some(format!("({}) -> {}", params.collect::<Vec<_>>().join(", "), ty(&result, DEPTH)))
+    Some(format!("({}) -> {}", params.collect::<Vec<_>>().join(", "), ty(&schema.result, DEPTH)))
 }
 
 /// The type of a field.
@@ -61,6 +77,22 @@ fn names(metadata: &str) -> Vec<String> {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
     let names = ["arg_names", "param_names"].iter().find_map(|key| metadata.get(key)?.as_array());
     names.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+fn defaults(metadata: &str) -> Vec<Value> {
+    let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+    metadata.get("arg_defaults").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// A default as Python writes it.
+pub(crate) fn literal(default: &Value) -> String {
+    match default {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Object(_) => "...".to_owned(),
+        value => value.to_string(),
+    }
 }
 
 fn ty(schema: &Value, depth: usize) -> String {
@@ -98,6 +130,15 @@ mod tests {
         let named =
             r#"{"type":"ffi.Function","named_args":{"return":[{"type":"int"}],"params":[{"type":"ffi.String"}]}}"#;
         assert_eq!(of_function(&metadata(named)).as_deref(), Some("(str) -> int"));
+        let mut with_defaults: Value = serde_json::from_str(&function).unwrap();
+        with_defaults["arg_names"] = serde_json::json!(["values"]);
+        for (default, expected) in
+            [("[1.5]", "1.5"), ("[null]", "None"), ("[true]", "True"), (r#"[{"rust":"x()"}]"#, "...")]
+        {
+            with_defaults["arg_defaults"] = serde_json::from_str(default).unwrap();
+            let found = of_function(&with_defaults.to_string());
+            assert_eq!(found, Some(format!("(values: Array[int] = {expected}) -> None")));
+        }
         assert_eq!(of_function(&metadata(r#"{"type":"ffi.Function"}"#)), None);
         assert_eq!(of_function("not json"), None);
         let optional = metadata(r#"{"type":"Optional","args":[{"type":"ffi.String"}]}"#);

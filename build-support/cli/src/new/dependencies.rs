@@ -13,8 +13,8 @@ pub(crate) enum Dependencies {
 }
 
 impl Dependencies {
-    /// The checkout that was asked for, else that in which `parent` lies, else releases.
-    pub(crate) fn choose(asked: Option<&Path>, parent: &Path) -> Result<Self> {
+    /// The checkout that was asked for, else that in which `parent` lies, else `built_from` if it is a checkout, else releases.
+    pub(crate) fn choose(asked: Option<&Path>, parent: &Path, built_from: &Path) -> Result<Self> {
         if let Some(asked) = asked {
             let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
                 format!(
@@ -24,7 +24,8 @@ impl Dependencies {
             })?;
             return Ok(Self::Checkout(folder));
         }
-        Ok(match parent.ancestors().find(|folder| is_checkout(folder)) {
+        let found = parent.ancestors().chain(built_from.ancestors()).find(|folder| is_checkout(folder));
+        Ok(match found {
             Some(folder) => Self::Checkout(folder.to_owned()),
             None => Self::Released,
         })
@@ -49,6 +50,11 @@ impl Dependencies {
             Self::Checkout(root) => format!("kernpack of the checkout {}", root.display()),
         }
     }
+}
+
+/// The folder of this tool's sources when it was built: in a checkout, if cargo installed it from one, else in cargo's copy of the release.
+pub(crate) fn sources_of_this_tool() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A basic string of TOML.

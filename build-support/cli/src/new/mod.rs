@@ -19,6 +19,11 @@ use model::Model;
 /// # Errors
 /// A name that does not serve, a folder that is there already, and what cannot be written.
 pub(crate) fn make(options: &Options) -> Result<String> {
+    make_with(options, dependencies::sources_of_this_tool())
+}
+
+/// As [`make`], with a tool whose sources are in the folder `built_from`.
+fn make_with(options: &Options, built_from: &Path) -> Result<String> {
     let folder = &options.path;
     let name = match &options.name {
         Some(name) => name.clone(),
@@ -38,7 +43,7 @@ pub(crate) fn make(options: &Options) -> Result<String> {
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
-    let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent)?;
+    let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent, built_from)?;
     let in_workspace = dependencies::is_below_workspace(&parent);
     let model = options.model.as_ref().map(|file| Model::read(file, &options.dims)).transpose()?;
     let crate_files = match &model {
@@ -116,9 +121,35 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_outside_of_a_checkout_names_versions() {
+    fn a_crate_outside_of_a_checkout_depends_on_the_checkout_of_the_tool() {
+        let folder = temporary("paths");
+        let path = folder.join("my-kit");
+        let text = make(&options(path.clone())).unwrap();
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().display();
+        assert_eq!(
+            text,
+            format!(
+                "made my-kit in {0}: kernpack of the checkout {checkout}\n  next: cd {0} && cargo test\n",
+                path.display()
+            )
+        );
+        let manifest = std::fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        assert!(
+            manifest.contains(&format!("kernpack = {{ path = \"{checkout}/runtime\", features = [\"python\"] }}\n")),
+            "{manifest}"
+        );
+        assert!(
+            manifest.contains(&format!("kernpack-build = {{ path = \"{checkout}/build-support\" }}\n")),
+            "{manifest}"
+        );
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_crate_of_a_released_tool_names_versions() {
         let folder = temporary("versions");
-        let text = make(&options(folder.join("my-kit"))).unwrap();
+        // As cargo has it: `registry/src/INDEX/kernpack-cli-VERSION`.
+        let text = make_with(&options(folder.join("my-kit")), &folder).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         let path = folder.join("my-kit");
         assert_eq!(

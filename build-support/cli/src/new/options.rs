@@ -18,7 +18,7 @@ Options:
       --dim NAME=EXTENT      the extent of a dimension that the model leaves open; without it 1
       --name NAME            name of the package (default: the last part of PATH)
       --kernpack-path DIR    depend on the checkout of Kernpack in this folder (default: the checkout that PATH lies in, else
-                             the released versions)
+                             the one that this command was installed from, else the released versions)
   -h, --help                 print this
 ";
 

@@ -28,6 +28,8 @@ pub(crate) enum Fix {
     Shape(String),
     /// The tensors of an input that is a sequence.
     Sequence(String),
+    /// One extent of a dimension.
+    Extent(String),
     /// The value of an input that something has to be known of.
     Constant,
     /// The most rounds of a loop by its name.
@@ -63,6 +65,8 @@ impl Fix {
             (Self::Sequence(input), Python) => {
                 format!("say the shapes of its tensors, `sequences={{\"{input}\": [[..], ..]}}`")
             }
+            (Self::Extent(dim), BuildScript) => format!("say one extent, `.dim(\"{dim}\", extent)`"),
+            (Self::Extent(dim), Python) => format!("say one extent, `dims={{\"{dim}\": extent}}`"),
             (Self::Constant, BuildScript) => {
                 "if it is an input of the model, say what it always is, `.constant_ints(name, &shape, &values)`".into()
             }

@@ -23,6 +23,7 @@ use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant};
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
+use crate::parts;
 
 /// Versions of the operators that models may ask for.
 const OLDEST: i64 = 6;
@@ -58,7 +59,7 @@ pub struct Imported {
 /// # Errors
 /// What is no model; everything in it that is not supported, in one error; dimensions that are not known.
 pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
-    let (graph, files) = read(bytes, folder, options)?;
+    let (graph, files) = read_parts(bytes, folder, options)?;
     optimized(graph, files, options)
 }
 
@@ -67,7 +68,7 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
 /// # Errors
 /// As [`import`].
 pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
-    let (graph, files) = read(&bytes, folder, options)?;
+    let (graph, files) = read_parts(&bytes, folder, options)?;
     drop(bytes);
     optimized(graph, files, options)
 }
@@ -79,6 +80,11 @@ fn optimized(mut graph: Graph, files: Vec<PathBuf>, options: &ModelOptions) -> R
 
 /// Puts nodes that do the same faster in the place of those of the model, and lays weights out.
 fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
+    if let Some(parts) = graph.parts.as_mut().map(Arc::make_mut) {
+        for (_, smaller) in &mut parts.smaller {
+            optimize(smaller, options)?;
+        }
+    }
     for native in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
         optimize(&mut native.body, options)?;
         graph.warnings.append(&mut native.body.warnings);
@@ -102,6 +108,28 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
         graph.lay_out_filters()?;
     }
     Ok(())
+}
+
+/// As [`read`], for all sizes of the parts that a model is computed in.
+fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
+    if options.up_to.is_empty() {
+        return read(bytes, folder, options);
+    }
+    let mut named: Vec<String> = Vec::new();
+    for input in onnx::read_model(bytes)?.graph.inputs {
+        if let ValueType::Tensor(_, Some(dims)) = input.ty
+            && !options.inputs.contains_key(&input.name)
+            && !options.constants.contains_key(&input.name)
+        {
+            named.extend(dims.into_iter().filter_map(|dim| match dim {
+                Dim::Named(name) if !name.is_empty() => Some(name),
+                _ => None,
+            }));
+        }
+    }
+    named.sort();
+    named.dedup();
+    parts::read(options, &named, |options| read(bytes, folder, options))
 }
 
 /// The graph as the model has it, and the files that were read besides the model's own.

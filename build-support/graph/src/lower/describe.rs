@@ -14,15 +14,28 @@ impl Lowered {
     ///
     /// `{"schema": 1, "name", "graph", "inputs": [{"name", "dtype", "shape"}], "outputs", "arena", "state", "weights", "region", "values": [{"name", "dtype",
     /// "shape", "bytes", "place": "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels": [{"function", "operators", "nodes",
-    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. `first` and `last` are the kernels between which temporary memory is used.
+    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. With a dimension that each call tells there is `"parts": {"dimension", "most", "sizes"}`; shapes, values
+    /// and kernels are those of the largest part, and the first extent of an argument with a `"share"` is that times the extent of the dimension. `first` and `last` are the kernels between which temporary memory is used.
     pub fn describe(&self, graph: &Graph, name: &str) -> String {
         let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
         let names = argument_names(graph);
+        if let Some(parts) = &graph.parts {
+            let sizes: Vec<i64> = parts.sizes().collect();
+            let _ = write!(
+                out,
+                ",\"parts\":{{\"dimension\":{},\"most\":{},\"sizes\":{sizes:?}}}",
+                text(&parts.dim),
+                parts.most
+            );
+        }
+        let share = |number: usize| graph.parts.as_ref().map_or(0, |parts| parts.shares[number]);
         let (inputs, outputs) = names.split_at(graph.inputs.len());
-        let inputs = inputs.iter().zip(&graph.inputs).map(|(name, id)| argument(graph, name, *id));
-        let _ = write!(out, ",\"inputs\":{}", list(inputs));
-        let outputs = outputs.iter().zip(&graph.outputs).map(|(name, (_, id))| argument(graph, name, *id));
-        let _ = write!(out, ",\"outputs\":{}", list(outputs));
+        let taken = inputs.iter().zip(&graph.inputs).enumerate();
+        let taken = taken.map(|(number, (name, id))| argument(graph, name, *id, share(number)));
+        let _ = write!(out, ",\"inputs\":{}", list(taken));
+        let given = outputs.iter().zip(&graph.outputs).enumerate();
+        let given = given.map(|(number, (name, (_, id)))| argument(graph, name, *id, share(inputs.len() + number)));
+        let _ = write!(out, ",\"outputs\":{}", list(given));
         let _ = write!(
             out,
             ",\"arena\":{},\"state\":{},\"weights\":{},\"region\":{}",
@@ -73,9 +86,10 @@ impl Lowered {
     }
 }
 
-fn argument(graph: &Graph, name: &str, id: ValueId) -> String {
+fn argument(graph: &Graph, name: &str, id: ValueId, share: i64) -> String {
     let value = &graph.values[id];
-    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}}}", text(name), stored(value.dtype), value.shape)
+    let share = if share > 0 { format!(",\"share\":{share}") } else { String::new() };
+    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}{share}}}", text(name), stored(value.dtype), value.shape)
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

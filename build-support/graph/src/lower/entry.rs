@@ -10,6 +10,7 @@ use kernpack_compiler::ir::{
     U8, Var,
 };
 
+use super::parts::Cut;
 use super::region::{barrier, by_one};
 use super::weights::Weights;
 use super::{CONSTANTS, Step, argument_names};
@@ -51,7 +52,28 @@ pub(super) struct Layout {
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
     pub(super) arena: usize,
+}
+
+/// Known values of one graph or of several, each content once.
+#[derive(Default)]
+pub(super) struct Known {
     pub(super) weights: Weights,
+    shared: Shared,
+}
+
+impl Known {
+    fn offset(&mut self, constant: &Constant) -> usize {
+        self.shared.offset(&mut self.weights, constant)
+    }
+}
+
+/// A graph that is lowered for one size of its parts.
+pub(super) struct Block<'a> {
+    /// The extent of the dimension that each call tells.
+    pub(super) size: i64,
+    pub(super) graph: &'a Graph,
+    pub(super) steps: Vec<Step>,
+    pub(super) layout: Layout,
 }
 
 pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
@@ -79,14 +101,13 @@ impl Shared {
 }
 
 /// Where each value that kernels read or write lies.
-pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
+pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<Layout> {
     let mut places: HashMap<ValueId, Place> = HashMap::new();
     let arguments = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
     for (number, id) in arguments.enumerate() {
         places.insert(*id, Place::Argument(number));
     }
-    let mut weights = Weights::default();
-    let (mut shared, mut known) = (Shared::default(), Vec::new());
+    let mut known = Vec::new();
     let mut values: Vec<ValueId> = Vec::new();
     let mut place_of: HashMap<ValueId, usize> = HashMap::new();
     let mut needs: Vec<Need> = Vec::new();
@@ -105,10 +126,10 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
             } else if let Some(constant) = &graph.values[memory].known
                 && !places.contains_key(&memory)
             {
-                places.insert(memory, Place::Weights(shared.offset(&mut weights, constant)));
+                places.insert(memory, Place::Weights(all.offset(constant)));
             }
         }
-        known.push(step.known.iter().map(|constant| shared.offset(&mut weights, constant)).collect());
+        known.push(step.known.iter().map(|constant| all.offset(constant)).collect());
     }
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
@@ -118,7 +139,7 @@ pub(super) fn layout(graph: &Graph, steps: &[Step]) -> Result<Layout> {
     let lives = values.iter().zip(&needs).map(|(id, need)| (*id, (need.first, need.last))).collect();
     let mut rest = offsets[values.len()..].iter().copied();
     let scratch = steps.iter().map(|step| rest.by_ref().take(step.scratch.len()).collect()).collect();
-    Ok(Layout { places, scratch, known, lives, arena, weights })
+    Ok(Layout { places, scratch, known, lives, arena })
 }
 
 pub(super) fn int(value: usize) -> Expr {
@@ -151,46 +172,46 @@ pub(super) fn function(
     })
 }
 
-/// The functions of a model besides its kernels: that which runs the kernels, and what callers call.
-pub(super) fn functions(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -> Vec<LoweredFunc> {
-    let arena = layout.arena;
-    let run = run(graph, name, steps, layout, data);
+/// The functions of a model besides its kernels: that which runs the kernels, and what callers call. The first block is that of the graph itself.
+pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> Vec<LoweredFunc> {
+    let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
+    let run = run(graph, name, blocks, data);
     let runner = run.name.to_string();
-    vec![run, entry(graph, name, &runner, arena, steps.len()), part(graph, name, &runner, arena, steps.len())]
+    let steps = blocks.first().map_or(0, |block| block.steps.len());
+    match &graph.parts {
+        None => vec![run, entry(graph, name, &runner, arena, steps), part(graph, name, &runner, arena, steps)],
+        Some(all) => {
+            let cut = Cut { graph, parts: all, name, runner: &runner, arena, steps };
+            vec![run, cut.entry(), cut.part()]
+        }
+    }
 }
 
-/// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to. Callers have checked the arguments.
-fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -> LoweredFunc {
-    let Layout { places, scratch, known, .. } = layout;
+/// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to, for parts of some size if there are several. Callers have checked
+/// the arguments.
+fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let (memory, first, end) = (Var::new("arena", POINTER), Var::new("first", I64), Var::new("end", I64));
+    let size = Var::new("size", I64);
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
-    let weights =
-        |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(&weights_name)]), int(offset));
-    let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
-        Some(Place::Argument(number)) => arguments[*number].expr().clone(),
-        Some(Place::Arena(offset)) => behind(&memory, int(*offset)),
-        Some(Place::Weights(offset)) => weights(*offset),
-        // Without elements: it is never read.
-        None => memory.expr().clone(),
+    let in_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
+    let run = Run {
+        memory: &memory,
+        first: &first,
+        end: &end,
+        arguments: &arguments,
+        weights_name: &weights_name,
+        in_region,
     };
-    let in_region = steps.iter().any(|step| step.is_task);
-    let mut body = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        let own = scratch[number].iter().map(|offset| behind(&memory, int(*offset)));
-        let known = known[number].iter().map(|offset| weights(*offset));
-        let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known);
-        let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
-        let mut run = vec![if in_region && !step.is_task { by_one(call) } else { call }];
-        let following = steps.get(number + 1);
-        // What the first task does alone needs no barrier to what it does next.
-        if in_region && following.is_some_and(|following| step.is_task || following.is_task) {
-            run.push(barrier());
-        }
-        let is_wanted = first.less_equal(int(number)).and(end.greater(int(number)));
-        body.push(Stmt::if_then(is_wanted, Stmt::seq(run), None));
+    let mut body = None;
+    for block in blocks.iter().rev() {
+        let steps = run.steps(block);
+        body = Some(match body {
+            None => steps,
+            Some(smaller) => Stmt::if_then(size.equals(block.size), steps, Some(smaller)),
+        });
     }
-    let mut body = Stmt::seq(body);
+    let mut body = body.unwrap_or_else(|| Stmt::seq([]));
     if in_region {
         body = Stmt::attr("pragma_parallel_launch_point", Any::from(name), 1, body);
     }
@@ -201,18 +222,63 @@ fn run(graph: &Graph, name: &str, steps: &[Step], layout: &Layout, data: Data) -
         Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
     };
     let attrs = data.into_iter().map(|data| (Str::from(CONSTANTS), data)).collect();
-    let params = [memory.clone(), first.clone(), end.clone()].into_iter().chain(arguments.iter().cloned());
-    function(&format!("{name}.run"), FuncKind::Internal, params.map(plain).collect(), body, attrs)
+    let size = (blocks.len() > 1).then_some(size);
+    let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(size);
+    let params = own.chain(arguments.iter().cloned()).map(plain).collect();
+    function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }
 
-/// The parameters for the inputs and outputs of a model, and their addresses.
-fn arguments(graph: &Graph) -> (Vec<Param>, Vec<Expr>) {
+/// What the calls of kernels refer to.
+struct Run<'a> {
+    memory: &'a Var,
+    first: &'a Var,
+    end: &'a Var,
+    arguments: &'a [Var],
+    weights_name: &'a str,
+    in_region: bool,
+}
+
+impl Run<'_> {
+    /// The kernels of a block in their order.
+    fn steps(&self, block: &Block) -> Stmt {
+        let Self { memory, first, end, arguments, weights_name, in_region } = *self;
+        let Block { graph, steps, layout: Layout { places, scratch, known, .. }, .. } = block;
+        let weights =
+            |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(weights_name)]), int(offset));
+        let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
+            Some(Place::Argument(number)) => arguments[*number].expr().clone(),
+            Some(Place::Arena(offset)) => behind(memory, int(*offset)),
+            Some(Place::Weights(offset)) => weights(*offset),
+            // Without elements: it is never read.
+            None => memory.expr().clone(),
+        };
+        let mut body = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            let own = scratch[number].iter().map(|offset| behind(memory, int(*offset)));
+            let known = known[number].iter().map(|offset| weights(*offset));
+            let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known);
+            let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
+            let mut run = vec![if in_region && !step.is_task { by_one(call) } else { call }];
+            let following = steps.get(number + 1);
+            // What the first task does alone needs no barrier to what it does next.
+            if in_region && following.is_some_and(|following| step.is_task || following.is_task) {
+                run.push(barrier());
+            }
+            let is_wanted = first.less_equal(int(number)).and(end.greater(int(number)));
+            body.push(Stmt::if_then(is_wanted, Stmt::seq(run), None));
+        }
+        Stmt::seq(body)
+    }
+}
+
+/// The parameters for the inputs and outputs of a model, and their addresses. `shape` gives the extents of an argument by its number, for the shape that the graph has.
+pub(super) fn arguments(graph: &Graph, shape: impl Fn(usize, &[i64]) -> Vec<Expr>) -> (Vec<Param>, Vec<Expr>) {
     let inputs = graph.inputs.iter().map(|id| (*id, false));
     let outputs = graph.outputs.iter().map(|(_, id)| (*id, true));
     let (mut params, mut addresses) = (Vec::new(), Vec::new());
-    for ((id, output), name) in inputs.chain(outputs).zip(argument_names(graph)) {
+    for (number, ((id, output), name)) in inputs.chain(outputs).zip(argument_names(graph)).enumerate() {
         let value = &graph.values[id];
-        let node = Buffer::new(&name, stored(value.dtype), extents(&value.shape), "global").to_node();
+        let node = Buffer::new(&name, stored(value.dtype), shape(number, &value.shape), "global").to_node();
         let alignment = i64::try_from(element_bytes(value.dtype)).unwrap_or(1);
         let buffer = Buffer::from_node(BufferNode { data_alignment: alignment, ..node });
         addresses.push(Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&buffer, Expr::int(0))]));
@@ -221,13 +287,13 @@ fn arguments(graph: &Graph) -> (Vec<Param>, Vec<Expr>) {
     (params, addresses)
 }
 
-fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> Stmt {
+pub(super) fn call(runner: &str, arguments: impl IntoIterator<Item = Expr>) -> Stmt {
     Stmt::evaluate(Expr::call(CallKind::Function, runner, NOTHING, arguments))
 }
 
 /// The function that a caller sees: inputs, then outputs. Its temporary memory is the thread's workspace.
 fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
-    let (params, addresses) = arguments(graph);
+    let (params, addresses) = arguments(graph, |_, shape| extents(shape));
     let memory = Buffer::new("arena", U8, [int(arena.max(1))], "global");
     let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(&memory, Expr::int(0))]);
     let all = [address, Expr::int(0), int(steps)].into_iter().chain(addresses);
@@ -237,27 +303,50 @@ fn entry(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) ->
 
 /// `NAME_steps(state, first, end, inputs.., outputs..)`: the kernels from `first` up to `end`, with temporary memory of the caller's.
 fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> LoweredFunc {
-    let (params, addresses) = arguments(graph);
-    let bytes = Var::size("bytes", I64);
-    let node = Buffer::new("state", U8, [bytes.expr().clone()], "global").to_node();
-    let state = Buffer::from_node(BufferNode { data_alignment: 1, ..node });
-    let (first, end) = (Var::new("first", I64), Var::new("end", I64));
-    let needed = state_bytes(arena);
-    let text = format!("{name}_steps: the state has fewer than {needed} bytes");
-    let fits = Stmt::assert(bytes.greater_equal(int(needed)), "ValueError", [text.as_str().into()]);
-    let text = format!("{name}_steps: expected 0 <= first <= end <= {steps}, which is the number of steps");
-    let in_range = first.greater_equal(0).and(first.less_equal(&end)).and(end.less_equal(int(steps)));
-    let in_range = Stmt::assert(in_range, "ValueError", [text.as_str().into()]);
-    // The caller's memory lies anywhere; it has room for this.
-    let number = Expr::builtin(REINTERPRET, I64, [state.data.expr().clone()]);
-    let mask = i64::try_from(ALIGNMENT - 1).unwrap_or(0);
-    let offset = (Expr::int(0) - number) & mask;
-    let address = behind(&state.data, offset);
-    let all = [address, first.expr().clone(), end.expr().clone()].into_iter().chain(addresses);
-    let own = Param::from_node(ParamNode { var: state.data.clone(), buffer: Some(state), output: true });
-    let params = [own, plain(first), plain(end)].into_iter().chain(params).collect();
-    let body = Stmt::seq([fits, in_range, call(runner, all)]);
-    function(&format!("{name}_steps"), FuncKind::Mixed, params, body, Map::default())
+    let (params, addresses) = arguments(graph, |_, shape| extents(shape));
+    let own = Own::of(name, arena, steps);
+    let all = [own.address.clone(), own.first.expr().clone(), own.end.expr().clone()].into_iter().chain(addresses);
+    let run = call(runner, all);
+    own.function(name, params, run)
+}
+
+/// The first parameters of `NAME_steps`: memory of the caller's, and which kernels.
+pub(super) struct Own {
+    params: Vec<Param>,
+    checks: Vec<Stmt>,
+    /// Where the temporary memory begins.
+    pub(super) address: Expr,
+    pub(super) first: Var,
+    pub(super) end: Var,
+}
+
+impl Own {
+    pub(super) fn of(name: &str, arena: usize, steps: usize) -> Self {
+        let bytes = Var::size("bytes", I64);
+        let node = Buffer::new("state", U8, [bytes.expr().clone()], "global").to_node();
+        let state = Buffer::from_node(BufferNode { data_alignment: 1, ..node });
+        let (first, end) = (Var::new("first", I64), Var::new("end", I64));
+        let needed = state_bytes(arena);
+        let text = format!("{name}_steps: the state has fewer than {needed} bytes");
+        let fits = Stmt::assert(bytes.greater_equal(int(needed)), "ValueError", [text.as_str().into()]);
+        let text = format!("{name}_steps: expected 0 <= first <= end <= {steps}, which is the number of steps");
+        let in_range = first.greater_equal(0).and(first.less_equal(&end)).and(end.less_equal(int(steps)));
+        let in_range = Stmt::assert(in_range, "ValueError", [text.as_str().into()]);
+        // The caller's memory lies anywhere; it has room for this.
+        let number = Expr::builtin(REINTERPRET, I64, [state.data.expr().clone()]);
+        let mask = i64::try_from(ALIGNMENT - 1).unwrap_or(0);
+        let address = behind(&state.data, (Expr::int(0) - number) & mask);
+        let own = Param::from_node(ParamNode { var: state.data.clone(), buffer: Some(state), output: true });
+        let params = vec![own, plain(first.clone()), plain(end.clone())];
+        Self { params, checks: vec![fits, in_range], address, first, end }
+    }
+
+    /// The function, which checks these parameters and then runs.
+    pub(super) fn function(self, name: &str, params: Vec<Param>, run: Stmt) -> LoweredFunc {
+        let params = self.params.into_iter().chain(params).collect();
+        let body = Stmt::seq(self.checks.into_iter().chain([run]).collect::<Vec<_>>());
+        function(&format!("{name}_steps"), FuncKind::Mixed, params, body, Map::default())
+    }
 }
 
 /// Bytes that a state has for this much temporary memory: it may lie at any address.

@@ -4,6 +4,7 @@ mod describe;
 mod entry;
 mod names;
 mod native_loop;
+mod parts;
 mod region;
 mod weights;
 mod work;
@@ -20,7 +21,7 @@ pub use entry::{Place, state_bytes};
 pub use names::{argument_names, identifier};
 pub use weights::Weights;
 
-use self::entry::Data;
+use self::entry::{Block, Data, Known};
 use crate::constant::{Constant, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
@@ -172,35 +173,49 @@ fn lower_with(
     data: impl FnOnce(&Weights) -> Data,
 ) -> Result<(Lowered, Weights)> {
     let mut kernels = Kernels { name, target, context, options, functions: Vec::new(), known: HashMap::new() };
-    let calls = kernels.of(graph)?;
+    let smaller = graph.parts.iter().flat_map(|parts| parts.smaller.iter().map(|(size, graph)| (*size, graph)));
+    let size = graph.parts.as_ref().map_or(0, |parts| parts.size);
+    let mut graphs = Vec::new();
+    for (size, graph) in core::iter::once((size, graph)).chain(smaller) {
+        graphs.push((size, graph, kernels.of(graph)?));
+    }
     let functions = kernels.functions;
     // The tasks of a region run kernels together, and a loop is no kernel: with one, each kernel starts the threads for itself.
     let has_loops = graph.nodes.iter().any(|node| node.body.is_some());
     let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
-    let mut steps = Vec::new();
-    for call in &calls {
-        let mut step = call.step();
-        if let Some(bytes) = &scratch[call.number] {
-            step.scratch.clone_from(bytes);
-            step.is_task = true;
+    let (mut blocks, mut known, mut kernels) = (Vec::new(), Known::default(), Vec::new());
+    for (number, (size, graph, calls)) in graphs.into_iter().enumerate() {
+        let mut steps = Vec::new();
+        for call in &calls {
+            let mut step = call.step();
+            if let Some(bytes) = &scratch[call.number] {
+                step.scratch.clone_from(bytes);
+                step.is_task = true;
+            }
+            steps.push(step);
         }
-        steps.push(step);
+        let layout = entry::layout(graph, &steps, &mut known)?;
+        blocks.push(Block { size, graph, steps, layout });
+        if number == 0 {
+            kernels.extend(calls.into_iter().map(|call| call.info));
+        }
     }
-    let kernels: Vec<KernelInfo> = calls.into_iter().map(|call| call.info).collect();
-    let layout = entry::layout(graph, &steps)?;
+    // What is told is of the largest part.
+    let layout = &blocks[0].layout;
     let mut values = Vec::new();
     for (id, place) in &layout.places {
         let life = layout.lives.get(id).copied();
         values.push(ValueInfo { id: *id, place: *place, bytes: entry::bytes_of(graph, *id)?, life });
     }
     values.sort_by_key(|value| value.id);
-    let (arena, weights) = (layout.arena, layout.weights.size());
-    let is_region = steps.iter().any(|step| step.is_task);
-    let data = if weights == 0 { Data::None } else { data(&layout.weights) };
-    let functions = functions.into_iter().chain(entry::functions(graph, name, &steps, &layout, data));
+    let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
+    let weights = known.weights.size();
+    let is_region = blocks[0].steps.iter().any(|step| step.is_task);
+    let data = if weights == 0 { Data::None } else { data(&known.weights) };
+    let functions = functions.into_iter().chain(entry::functions(graph, name, &blocks, data));
     let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };
-    Ok((lowered, layout.weights))
+    Ok((lowered, known.weights))
 }
 
 /// Kernels of a model, equal ones once.
@@ -287,9 +302,10 @@ impl Kernels<'_> {
     fn loop_of(&mut self, graph: &Graph, node: &Node, native: &NativeLoop) -> Result<KernelCall> {
         let calls = self.of(&native.body)?;
         let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
-        let layout = entry::layout(&native.body, &steps)?;
+        let mut known = Known::default();
+        let layout = entry::layout(&native.body, &steps, &mut known)?;
         let name = format!("{}.loop{}", self.name, self.functions.len());
-        let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout)?;
+        let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout, &known.weights)?;
         let is_known = native.count.is_none() && !native.has_condition();
         let rounds = if is_known { u64::try_from(native.most).unwrap_or(1) } else { 1 };
         let operations = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.info.operations));

@@ -19,8 +19,8 @@ use kernpack_compiler::ir::{
     Buffer, BufferNode, CallKind, Expr, FuncKind, I64, LoweredFunc, POINTER, Stmt, StmtNode, U8, Var,
 };
 
-use super::Step;
 use super::entry::{Layout, Place, behind, bytes_of, function, int, plain};
+use super::{Step, Weights};
 use crate::constant::{Constant, element_bytes};
 use crate::error::Result;
 use crate::graph::{Given, Gives, Graph, NativeLoop, Node, ValueId};
@@ -51,6 +51,7 @@ pub(super) fn loop_function(
     native: &NativeLoop,
     steps: &[Step],
     layout: &Layout,
+    weights: &Weights,
 ) -> Result<LoopFunction> {
     let body = &native.body;
     let numbered = |kind: &str, count: usize| -> Vec<Var> {
@@ -76,8 +77,7 @@ pub(super) fn loop_function(
     scratch.push(1);
     let memory = numbered("scratch", scratch.len());
     let (arena, states, condition) = (&memory[0], &memory[1..=halves.len()], &memory[memory.len() - 1]);
-    let known: Vec<(usize, Constant)> =
-        layout.weights.tensors().map(|(offset, tensor)| (offset, tensor.clone())).collect();
+    let known: Vec<(usize, Constant)> = weights.tensors().map(|(offset, tensor)| (offset, tensor.clone())).collect();
     let known_vars = numbered("known", known.len());
 
     let counter = local("round");

@@ -30,7 +30,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let visits = visits(definition);
     quote! {
         #claim
-        #[allow(deprecated, unsafe_code)]
+        #[allow(deprecated)]
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
@@ -292,7 +292,6 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
     }
     let ident = &item.ident;
     quote! {
-        #[allow(unsafe_code)]
         // SAFETY: a program that holds this does not compile.
         unsafe impl #krate::Object for #ident {
             const TYPE_KEY: &'static ::core::primitive::str = "";
@@ -303,7 +302,6 @@ pub(super) fn stand_in(item: &DeriveInput, krate: &CratePath) -> TokenStream {
             }
         }
 
-        #[allow(unsafe_code)]
         // SAFETY: as above.
         unsafe impl #krate::__private_v0_1::ObjectStruct for #ident {}
 

@@ -117,7 +117,7 @@ impl ValueEnum {
         let line = quote_spanned!(here=> ::core::line!());
         quote! {
             #claim
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use #krate::__private_v0_1 as __k;
 

@@ -1,10 +1,11 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Expr, FnArg, Meta, PatType, Receiver, ReceiverKind, Type};
+use syn::{Expr, FnArg, Receiver, ReceiverKind, Type};
 
-use super::self_type::{SelfType, without_group, wrapper};
+use super::self_type::{SelfType, wrapper};
 use crate::mistakes::Mistakes;
-use crate::signature::{self, Subject};
+use crate::signature::default::Defaulted;
+use crate::signature::{self, Subject, without_group};
 
 /// A parameter of a method, `self` included.
 pub(super) struct Argument {
@@ -16,7 +17,27 @@ pub(super) struct Argument {
     pub(super) passing: Passing,
     /// Whether it is written as a reference to an object of the impl's type: `&Self` or `&ObjRef<Self>`.
     pub(super) is_object: bool,
+    /// Whether it is written as an `Option`.
+    is_option: bool,
     pub(super) default: Option<Expr>,
+}
+
+impl Defaulted for Argument {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn written(&self) -> TokenStream {
+        self.written.clone()
+    }
+
+    fn is_option(&self) -> bool {
+        self.is_option
+    }
+
+    fn default(&mut self) -> &mut Option<Expr> {
+        &mut self.default
+    }
 }
 
 /// How the converted argument is handed to the function.
@@ -52,8 +73,8 @@ impl Argument {
             FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),
             FnArg::Typed(input) => input,
         };
-        let default = default(input, mistakes);
-        let (ty, passing) = converted(&input.ty, default.is_some(), self_type);
+        let has_default = input.attrs.iter().any(|attribute| attribute.path().is_ident("default"));
+        let (ty, passing) = converted(&input.ty, has_default, self_type);
         if passing == Passing::Value {
             signature::check_parameter(&input.ty, mistakes);
         }
@@ -69,10 +90,12 @@ impl Argument {
             return None;
         }
         let name = if is_this { "self".to_owned() } else { parameter.name };
+        let default = parameter.default;
         if is_this && default.is_some() {
             mistakes.at(input, "the object that a method is called on has no default; remove #[default(...)]");
         }
-        Some(Self { name, ty, written: input.ty.to_token_stream(), passing, is_object, default })
+        let is_option = signature::default::is_option(&input.ty);
+        Some(Self { name, ty, written: input.ty.to_token_stream(), passing, is_object, is_option, default })
     }
 
     /// Whether the method is called on this argument. No other parameter can be called `self`.
@@ -146,26 +169,7 @@ fn receiver_argument(receiver: &Receiver, self_type: &SelfType, mistakes: &mut M
         written: receiver.self_token.to_token_stream(),
         passing: Passing::Object,
         is_object: true,
+        is_option: false,
         default: None,
     })
-}
-
-/// The expression of `#[default(...)]`.
-fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> {
-    let mut found = None;
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("default")) {
-        if found.is_some() {
-            mistakes.at(attribute, "#[default(...)] is given twice; keep one");
-            continue;
-        }
-        let Meta::List(list) = &attribute.meta else {
-            mistakes.at(attribute, "write the default in parentheses, as in #[default(0)]");
-            continue;
-        };
-        match syn::parse2::<Expr>(list.tokens.clone()) {
-            Ok(expression) => found = Some(expression),
-            Err(_) => mistakes.at(attribute, "#[default(...)] takes a Rust expression, as in #[default(0)]"),
-        }
-    }
-    found
 }

@@ -23,7 +23,11 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
         if is_ours {
             ours.push(attribute.clone());
         }
-        !is_ours
+        let advice = attribute.path().get_ident().filter(|_| !is_ours).and_then(|name| advice(&name.to_string()));
+        if let Some(advice) = &advice {
+            mistakes.at(attribute, format_args!("#[object_methods] has no such attribute; {advice}"));
+        }
+        !is_ours && advice.is_none()
     });
     let [attribute] = ours.as_slice() else {
         if let Some(second) = ours.get(1) {
@@ -39,6 +43,47 @@ pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> 
 }
 
 const NAMES: [&str; 7] = ["method", "init", "getter", "setter", "operator", "type_attr", "skip"];
+
+/// What to write in place of an attribute that other frameworks have, or that is one of ours with a slip of the pen.
+fn advice(name: &str) -> Option<String> {
+    const OF_OTHERS: [(&str, &str); 12] = [
+        ("new", "write #[init] on the constructor"),
+        ("constructor", "write #[init] on the constructor"),
+        ("property", "write #[getter]"),
+        ("get", "write #[getter]"),
+        ("set", "write a method: properties cannot be set"),
+        ("staticmethod", "remove it: a function without `self` is a static method"),
+        ("classmethod", "remove it: a function without `self` is a static method"),
+        ("static_method", "remove it: a function without `self` is a static method"),
+        ("classattr", "write #[type_attr(name = \"...\")] on a constant"),
+        ("pyo3", "write #[method(name = \"...\")] for another name, and #[default(...)] on a parameter"),
+        ("pymethod", "write #[method], or nothing on a `pub fn`"),
+        (
+            "packed_func",
+            "remove it: each `pub fn` of the impl is a method, and #[method] makes one of a private function",
+        ),
+    ];
+    if let Some((_, instead)) = OF_OTHERS.iter().find(|(other, _)| *other == name) {
+        return Some((*instead).to_owned());
+    }
+    let meant = NAMES.iter().find(|known| is_slip(name, known))?;
+    Some(format!("write #[{meant}]"))
+}
+
+/// Whether two words differ by one letter that is missing, added or another, or by an `s` at the end.
+fn is_slip(written: &str, known: &str) -> bool {
+    let (written, known) = (written.as_bytes(), known.as_bytes());
+    let front = written.iter().zip(known).take_while(|(a, b)| a == b).count();
+    let (written, known) = (&written[front..], &known[front..]);
+    // The words have four letters or more, and what is common to them is more than what differs.
+    front + written.len().max(known.len()) > 5
+        && match written.len().abs_diff(known.len()) {
+            0 => written.get(1..) == known.get(1..),
+            1 if written.len() > known.len() => written.get(1..) == Some(known),
+            1 => known.get(1..) == Some(written),
+            _ => false,
+        }
+}
 
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     let path = attribute.path();

@@ -2,12 +2,13 @@ use std::collections::HashMap;
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Attribute, FnArg, ImplItem, Item, ItemImpl, Visibility};
+use syn::{Attribute, ImplItem, Item, ItemImpl, Visibility};
 
 use super::attributes::{Role, take};
 use super::member::{Kind, Member, Place};
 use super::self_type::SelfType;
 use crate::mistakes::Mistakes;
+use crate::signature::default;
 
 /// An impl block and what other languages see of it.
 pub(super) struct Block {
@@ -87,11 +88,7 @@ fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
 /// Takes `#[default(...)]` from the parameters.
 fn strip(item: &mut ImplItem) {
     let ImplItem::Fn(item) = item else { return };
-    for input in &mut item.sig.inputs {
-        if let FnArg::Typed(input) = input {
-            input.attrs.retain(|attribute| !attribute.path().is_ident("default"));
-        }
-    }
+    default::strip(&mut item.sig.inputs);
 }
 
 /// Reports members that would have one name. With `#[cfg]` on one of them, only the registration can tell.

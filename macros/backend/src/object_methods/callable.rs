@@ -1,5 +1,6 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::Expr;
 
 use super::argument::Argument;
 use super::member::{Member, Signature};
@@ -7,7 +8,7 @@ use super::operator::Operator;
 use super::self_type::{SelfType, wrapper};
 use crate::lifetime;
 use crate::options::CratePath;
-use crate::signature::{inside, parameter_info};
+use crate::signature::{default, inside, parameter_info};
 
 /// How a function is entered, and what becomes of its result.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,10 +64,13 @@ impl Callable<'_> {
         self.arguments().len() + usize::from(self.callback().is_some())
     }
 
+    fn defaults(&self) -> impl Iterator<Item = Option<&Expr>> {
+        self.arguments().iter().map(|argument| argument.default.as_ref())
+    }
+
     /// A bit for each parameter that has a default.
     fn optional(&self) -> u64 {
-        let arguments = self.arguments().iter().enumerate();
-        arguments.filter(|(_, argument)| argument.default.is_some()).map(|(index, _)| 1 << index).sum()
+        default::optional(self.defaults())
     }
 
     /// Whether callers may leave arguments away or name them.
@@ -88,6 +92,7 @@ impl Callable<'_> {
             parameter_info(&argument.name, &ty, &argument.written)
         });
         let parameters = parameters.chain(callback);
+        let defaults = default::fields(self.defaults());
         let result = self.returned(self_type);
         let call = match self.entry {
             Entry::Getter => quote!(__k::no_entry_point),
@@ -104,6 +109,7 @@ impl Callable<'_> {
                 global_name: ::core::option::Option::None,
                 doc: #doc,
                 params: &[#(#parameters),*],
+                #defaults
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: #call,
                 detach: ::core::option::Option::None,

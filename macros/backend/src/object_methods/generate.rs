@@ -50,7 +50,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
     let line = quote_spanned!(here=> ::core::line!());
     quote! {
         #(#conditions)*
-        #[allow(deprecated, unsafe_code)]
+        #[allow(deprecated)]
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]

@@ -9,7 +9,7 @@ use super::self_type::{SelfType, Shape};
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
-use crate::signature::{self, Subject};
+use crate::signature::{self, Subject, default};
 
 /// A function or constant that other languages see.
 pub(super) struct Member {
@@ -71,7 +71,10 @@ impl Member {
         if !complete {
             return None;
         }
-        check_defaults(&arguments, mistakes);
+        match role {
+            Role::Method { .. } | Role::Init => default::complete(&mut arguments, mistakes),
+            _ => default::check(&mut arguments, mistakes),
+        }
         let shape = result.as_ref().map_or(Shape::AsIs, |ty| self_type.result_shape(ty));
         let read = Signature { arguments, result, shape };
         let ident = signature.ident.clone();
@@ -143,20 +146,6 @@ fn method_name(ident: &Ident, name: Option<LitStr>, mistakes: &mut Mistakes) -> 
         }
     }
     text
-}
-
-/// A parameter without a default cannot follow one that has a default: callers give arguments by place.
-fn check_defaults(arguments: &[Argument], mistakes: &mut Mistakes) {
-    let first = arguments.iter().position(|argument| argument.default.is_some()).unwrap_or(arguments.len());
-    for argument in arguments[first..].iter().filter(|argument| argument.default.is_none()) {
-        mistakes.at(
-            &argument.written,
-            format_args!(
-                "parameter `{}` follows one with a default, so it needs #[default(...)] as well",
-                argument.name
-            ),
-        );
-    }
 }
 
 fn check_getter(item: &ImplItemFn, signature: &Signature, mistakes: &mut Mistakes) {

@@ -1,8 +1,9 @@
 use syn::{Ident, Type};
 
 use super::argument::Argument;
-use super::self_type::{without_group, wrapper};
+use super::self_type::wrapper;
 use crate::mistakes::Mistakes;
+use crate::signature::without_group;
 
 /// What languages do with an object without naming a method.
 #[derive(Clone, Copy, PartialEq, Eq)]

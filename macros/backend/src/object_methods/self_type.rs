@@ -3,6 +3,7 @@ use quote::{ToTokens, quote};
 use syn::{GenericArgument, PathArguments, Type, TypePath};
 
 use crate::mistakes::Mistakes;
+use crate::signature::without_group;
 
 /// The type that an impl block is for, and the ways in which signatures name it.
 pub(super) struct SelfType {
@@ -123,15 +124,6 @@ impl Shape {
                 }
             },
         }
-    }
-}
-
-/// `ty` without the invisible or written parentheses around it.
-pub(super) fn without_group(ty: &Type) -> &Type {
-    match ty {
-        Type::Group(group) => without_group(&group.elem),
-        Type::Paren(paren) => without_group(&paren.elem),
-        ty => ty,
     }
 }
 

@@ -1,13 +1,13 @@
 use proc_macro2::TokenStream;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, FnArg, ForeignItemFn, Ident, Item, ItemFn, Receiver, Token, Type};
+use syn::{Attribute, Expr, FnArg, ForeignItemFn, Ident, Item, ItemFn, Receiver, Token, Type};
 
 use super::options::Options;
 use super::parallel::ParallelLoop;
 use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::{function_name_fault, plain};
-use crate::signature::{self, Parameter, Subject};
+use crate::signature::{self, Parameter, Subject, default};
 
 /// A function that can be exported.
 pub(super) struct PackedFunction {
@@ -24,6 +24,10 @@ pub(super) struct PackedFunction {
 }
 
 impl PackedFunction {
+    pub(super) fn defaults(&self) -> impl Iterator<Item = Option<&Expr>> {
+        self.parameters.iter().map(|parameter| parameter.default.as_ref())
+    }
+
     /// Reads the item and reports everything that cannot be exported. `None` only if a mistake was reported.
     pub(super) fn parse(item: TokenStream, options: &Options, mistakes: &mut Mistakes) -> Option<Self> {
         let Ok(item) = syn::parse2::<ItemFn>(item.clone()) else {
@@ -32,7 +36,8 @@ impl PackedFunction {
         };
         signature::check_signature(&item.sig, Subject::Function, mistakes);
         check_attributes(&item.attrs, mistakes);
-        let parameters = parameters(&item.sig.inputs, options, mistakes);
+        let mut parameters = parameters(&item.sig.inputs, options, mistakes);
+        default::complete(&mut parameters, mistakes);
         let result = signature::result(&item.sig.output, mistakes);
         let ident = item.sig.ident;
         let parallel = ParallelLoop::parse(&ident, &parameters, result.as_ref(), options, mistakes);

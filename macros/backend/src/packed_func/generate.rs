@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
-use crate::signature::{self, inside};
+use crate::signature::{self, default, inside};
 
 /// The items that follow the function.
 ///
@@ -28,6 +28,9 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
     let file = quote_spanned!(here=> ::core::file!());
     let line = quote_spanned!(here=> ::core::line!());
     let count = function.parameters.len();
+    let defaults = default::fields(function.defaults());
+    let bits = default::optional(function.defaults());
+    let optional = (bits != 0).then(|| quote!(, #bits));
     let body = body(function, krate, &result);
     let call_symbol = format!("{SYMBOL_PREFIX}{exported_name}");
     let metadata_symbol = format!("{SYMBOL_PREFIX}_metadata_{exported_name}");
@@ -46,7 +49,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
         #(#conditions)*
         #claim
         #(#conditions)*
-        #[allow(deprecated, unsafe_code)]
+        #[allow(deprecated)]
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
@@ -59,6 +62,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
                 global_name: #global_name,
                 doc: #doc,
                 params: &[#(#parameters),*],
+                #defaults
                 ret: <#result as __k::IntoReturn>::TYPE,
                 call: __kernpack_call,
                 detach: #detach,
@@ -69,7 +73,7 @@ pub(super) fn generate(function: &PackedFunction, options: &Options, crate_name:
 
             #body
 
-            __k::packed_function!(__KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(#count) #(, #symbols)*);
+            __k::packed_function!(__KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(#count #optional) #(, #symbols)*);
         };
     }
 }
@@ -101,6 +105,7 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
     let ident = &function.ident;
     let count = function.parameters.len();
     let args = Ident::new("args", Span::mixed_site());
+    let given = Ident::new("given", Span::mixed_site());
     let locals: Vec<Ident> = function
         .parameters
         .iter()
@@ -116,18 +121,27 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
             }
         };
         // What is wrong with the type is shown under the type.
-        quote_spanned! {inside(&parameter.ty)=>
+        let converted = quote_spanned! {inside(&parameter.ty)=>
             // SAFETY: each argument is converted once, and the result lives in this call.
-            let #local = unsafe { #conversion }?;
+            unsafe { #conversion }?
+        };
+        match &parameter.default {
+            None => quote!(let #local = #converted;),
+            Some(default) => {
+                let ty = argument_type(function, index);
+                quote!(let #local: #ty = if #given & (1u64 << #index) != 0 { #converted } else { #default };)
+            }
         }
     });
     let call = match &function.parallel {
         Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref()),
         None => quote!(<#result as __k::IntoReturn>::into_return(#ident(#(#locals),*))),
     };
+    let has_defaults = function.defaults().any(|default| default.is_some());
+    let given = has_defaults.then(|| quote!(, #given: ::core::primitive::u64));
     quote! {
         #[inline]
-        fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count]) -> #krate::Result<__k::TVMFFIAny> {
+        fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count] #given) -> #krate::Result<__k::TVMFFIAny> {
             #(#conversions)*
             #call
         }

@@ -6,16 +6,31 @@ mod options;
 mod parallel;
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
+use syn::ItemFn;
 
 use crate::environment::Environment;
 use crate::mistakes::Mistakes;
+use crate::signature::default;
 use function::PackedFunction;
 use options::Options;
 
-/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was.
+/// Expands `#[packed_func(options)] item`. The item itself is always the first part of the output, as it was but for
+/// `#[default(...)]`.
 pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment) -> TokenStream {
     let mut mistakes = Mistakes::default();
+    if environment.in_impl
+        && let Ok(function) = syn::parse2::<syn::ImplItemFn>(item.clone())
+    {
+        mistakes.at(
+            &function.sig.ident,
+            "#[packed_func] is supported only on free functions; put #[object_methods] on the impl of an object type, which exports its methods, or \
+             move the function out",
+        );
+        let errors = mistakes.into_compile_errors();
+        // An error that is a macro call can stand wherever the function can.
+        return quote!(#item #errors);
+    }
     let options = Options::parse(options, &mut mistakes);
     let function = PackedFunction::parse(item.clone(), &options, &mut mistakes);
     let crate_name = environment.required_crate_name(&mut mistakes);
@@ -23,5 +38,12 @@ pub fn expand(options: TokenStream, item: TokenStream, environment: &Environment
         (None, Some(function), Some(crate_name)) => generate::generate(&function, &options, crate_name),
         (errors, ..) => errors.unwrap_or_default(),
     };
+    let item = without_defaults(item);
     quote!(#item #added)
+}
+
+/// The item without the attributes of parameters that are for this macro.
+fn without_defaults(item: TokenStream) -> TokenStream {
+    let Ok(mut function) = syn::parse2::<ItemFn>(item.clone()) else { return item };
+    if default::strip(&mut function.sig.inputs) { function.into_token_stream() } else { item }
 }

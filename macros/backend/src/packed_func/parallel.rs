@@ -53,6 +53,14 @@ impl ParallelLoop {
             return None;
         }
         let roles: Vec<Role> = parameters.iter().map(|parameter| Role::of(&parameter.ty, mistakes)).collect();
+        for (role, parameter) in roles.iter().zip(parameters) {
+            if let (Role::Tensor { .. } | Role::Shared(_), Some(default)) = (role, &parameter.default) {
+                mistakes.at(
+                    default,
+                    "only a parameter that each call gets by value has a default in a parallel function; remove #[default(...)]",
+                );
+            }
+        }
         let is_tensor = |role: &Role| matches!(role, Role::Tensor { .. });
         let tensors = roles.iter().filter(|role| is_tensor(role)).count();
         if tensors == 0 {
@@ -208,11 +216,9 @@ impl ParallelLoop {
 
 impl Role {
     fn of(ty: &Type, mistakes: &mut Mistakes) -> Self {
-        match ty {
+        match signature::without_group(ty) {
             Type::Reference(reference) => Self::of_reference(ty, reference, mistakes),
-            Type::Paren(inner) => Self::of(&inner.elem, mistakes),
-            Type::Group(inner) => Self::of(&inner.elem, mistakes),
-            _ => {
+            ty => {
                 signature::check_parameter(ty, mistakes);
                 Self::Value
             }
@@ -221,7 +227,8 @@ impl Role {
 
     fn of_reference(ty: &Type, reference: &TypeReference, mistakes: &mut Mistakes) -> Self {
         let writes = reference.mutability.is_some();
-        match &*reference.elem {
+        // A type that a macro was given (`$t:ty`) is a group.
+        match signature::without_group(&reference.elem) {
             Type::Slice(slice) => Self::Tensor { element: (*slice.elem).clone(), writes, is_row: true },
             Type::Path(path) if is_element(&path.path) => {
                 Self::Tensor { element: (*reference.elem).clone(), writes, is_row: false }
@@ -251,7 +258,7 @@ fn is_element(path: &syn::Path) -> bool {
 
 /// The type of the value that a function returns, behind a `Result` or not; `None` for nothing.
 fn value_type(result: &Type) -> Option<&Type> {
-    let value = match result {
+    let value = match signature::without_group(result) {
         Type::Path(path) => match path.path.segments.last() {
             Some(last) if last.ident == "Result" => match &last.arguments {
                 PathArguments::AngleBracketed(arguments) => arguments.args.iter().find_map(|argument| match argument {
@@ -264,7 +271,7 @@ fn value_type(result: &Type) -> Option<&Type> {
         },
         other => Some(other),
     };
-    value.filter(|ty| !matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty()))
+    value.map(signature::without_group).filter(|ty| !matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty()))
 }
 
 fn grain_value(grain: &LitInt, mistakes: &mut Mistakes) -> TokenStream {

@@ -2,15 +2,18 @@
 //! reported, and the conversions of arguments are generated.
 
 mod conversion;
+pub(crate) mod default;
 mod types;
 
+use proc_macro2::TokenStream;
+use quote::ToTokens;
 use syn::punctuated::Punctuated;
-use syn::{Attribute, FnArg, GenericParam, Generics, Pat, PatType, ReturnType, Safety, Signature, Token, Type};
+use syn::{Attribute, Expr, FnArg, GenericParam, Generics, Pat, PatType, ReturnType, Safety, Signature, Token, Type};
 
 use crate::mistakes::Mistakes;
 use crate::name::plain;
 pub(crate) use conversion::{inside, parameter_info};
-pub(crate) use types::{check_parameter, check_result};
+pub(crate) use types::{check_parameter, check_result, without_group};
 
 /// The ABI counts arguments in an i32, but a longer signature is not readable.
 const MAX_PARAMETERS: usize = 64;
@@ -51,6 +54,26 @@ impl Subject {
 pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) ty: Type,
+    /// The value that it has when it is left away.
+    pub(crate) default: Option<Expr>,
+}
+
+impl default::Defaulted for Parameter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn written(&self) -> TokenStream {
+        self.ty.to_token_stream()
+    }
+
+    fn is_option(&self) -> bool {
+        default::is_option(&self.ty)
+    }
+
+    fn default(&mut self) -> &mut Option<Expr> {
+        &mut self.default
+    }
 }
 
 /// Reports everything in front of and behind the parameters that cannot be exported.
@@ -155,9 +178,10 @@ pub(crate) fn parameter(parameter: &PatType, subject: Subject, mistakes: &mut Mi
             );
         }
     }
+    let default = default::default(parameter, mistakes);
     match &*parameter.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => {
-            Some(Parameter { name: plain(&pattern.ident), ty: (*parameter.ty).clone() })
+            Some(Parameter { name: plain(&pattern.ident), ty: (*parameter.ty).clone(), default })
         }
         Pat::Wild(pattern) => {
             mistakes.at(pattern, "parameters need a name for callers to see; write a name, as in `_unused`");

@@ -19,6 +19,7 @@ pub(crate) fn check_parameter(ty: &Type, mistakes: &mut Mistakes) {
 
 /// The same for a result. Of `Result<T, E>` only `T` crosses the ABI as a value.
 pub(crate) fn check_result(ty: &Type, mistakes: &mut Mistakes) {
+    let ty = without_group(ty);
     if let Type::Path(path) = ty
         && let Some(last) = path.path.segments.last()
         && last.ident == "Result"
@@ -56,8 +57,10 @@ fn check(ty: &Type, place: Place, mistakes: &mut Mistakes) {
         },
         Type::TraitObject(object) => check_trait_object(object, mistakes),
         Type::Path(path) => check_path(path, place, mistakes),
-        Type::Tuple(tuple) => tuple.elems.iter().for_each(|element| check(element, place, mistakes)),
-        Type::Array(array) => check(&array.elem, place, mistakes),
+        Type::Tuple(tuple) => {
+            tuple.elems.iter().for_each(|element| check_element("a tuple", element, place, mistakes));
+        }
+        Type::Array(array) => check_element("an array", &array.elem, place, mistakes),
         Type::Slice(slice) => check(&slice.elem, place, mistakes),
         Type::Paren(inner) => check(&inner.elem, place, mistakes),
         Type::Group(inner) => check(&inner.elem, place, mistakes),
@@ -130,8 +133,68 @@ fn check_path(ty: &TypePath, place: Place, mistakes: &mut Mistakes) {
 
 /// A type argument. The signature of a `TypedFunction` may hold what a parameter may not.
 fn check_argument(of: &syn::Ident, ty: &Type, place: Place, mistakes: &mut Mistakes) {
-    if of != "TypedFunction" {
-        check(ty, place, mistakes);
+    match CONTAINERS.iter().find(|(name, _)| of == name) {
+        Some((_, container)) => check_element(container, ty, place, mistakes),
+        None if of != "TypedFunction" => check(ty, place, mistakes),
+        None => {}
+    }
+}
+
+/// Types whose elements are converted one by one, with how messages name them.
+const CONTAINERS: [(&str, &str); 7] = [
+    ("Vec", "`Vec`"),
+    ("HashMap", "`HashMap`"),
+    ("BTreeMap", "`BTreeMap`"),
+    ("HashSet", "`HashSet`"),
+    ("BTreeSet", "`BTreeSet`"),
+    ("Array", "`Array`"),
+    ("Map", "`Map`"),
+];
+
+/// An element of a container. In a parameter it owns what it holds: the argument may be a list that changes during the call.
+fn check_element(container: &str, ty: &Type, place: Place, mistakes: &mut Mistakes) {
+    match borrowed_advice(ty).filter(|_| place == Place::Parameter) {
+        Some(advice) => {
+            mistakes.at(ty, format_args!("elements that borrow are not supported in {container}; {advice}"));
+        }
+        None => check(ty, place, mistakes),
+    }
+}
+
+/// What to use in place of a type that borrows from its argument; `None` for one that does not.
+fn borrowed_advice(ty: &Type) -> Option<&'static str> {
+    match without_group(ty) {
+        Type::Reference(reference) if reference.mutability.is_none() => match without_group(&reference.elem) {
+            Type::Path(path) if path.path.is_ident("str") => Some("use `String`"),
+            Type::Slice(_) => Some("use `Bytes` for bytes, or `Tensor` for numbers"),
+            _ => None,
+        },
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            match last.ident.to_string().as_str() {
+                "TensorView" => Some("use `Tensor`, and `tensor.view::<f32>()?` for each of them"),
+                "TensorViewMut" => Some("take each tensor to write to as a parameter of its own"),
+                "AnyView" => Some("use `Any`"),
+                "Option" => match &last.arguments {
+                    PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+                        Some(GenericArgument::Type(inner)) => borrowed_advice(inner),
+                        _ => None,
+                    },
+                    _ => None,
+                },
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// `ty` without the invisible or written parentheses around it.
+pub(crate) fn without_group(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => without_group(&group.elem),
+        Type::Paren(paren) => without_group(&paren.elem),
+        ty => ty,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
 use crate::{Result, embedded};
 
-/// A Rust closure with typed parameters that can become a [`Function`]: up to 8 parameters, none of which borrows.
+/// A Rust closure with typed parameters that can become a [`Function`]: up to 16 parameters, none of which borrows.
 ///
 /// # Safety
 /// `CALL` is the entry point of a function object that holds a closure of this very type.
@@ -15,6 +15,7 @@ use crate::{Result, embedded};
     message = "`{Self}` cannot become a Function",
     label = "not a closure over convertible, owned types",
     note = "annotate every parameter (`|a: i64, b: String| ...`); borrowed ones such as `&str` are not possible: take `String`",
+    note = "a closure has at most 16 parameters; `Function::from_packed` takes any number of arguments",
     note = "captured values must be `Send + Sync + 'static`: use `move`, `Arc` and `Mutex`"
 )]
 pub unsafe trait TypedClosure<P>: Send + Sync + Sized + 'static {
@@ -50,6 +51,8 @@ macro_rules! typed_closure {
                             global_name: None,
                             doc: "",
                             params: &[$(ParamInfo { name: "", ty: <$param as Schema>::TYPE, access: Access::Keeps }),*],
+                            defaults: &[],
+more_metadata: "",
                             ret: R::TYPE,
                             call: call::<F, R, $($param),*>,
                             detach: None,
@@ -81,12 +84,22 @@ typed_closure!(5; A 0 B 1 C 2 D 3 E 4);
 typed_closure!(6; A 0 B 1 C 2 D 3 E 4 G 5);
 typed_closure!(7; A 0 B 1 C 2 D 3 E 4 G 5 H 6);
 typed_closure!(8; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7);
+typed_closure!(9; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8);
+typed_closure!(10; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9);
+typed_closure!(11; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10);
+typed_closure!(12; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11);
+typed_closure!(13; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11 N 12);
+typed_closure!(14; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11 N 12 O 13);
+typed_closure!(15; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11 N 12 O 13 Q 14);
+typed_closure!(16; A 0 B 1 C 2 D 3 E 4 G 5 H 6 I 7 J 8 K 9 L 10 M 11 N 12 O 13 Q 14 S 15);
 
 static PACKED: FunctionInfo = FunctionInfo {
     name: "packed closure",
     global_name: None,
     doc: "",
     params: &[],
+    defaults: &[],
+    more_metadata: "",
     ret: TypeSchema::new("Any"),
     call: never_called,
     detach: None,

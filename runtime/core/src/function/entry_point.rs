@@ -43,12 +43,19 @@ macro_rules! __text_symbol {
 }
 
 /// The symbols of a packed function: the call, its metadata and, if there is a third, its documentation. Its description is the static `$info`;
-/// `$body` converts `$count` arguments, calls the user's function and converts its result.
+/// `$body` converts `$count` arguments, calls the user's function and converts its result. `$optional` has a bit for each that may be left away.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __packed_function {
-    ($info:ident, $name:ident = $body:ident($count:literal), $call:literal, $metadata:literal $(, $doc:literal)?) => {
+    ($info:ident, $name:ident = $body:ident($count:literal), $call:literal, $($symbols:literal),+) => {
         $crate::__entry_point!($call $name = call_packed::<$count>(&$info; $body));
+        $crate::__packed_function!($info: $($symbols),+);
+    };
+    ($info:ident, $name:ident = $body:ident($count:literal, $optional:literal), $call:literal, $($symbols:literal),+) => {
+        $crate::__entry_point!($call $name = call_bound::<$count>(&$info, $optional; $body));
+        $crate::__packed_function!($info: $($symbols),+);
+    };
+    ($info:ident: $metadata:literal $(, $doc:literal)?) => {
         $crate::__text_symbol!($metadata __kernpack_metadata = return_metadata(&$info));
         $($crate::__text_symbol!($doc __kernpack_doc = return_doc(&$info));)?
     };
@@ -83,5 +90,15 @@ macro_rules! __foreign_entry_point {
                 result: *mut $crate::generated_code::TVMFFIAny,
             ) -> ::core::primitive::i32;
         }
+    };
+}
+
+/// A kernel of the CPU, from what `kernpack-build` says of it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __host_kernel {
+    ($info:ident) => {
+        // SAFETY: the name of the symbol that `info` calls says that it follows the packed calling convention.
+        unsafe { $crate::generated_code::Kernel::new(&$info) }
     };
 }

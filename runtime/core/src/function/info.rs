@@ -14,6 +14,11 @@ pub struct FunctionInfo {
     pub doc: &'static str,
     /// Parameters.
     pub params: &'static [ParamInfo],
+    /// What the last parameters are when a caller leaves them away, as JSON; an object with the member `rust` for what only a call can tell.
+    pub defaults: &'static [&'static str],
+    /// The member `arg_defaults` of the metadata, which lists them, with a comma in front; empty without any. The macro joins them, so that a
+    /// library without defaults has no code for them.
+    pub more_metadata: &'static str,
     /// Result.
     pub ret: TypeSchema,
     /// Entry point.
@@ -55,7 +60,7 @@ impl FunctionInfo {
 
     /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
     pub(crate) fn metadata_json(&self) -> String {
-        write_function_metadata(self.params, &self.ret, "")
+        write_function_metadata(self.params, &self.ret, self.more_metadata)
     }
 
     pub(crate) fn register_global(&'static self) -> Result<()> {

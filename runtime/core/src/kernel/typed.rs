@@ -12,6 +12,12 @@ pub fn kernel_arg<T: ToArg + ?Sized>(value: &T) -> Arg<'_> {
     value.to_arg()
 }
 
+/// The first extent of an argument, if it is a tensor that has one.
+#[inline]
+pub fn first_extent(value: &AnyView<'_>) -> Option<i64> {
+    layout::Layout::of(layout::dl_tensor(value)?).ok()?.shape.first().copied()
+}
+
 /// Calls a cpu kernel, whose tensors must have the element types that its declaration names.
 ///
 /// # Errors

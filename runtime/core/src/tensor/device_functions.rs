@@ -59,6 +59,8 @@ macro_rules! global {
             global_name: Some($name),
             doc: $doc,
             params: &[$(ParamInfo { name: stringify!($param), ty: <$ty as Schema>::TYPE, access: Access::Keeps }),*],
+            defaults: &[],
+more_metadata: "",
             ret: <$ret as Schema>::TYPE,
             call: call as SafeCall,
             detach: None,

@@ -12,7 +12,8 @@ use crate::{Error, Result};
     message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
-    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
+    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`",
+    note = "for an enum of your own without data: add `#[derive(Object, Clone, Copy)]` and `#[object(key = \"...\", enum = \"int\")]`"
 )]
 pub trait FromAny<'a>: Schema + Sized {
     /// Converts, borrowing from the value where the type borrows.
@@ -27,7 +28,8 @@ pub trait FromAny<'a>: Schema + Sized {
     message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, Tensor, TensorView<T>, Function, Module and Any convert",
-    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`"
+    note = "for a struct of your own: add `#[derive(Object)]` and take `ObjRef<YourType>`",
+    note = "for an enum of your own without data: add `#[derive(Object, Clone, Copy)]` and `#[object(key = \"...\", enum = \"int\")]`"
 )]
 #[doc(hidden)]
 pub trait FromArg<'a>: Sized {

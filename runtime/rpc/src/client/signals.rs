@@ -11,5 +11,5 @@ pub(crate) fn are_pending() -> bool {
 
 /// The error that stands for the one that the frontend has raised itself.
 pub(crate) fn already_raised() -> Error {
-    Error::new("EnvErrorAlreadySet", "")
+    Error::take_if_raised().unwrap_or_else(|| Error::new("EnvErrorAlreadySet", ""))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Host;
-use super::api::{Api, Constructor};
-use crate::library::signature::Schema;
+use super::api::{Api, Base, Constructor};
+use crate::library::signature::{Schema, literal};
 
 /// Deeper types are `Any`.
 const DEPTH: usize = 16;
@@ -113,6 +113,15 @@ impl<'a> Annotations<'a> {
             ("DataType" | "dtype" | "Device", Position::Result) => text,
             ("DataType" | "dtype" | "Device", Position::Parameter) => "_Any".to_owned(),
             ("ffi.Module" | "ffi.Object", _) => "_Any".to_owned(),
+            // A member, its value or its name.
+            (key, Position::Parameter) => {
+                let ty = self.api.types.iter().find(|ty| ty.key == key)?;
+                match ty.base {
+                    Base::IntEnum => format!("{} | {int} | {text}", ty.name),
+                    Base::StrEnum => format!("{} | {text}", ty.name),
+                    _ => return None,
+                }
+            }
             _ => return None,
         })
     }
@@ -120,6 +129,11 @@ impl<'a> Annotations<'a> {
     /// The parameters and the result of a function: `(_0: int, _1: str, /) -> float`. `first` stands for the parameter before the
     /// first one that is written, such as `self`; of a method, `skip` parameters are the object.
     pub(super) fn signature(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize) -> String {
+        self.callable(schema, first, skip, self.host == Host::Extension)
+    }
+
+    /// `by_name`: whether arguments may be given by name.
+    fn callable(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize, by_name: bool) -> String {
         let Some(schema) = schema else {
             let first = first.map(|first| format!("{first}, ")).unwrap_or_default();
             return format!("({first}*args: _Any) -> _Any");
@@ -128,14 +142,15 @@ impl<'a> Annotations<'a> {
         for (index, param) in schema.params.iter().enumerate().skip(skip) {
             let name = schema.names.get(index).filter(|name| super::names::is_identifier(name));
             let name = name.cloned().unwrap_or_else(|| format!("_{index}"));
-            parts.push(format!("{name}: {}", self.of(param, Position::Parameter)));
+            let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
+            parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
         }
         let are_named = schema
             .params
             .iter()
             .enumerate()
             .all(|(index, _)| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name)));
-        let takes_keywords = self.host == Host::Extension && are_named;
+        let takes_keywords = by_name && are_named;
         if !parts.is_empty() && !takes_keywords {
             // Arguments go by position: the ABI has no names for them.
             parts.push("/".to_owned());
@@ -148,7 +163,8 @@ impl<'a> Annotations<'a> {
         match constructor {
             Constructor::None => None,
             Constructor::Function(schema) => {
-                let text = self.signature(schema.as_ref(), Some("self"), 0);
+                // Constructors take arguments by name in tvm_ffi, too.
+                let text = self.callable(schema.as_ref(), Some("self"), 0, true);
                 let parameters = text.split_once(") -> ").map_or(text.as_str(), |(parameters, _)| parameters);
                 Some(format!("{parameters}) -> None"))
             }
@@ -176,6 +192,7 @@ impl<'a> Annotations<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::api::{Comparison, Type};
     use super::*;
     use serde_json::json;
 
@@ -231,6 +248,52 @@ mod tests {
         ] {
             assert_eq!(annotations.of(&schema, Position::Parameter), parameter, "{schema}");
             assert_eq!(annotations.of(&schema, Position::Result), result, "{schema}");
+        }
+    }
+
+    #[test]
+    fn an_enum_is_given_as_a_member_a_value_or_a_name() {
+        let ty = |key: &str, base| Type {
+            name: key.to_owned(),
+            key: format!("kit.{key}"),
+            base,
+            doc: String::new(),
+            fields: Vec::new(),
+            methods: Vec::new(),
+            constructor: Constructor::None,
+            variants: Vec::new(),
+            comparison: Comparison { equal: false, hash: false, order: false },
+            is_hidden: false,
+        };
+        let types = vec![ty("Color", Base::IntEnum), ty("Mode", Base::StrEnum), ty("Point", Base::Object)];
+        let api = Api { functions: Vec::new(), types, nameless: Vec::new() };
+        let annotations = Annotations::new(&api, Host::Extension);
+        for (key, parameter, result) in [
+            ("kit.Color", "Color | int | str", "Color"),
+            ("kit.Mode", "Mode | str", "Mode"),
+            ("kit.Point", "Point", "Point"),
+        ] {
+            let schema = json!({ "type": key });
+            assert_eq!(annotations.of(&schema, Position::Parameter), parameter);
+            assert_eq!(annotations.of(&schema, Position::Result), result);
+        }
+    }
+
+    #[test]
+    fn constructors_take_names_in_both_hosts_and_functions_in_one() {
+        let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let schema = || Schema {
+            params: vec![json!({ "type": "float" }), json!({ "type": "str" })],
+            result: json!({ "type": "None" }),
+            names: vec!["x".to_owned(), "meta".to_owned()],
+            defaults: vec![json!("none")],
+        };
+        for (host, end) in [(Host::TvmFfi, ", /"), (Host::Extension, "")] {
+            let annotations = Annotations::new(&api, host);
+            let parameters = "x: float, meta: str = \"none\"";
+            assert_eq!(annotations.signature(Some(&schema()), None, 0), format!("({parameters}{end}) -> None"));
+            let constructor = Constructor::Function(Some(schema()));
+            assert_eq!(annotations.constructor(&constructor), Some(format!("(self, {parameters}) -> None")));
         }
     }
 }

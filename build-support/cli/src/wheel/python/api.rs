@@ -43,8 +43,16 @@ pub(super) struct Type {
     pub(super) fields: Vec<Field>,
     pub(super) methods: Vec<Method>,
     pub(super) constructor: Constructor,
+    pub(super) comparison: Comparison,
     /// Of an enum.
     pub(super) variants: Vec<String>,
+}
+
+/// What the library defines for objects of a type beyond their members.
+pub(super) struct Comparison {
+    pub(super) equal: bool,
+    pub(super) hash: bool,
+    pub(super) order: bool,
 }
 
 pub(super) enum Base {
@@ -306,6 +314,7 @@ impl Type {
             fields: fields(ty).collect(),
             methods: methods.map(Method::of).collect(),
             constructor,
+            comparison: Comparison { equal: flag(ty, "equal"), hash: flag(ty, "hash"), order: flag(ty, "order") },
             variants: variants.map(str::to_owned).collect(),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Host;
 use super::annotation::{Annotations, Position};
-use super::api::{Api, Base, Type};
+use super::api::{Api, Base, Comparison, Type};
 use super::names::{docstring, literal};
 
 /// The text of the module that loads a library with tvm_ffi. `library` is the file's name, `about` the package's description.
@@ -62,6 +62,7 @@ fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &
 }
 
 fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::fmt::Result {
+    out.push_str(ERRORS);
     writeln!(out, "\n__version__ = {}", literal(version))?;
     out.push_str("__library__ = _ffi.load_module(_pathlib.Path(__file__).with_name(");
     writeln!(out, "{}))", literal(library))?;
@@ -93,14 +94,46 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     Ok(())
 }
 
+/// Errors of the kinds of Python's exceptions are these exceptions. tvm_ffi makes a RuntimeError of what is not registered, also of a KeyboardInterrupt and a SystemExit
+/// that pass through the library. What another package has registered stays.
+const ERRORS: &str = r#"
+
+class _Exit(SystemExit):
+    """SystemExit out of the text that an error has: a status is a number."""
+
+    def __init__(self, code: object = None) -> None:
+        text = str(code)
+        super().__init__(int(text) if text.removeprefix("-").isdecimal() else text or None)
+
+
+for _kind in """
+    LookupError NameError NotImplementedError ArithmeticError OverflowError ZeroDivisionError FloatingPointError BufferError RecursionError
+    StopIteration EOFError OSError FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError PermissionError ConnectionError
+    ConnectionRefusedError ConnectionResetError ConnectionAbortedError BrokenPipeError BlockingIOError TimeoutError InterruptedError
+    KeyboardInterrupt SystemExit ImportError ModuleNotFoundError SyntaxError UnicodeError SystemError
+""".split():
+    if _kind not in _ffi.core.ERROR_NAME_TO_TYPE:
+        _ffi.register_error(_kind, _builtins.__dict__[_kind])
+        if _kind == "SystemExit":
+            _ffi.register_error(_kind, _Exit)
+del _kind
+"#;
+
 fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     out.push_str("\n\n");
     let key = literal(&ty.key);
+    let Comparison { equal, hash, order } = &ty.comparison;
+    let mut options = String::new();
+    for (wanted, option) in [(equal, "eq"), (hash, "unsafe_hash"), (order, "order")] {
+        if *wanted {
+            write!(options, ", {option}=True")?;
+        }
+    }
     match &ty.base {
         Base::IntEnum => writeln!(out, "class {}(_dataclasses.IntEnum, type_key={key}):", ty.name)?,
         Base::StrEnum => writeln!(out, "class {}(_dataclasses.StrEnum, type_key={key}):", ty.name)?,
-        Base::Object => writeln!(out, "@_dataclasses.c_class({key})\nclass {}(_ffi.Object):", ty.name)?,
-        Base::Own(base) => writeln!(out, "@_dataclasses.c_class({key})\nclass {}({base}):", ty.name)?,
+        Base::Object => writeln!(out, "@_dataclasses.c_class({key}{options})\nclass {}(_ffi.Object):", ty.name)?,
+        Base::Own(base) => writeln!(out, "@_dataclasses.c_class({key}{options})\nclass {}({base}):", ty.name)?,
     }
     let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
     out.push_str(&docstring(&about, "    "));

@@ -167,6 +167,11 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     for method in &ty.methods {
         self::method(out, method, annotations)?;
     }
+    if ty.comparison.order {
+        for name in ["__lt__", "__le__", "__gt__", "__ge__"] {
+            writeln!(out, "    def {name}(self, other: {}, /) -> {}: ...", ty.name, annotations.builtin("bool"))?;
+        }
+    }
     Ok(())
 }
 

@@ -29,7 +29,7 @@ impl Family {
         let visits = self.visits();
         quote! {
             #(#claims)*
-            #[allow(deprecated, unsafe_code)]
+            #[allow(deprecated)]
             const _: () = {
                 use #krate::__private_v0_1 as __k;
                 #[allow(unused_imports)]

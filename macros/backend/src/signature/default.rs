@@ -1,0 +1,233 @@
+//! Parameters that a caller may leave away: those with `#[default(...)]`, and an `Option` behind which every parameter may be.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, PathArguments, Token, Type, UnOp};
+
+use crate::mistakes::Mistakes;
+
+/// A parameter as far as defaults matter.
+pub(crate) trait Defaulted {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Its type as the user wrote it.
+    fn written(&self) -> TokenStream;
+    /// Whether its type is an `Option`.
+    fn is_option(&self) -> bool;
+    /// The value that it has when it is left away.
+    fn default(&mut self) -> &mut Option<Expr>;
+}
+
+/// The expression of `#[default(...)]`.
+pub(crate) fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> {
+    let mut found = None;
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("default")) {
+        if found.is_some() {
+            mistakes.at(attribute, "#[default(...)] is given twice; keep one");
+            continue;
+        }
+        let Meta::List(list) = &attribute.meta else {
+            mistakes.at(attribute, "write the default in parentheses, as in #[default(0)]");
+            continue;
+        };
+        match syn::parse2::<Expr>(list.tokens.clone()) {
+            Ok(expression) => found = Some(expression),
+            Err(_) => mistakes.at(attribute, "#[default(...)] takes a Rust expression, as in #[default(0)]"),
+        }
+    }
+    if let (Some(default), Some(view)) = (&found, view(&input.ty)) {
+        mistakes.at(
+            default,
+            format_args!("a `{view}` has no default: it is a view of the caller's tensor; take an `Option<{view}<...>>`, which may be left out"),
+        );
+        return None;
+    }
+    found
+}
+
+/// Takes `#[default(...)]` from the parameters; whether there was one.
+pub(crate) fn strip(inputs: &mut Punctuated<FnArg, Token![,]>) -> bool {
+    let mut found = false;
+    for input in inputs {
+        if let FnArg::Typed(input) = input {
+            let before = input.attrs.len();
+            input.attrs.retain(|attribute| !attribute.path().is_ident("default"));
+            found |= input.attrs.len() < before;
+        }
+    }
+    found
+}
+
+/// Gives an `Option` at the end its default, `None`; then as [`check`].
+pub(crate) fn complete<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistakes) {
+    for parameter in parameters.iter_mut().rev() {
+        if parameter.default().is_none() {
+            if !parameter.is_option() {
+                break;
+            }
+            *parameter.default() = syn::parse2(quote!(::core::option::Option::None)).ok();
+        }
+    }
+    check(parameters, mistakes);
+}
+
+/// Reports a parameter without a default that follows one with a default: callers give arguments by place.
+pub(crate) fn check<P: Defaulted>(parameters: &mut [P], mistakes: &mut Mistakes) {
+    let mut has_default = false;
+    for parameter in parameters {
+        if parameter.default().is_some() {
+            has_default = true;
+        } else if has_default {
+            mistakes.at(
+                parameter.written(),
+                format_args!(
+                    "parameter `{}` follows one with a default, so it needs #[default(...)] as well",
+                    parameter.name()
+                ),
+            );
+        }
+    }
+}
+
+/// The type of a view of a tensor, which cannot be made of nothing.
+fn view(ty: &Type) -> Option<&'static str> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last()?;
+    ["TensorView", "TensorViewMut"].into_iter().find(|view| last.ident == view)
+}
+
+/// Whether a type is written as an `Option`.
+pub(crate) fn is_option(ty: &Type) -> bool {
+    match ty {
+        Type::Paren(inner) => is_option(&inner.elem),
+        Type::Group(inner) => is_option(&inner.elem),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let has_type = |arguments: &PathArguments| {
+                matches!(arguments, PathArguments::AngleBracketed(list)
+                    if matches!(list.args.first(), Some(GenericArgument::Type(_))))
+            };
+            last.ident == "Option" && has_type(&last.arguments)
+        }),
+        _ => false,
+    }
+}
+
+/// A bit for each parameter that has a default.
+pub(crate) fn optional<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> u64 {
+    defaults.enumerate().filter(|(_, default)| default.is_some()).map(|(index, _)| 1 << index).sum()
+}
+
+/// The fields of a function's description that tell the defaults, from the first parameter that has one on.
+pub(crate) fn fields<'a>(defaults: impl Iterator<Item = Option<&'a Expr>>) -> TokenStream {
+    let defaults: Vec<String> = defaults.flatten().map(json).collect();
+    let member = match defaults.as_slice() {
+        [] => String::new(),
+        all => format!(",\"arg_defaults\":[{}]", all.join(",")),
+    };
+    quote! {
+        defaults: &[#(#defaults),*],
+        more_metadata: #member,
+    }
+}
+
+/// A default as JSON: what the source says of it, `{"rust":"..."}` for what only a call can tell.
+fn json(default: &Expr) -> String {
+    literal(default).unwrap_or_else(|| {
+        // The spaces that the tokens do not have would be in front of the dots, too.
+        let source = default.to_token_stream().to_string().replace(" :: ", "::").replace(" (", "(").replace(" ! ", "!");
+        format!("{{\"rust\":{}}}", text(&source))
+    })
+}
+
+fn literal(default: &Expr) -> Option<String> {
+    match default {
+        Expr::Paren(inner) => literal(&inner.expr),
+        Expr::Group(inner) => literal(&inner.expr),
+        Expr::Reference(inner) if inner.mutability.is_none() => literal(&inner.expr),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => match &*unary.expr {
+            Expr::Lit(number) => self::number(number).map(|number| format!("-{number}")),
+            _ => None,
+        },
+        Expr::Lit(value) => match &value.lit {
+            Lit::Bool(value) => Some(value.value.to_string()),
+            Lit::Str(value) => Some(text(&value.value())),
+            _ => number(value),
+        },
+        Expr::Path(path) => path.path.segments.last().filter(|last| last.ident == "None").map(|_| "null".to_owned()),
+        Expr::Call(call) => {
+            let Expr::Path(function) = &*call.func else { return None };
+            let mut names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+            match (names.next()?.as_str(), names.next().as_deref(), call.args.first()) {
+                ("Some", _, Some(value)) => literal(value),
+                ("from" | "new", Some("String" | "Str"), Some(value)) => literal(value),
+                ("new", Some("String"), None) => Some("\"\"".to_owned()),
+                ("new", Some("Vec"), None) => Some("[]".to_owned()),
+                _ => None,
+            }
+        }
+        // A text that becomes an owned one.
+        Expr::MethodCall(call)
+            if call.args.is_empty() && ["to_owned", "to_string", "into"].iter().any(|name| call.method == name) =>
+        {
+            literal(&call.receiver).filter(|value| value.starts_with('"'))
+        }
+        Expr::Macro(call) if call.mac.path.is_ident("vec") && call.mac.tokens.is_empty() => Some("[]".to_owned()),
+        _ => None,
+    }
+}
+
+fn number(value: &ExprLit) -> Option<String> {
+    match &value.lit {
+        Lit::Int(value) => Some(value.base10_digits().to_owned()),
+        Lit::Float(value) => {
+            let digits = value.base10_digits();
+            // JSON wants a digit behind the dot.
+            Some(if digits.ends_with('.') { format!("{digits}0") } else { digits.replace(".e", ".0e") })
+        }
+        _ => None,
+    }
+}
+
+/// A text as JSON, which is also how Python writes it.
+fn text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json;
+
+    #[test]
+    fn defaults_as_json() {
+        for (source, expected) in [
+            ("0.5", "0.5"),
+            ("1.", "1.0"),
+            ("-1_000i64", "-1000"),
+            ("0xff", "255"),
+            ("true", "true"),
+            ("None", "null"),
+            ("::core::option::Option::None", "null"),
+            ("Some(2)", "2"),
+            ("\"a\\\"b\\n\"", "\"a\\\"b\\n\""),
+            ("\"auto\".to_owned()", "\"auto\""),
+            ("String::from(\"x\")", "\"x\""),
+            ("Vec::new()", "[]"),
+            ("Mode::Fast", "{\"rust\":\"Mode::Fast\"}"),
+            ("f64::powi(2.0, 3)", "{\"rust\":\"f64::powi(2.0 , 3)\"}"),
+            ("5.to_string()", "{\"rust\":\"5 . to_string()\"}"),
+        ] {
+            assert_eq!(json(&syn::parse_str(source).unwrap()), expected, "{source}");
+        }
+    }
+}
