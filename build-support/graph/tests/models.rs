@@ -16,6 +16,10 @@ mod parts;
 mod quantized;
 #[path = "models/regions.rs"]
 mod regions;
+#[path = "models/sizes.rs"]
+mod sizes;
+#[path = "models/sparse.rs"]
+mod sparse;
 #[path = "models/structures.rs"]
 mod structures;
 #[path = "models/texts.rs"]
