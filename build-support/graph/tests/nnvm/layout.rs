@@ -130,8 +130,11 @@ fn results_in_another_layout() {
 fn layouts_that_are_none() {
     let c = conv("c", &var("x"), "NCHW", "OIHW");
     let error = |given: &[(&str, &str)]| corrected(&graph(&[&c]), given).err().unwrap_or_default();
-    assert_eq!(error(&[("x", "NC")]), "node 'c' (conv2d): its input 0 is in layout NC, which cannot become NCHW");
-    assert!(error(&[("x", "N7")]).starts_with("node 'c' (conv2d): "), "{}", error(&[("x", "N7")]));
+    assert_eq!(
+        error(&[("x", "NC")]),
+        "pass CorrectLayout: node 'c' (conv2d): its input 0 is in layout NC, which cannot become NCHW"
+    );
+    assert!(error(&[("x", "N7")]).starts_with("pass CorrectLayout: node 'c' (conv2d): "), "{}", error(&[("x", "N7")]));
 }
 
 /// An operator of any language says which layouts it wants, of what it gets and of those of the pass before.

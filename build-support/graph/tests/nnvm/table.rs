@@ -161,7 +161,7 @@ fn all_115_operators() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // And `tvm_op`, which compiled graphs have.
-    assert_eq!(TABLE.lines().count(), 115);
+    // `multibox_detection` is a name with a pattern there; `tvm_op` is what compiled graphs have.
+    assert_eq!(TABLE.lines().filter(|line| !line.starts_with("multibox_detection ")).count(), 115);
     assert!(registry::find("tvm_op").is_ok());
 }
