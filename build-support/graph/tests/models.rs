@@ -6,6 +6,8 @@ mod custom;
 mod differences;
 #[path = "models/filters.rs"]
 mod filters;
+#[path = "models/half.rs"]
+mod half;
 #[path = "models/hostile.rs"]
 mod hostile;
 #[path = "models/loops.rs"]

@@ -88,7 +88,7 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
     if let Some(sizes) = graph.sizes.as_mut().map(Arc::make_mut) {
         for (_, other) in &mut sizes.others {
             optimize(other, options)?;
-            graph.warnings.extend(other.warnings.drain(..));
+            graph.warnings.append(&mut other.warnings);
         }
         graph.warnings.sort();
         graph.warnings.dedup();
