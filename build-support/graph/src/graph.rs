@@ -10,7 +10,7 @@ use kernpack_compiler::take_reported;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
-use crate::op::{Call, NodeOp, Operand};
+use crate::op::{Call, NodeOp, Operand, half};
 
 /// The number of a value of a graph.
 pub type ValueId = usize;
@@ -227,7 +227,7 @@ impl Node {
             },
             wanted: self.outputs.iter().map(Option::is_some).collect(),
         };
-        let made = self.op.make(&call).and_then(|made| {
+        let made = half::make(&self.op, call).and_then(|made| {
             take_reported()?;
             Ok(made)
         });

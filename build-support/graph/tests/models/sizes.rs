@@ -136,7 +136,7 @@ fn steps_of_a_call() {
         for step in 0..count {
             steps.call((&state, step, step + 1, x, &outputs[0], &outputs[1])).unwrap();
         }
-        let expected = call(&module, &[x.clone()], &[vec![words, 8], vec![1, words, words]]).unwrap();
+        let expected = call(&module, std::slice::from_ref(x), &[vec![words, 8], vec![1, words, words]]).unwrap();
         assert_eq!(outputs[0].view::<f32>().unwrap().to_vec(), expected[0]);
     }
     let info = lowered.describe(&all, "model");

@@ -32,7 +32,7 @@ fn product(tensor: Message) -> Vec<u8> {
 fn run(bytes: &[u8], x: &Tensor, shape: &[i64]) -> Vec<f32> {
     let (module, _) =
         build(&graph(bytes, &ModelOptions::default()), "model", &Target::host(), LowerOptions::default()).unwrap();
-    call(&module, &[x.clone()], &[shape.to_vec()]).unwrap().remove(0)
+    call(&module, std::slice::from_ref(x), &[shape.to_vec()]).unwrap().remove(0)
 }
 
 #[test]
