@@ -2,7 +2,7 @@
 
 use crate::error::{Result, fail, require};
 use crate::graph::Graph;
-use crate::lower::argument_names;
+use crate::names::argument_names;
 
 /// An extent of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod infer;
 pub mod lower;
 mod model;
 mod moved;
+mod names;
 pub mod nnvm;
 mod numpy_random;
 pub mod onnx;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, require};
 use crate::graph::{Graph, Sizes, ValueId};
-use crate::lower::argument_names;
+use crate::names::argument_names;
 use crate::options::ModelOptions;
 
 /// How many extents one dimension may have: each has code of its own.

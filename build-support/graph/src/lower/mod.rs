@@ -2,7 +2,6 @@
 
 mod describe;
 mod entry;
-mod names;
 mod native_loop;
 mod open;
 mod region;
@@ -18,7 +17,6 @@ use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
 pub use entry::{Place, state_bytes};
-pub use names::{argument_names, identifier};
 pub use weights::Weights;
 
 use self::entry::{Block, Data, Known};
@@ -26,6 +24,7 @@ use crate::constant::{Constant, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
 use crate::graph::{Graph, NativeLoop, Node, ValueId};
+pub use crate::names::{argument_names, identifier};
 use crate::op::extents;
 
 /// The attribute of a function that has the data of `constant_data`: names, and bytes.
