@@ -8,6 +8,7 @@ use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error};
 
+use crate::callback::Lent;
 use crate::capi::{Py, PyObject};
 use crate::from_python::{self, Keep, Refused};
 use crate::function::{Callable, is_undeclared};
@@ -110,7 +111,7 @@ impl Arguments {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            views: [MaybeUninit::uninit(); INLINE],
+            views: [const { MaybeUninit::uninit() }; INLINE],
             count: 0,
             keeps: [const { MaybeUninit::uninit() }; INLINE],
             kept: 0,
@@ -198,6 +199,13 @@ impl Arguments {
     unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
+            if wanted.kind == Kind::Function && py.type_of(object) == py.PyFunction_Type() && self.kept < INLINE {
+                let lent = Lent::new(py, object);
+                self.push(lent.view());
+                self.keeps[self.kept].write(Keep::Function(lent));
+                self.kept += 1;
+                return Ok(());
+            }
             if wanted.access != Access::Keeps
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?

@@ -350,6 +350,10 @@ const BEFORE_3_12: usize = 1;
 /// A tag follows the header: sign in two bits, number of digits from the fourth on.
 const SINCE_3_12: usize = 2;
 
+/// Bytes from the start of an ASCII text to its characters, and from that of a tuple to its elements; 0 where nothing is known.
+static TEXT: AtomicUsize = AtomicUsize::new(0);
+static TUPLE: AtomicUsize = AtomicUsize::new(0);
+
 #[inline]
 fn table() -> &'static Table {
     // SAFETY: a `Py` is only made after `find`, which stores a table that lives forever.
@@ -432,6 +436,88 @@ impl Py {
         (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
     }
 
+    /// The characters of a text that is ASCII, read where they are, where that is known; a NUL is behind them, and they live as long as the text.
+    ///
+    /// # Safety
+    /// `text` is a live `str`, and the result is not used longer than it.
+    #[inline]
+    pub(crate) unsafe fn ascii<'a>(self, text: *mut PyObject) -> Option<&'a [u8]> {
+        /// The characters follow the header, and all of them are ASCII.
+        const COMPACT_ASCII: u32 = 0b11 << 5;
+        let place = TEXT.load(Ordering::Relaxed);
+        if place == 0 {
+            return None;
+        }
+        // SAFETY: promised by the caller; `find` has seen that texts lie so: their length follows the header, then a hash, then the state.
+        unsafe {
+            if *text.byte_add(32).cast::<u32>() & COMPACT_ASCII != COMPACT_ASCII {
+                return None;
+            }
+            Some(core::slice::from_raw_parts(text.byte_add(place).cast(), *text.byte_add(16).cast()))
+        }
+    }
+
+    /// Writes an element of a tuple that was just made, and gives the reference to it up.
+    ///
+    /// # Safety
+    /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
+    #[inline]
+    pub(crate) unsafe fn set_item(self, tuple: *mut PyObject, index: usize, item: *mut PyObject) {
+        // SAFETY: promised by the caller; `find` has seen that elements are there.
+        unsafe {
+            match TUPLE.load(Ordering::Relaxed) {
+                0 => {
+                    self.PyTuple_SetItem(tuple, index as isize, item);
+                }
+                place => tuple.byte_add(place).cast::<*mut PyObject>().add(index).write(item),
+            }
+        }
+    }
+
+    /// Finds out how texts and tuples lie in memory, by looking at some.
+    fn look_at_layouts(self) {
+        let text_place = match LAYOUT.load(Ordering::Relaxed) {
+            BEFORE_3_12 => 48,
+            SINCE_3_12 => 40,
+            _ => return,
+        };
+        TEXT.store(text_place, Ordering::Relaxed);
+        let lies_so = ["probe", "pr\u{f6}be", "\u{3b1}"].into_iter().all(|probe| {
+            // SAFETY: a new text; the state of every text is at the same place in these versions.
+            unsafe {
+                let text = self.PyUnicode_FromStringAndSize(probe.as_ptr().cast(), probe.len() as isize);
+                if text.is_null() {
+                    self.PyErr_Clear();
+                    return false;
+                }
+                let found = self.ascii(text).map(|bytes| bytes.as_ptr().cast());
+                let start = self.PyUnicode_AsUTF8AndSize(text, ptr::null_mut());
+                let lies_so = match found {
+                    Some(found) => probe.is_ascii() && found == start && self.ascii(text) == Some(probe.as_bytes()),
+                    None => !probe.is_ascii(),
+                };
+                self.Py_DecRef(text);
+                lies_so
+            }
+        });
+        if !lies_so {
+            TEXT.store(0, Ordering::Relaxed);
+        }
+        // SAFETY: a new tuple of two elements, of which None is the second; a tuple is larger than what is looked at.
+        unsafe {
+            let tuple = self.PyTuple_New(2);
+            if tuple.is_null() {
+                return self.PyErr_Clear();
+            }
+            self.Py_IncRef(self.none());
+            self.PyTuple_SetItem(tuple, 1, self.none());
+            // The number of elements follows the header; since 3.14 a hash is behind it.
+            let is_second = |place: &usize| *tuple.byte_add(place + 8).cast::<*mut PyObject>() == self.none();
+            TUPLE.store([24, 32].into_iter().find(is_second).unwrap_or(0), Ordering::Relaxed);
+            self.Py_DecRef(tuple);
+        }
+    }
+
     /// What gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
     /// another name.
     #[inline]
@@ -445,13 +531,9 @@ impl Py {
     /// `text` is a live `str` of ASCII characters only.
     #[inline]
     pub(crate) unsafe fn ascii_place(self, text: *mut PyObject) -> Option<*mut u8> {
+        let place = TEXT.load(Ordering::Relaxed);
         // SAFETY: promised by the caller; the characters follow a header of this size.
-        let at = |size| unsafe { text.cast::<u8>().add(size) };
-        match LAYOUT.load(Ordering::Relaxed) {
-            BEFORE_3_12 => Some(at(48)),
-            SINCE_3_12 => Some(at(40)),
-            _ => None,
-        }
+        (place != 0).then(|| unsafe { text.cast::<u8>().add(place) })
     }
 
     /// The interpreter's `None`, borrowed.
@@ -509,6 +591,7 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     // SAFETY: the function gives a C string that lives forever.
     let version = unsafe { core::ffi::CStr::from_ptr(py.Py_GetVersion()) }.to_string_lossy();
     LAYOUT.store(if header == 16 { layout(&version) } else { 0 }, Ordering::Relaxed);
+    py.look_at_layouts();
     Ok(py)
 }
 

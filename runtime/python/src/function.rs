@@ -1,12 +1,13 @@
 //! Functions of the library as functions of its module.
 
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 use kernpack_core::abi::{TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
-use kernpack_core::value::{Access, TypeSchema};
+use kernpack_core::value::{Access, TuplePlaces, TypeSchema};
 use kernpack_core::{Any, Error};
 
 use crate::arguments::{Arguments, Given};
@@ -15,7 +16,7 @@ use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place,
 use crate::interpreter::{Call, without_lock};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::wanted::Wanted;
+use crate::wanted::{Wanted, inner};
 use crate::{class, exception, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
@@ -27,8 +28,10 @@ pub(crate) struct Callable {
     pub(crate) wanted: Box<[Wanted]>,
     /// Whether other threads of Python run during a call.
     releases: bool,
-    /// Whether a parameter is a function, which may be one of Python.
+    /// Whether functions, which may be those of Python, come in a parameter that is a container.
     calls_back: bool,
+    /// Whether it returns a tuple, for whose elements there are places.
+    returns_tuple: bool,
     /// Whether the function itself finds the places of arguments with names, as constructors and those with defaults do.
     pub(crate) binds: bool,
     /// Where Python finds the function: module, then attributes.
@@ -44,15 +47,16 @@ unsafe impl Sync for Callable {}
 /// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
-    info.detach.unwrap_or_else(|| has(info, &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"]))
+    const KEYS: &[&str] = &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"];
+    info.detach.unwrap_or_else(|| has(info, core::slice::from_ref, KEYS))
 }
 
-/// Whether a parameter is of one of these types, or a container of them.
-fn has(info: &FunctionInfo, keys: &[&str]) -> bool {
+/// Whether a parameter, or what `parts` finds in its type, is of one of these types, or a container of them.
+fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&str]) -> bool {
     fn is_one(ty: &TypeSchema, keys: &[&str]) -> bool {
         keys.contains(&ty.key) || ty.args.iter().any(|of| is_one(of, keys))
     }
-    info.params.iter().any(|param| is_one(&param.ty, keys))
+    info.params.iter().flat_map(|param| parts(&param.ty)).any(|ty| is_one(ty, keys))
 }
 
 impl Callable {
@@ -82,7 +86,9 @@ impl Callable {
             names: names?,
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
-            calls_back: has(info, &["ffi.Function"]),
+            // A parameter that is a function itself knows the thread that lends it.
+            calls_back: has(info, |ty| inner(ty).args, &["ffi.Function"]),
+            returns_tuple: !is_kernel && info.ret.key == "Tuple" && info.ret.args.len() <= TuplePlaces::MOST,
             binds: is_constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
@@ -273,6 +279,9 @@ unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult
     let mut result = TVMFFIAny::NONE;
     // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and None own nothing.
     unsafe {
+        if callable.returns_tuple {
+            return run_for_tuple(py, callable, views);
+        }
         invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
         if result.type_index < type_index::RAW_STR {
             return to_python::view(py, &result, &callable.info.ret);
@@ -281,7 +290,24 @@ unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult
     }
 }
 
-/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None.
+/// # Safety
+/// As for [`run_with`]; the function returns a tuple.
+#[inline(never)]
+unsafe fn run_for_tuple(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    let ty = &callable.info.ret;
+    let mut elements = MaybeUninit::uninit();
+    let mut places = TuplePlaces::new(&mut elements);
+    // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned values.
+    unsafe {
+        invoke(py, callable, views, places.result()).map_err(|error| exception::raise(py, &error))?;
+        match places.elements() {
+            Ok(elements) => to_python::tuple_of_owned(py, elements, ty),
+            Err(value) => to_python::value(py, value, ty),
+        }
+    }
+}
+
+/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None, or one with places for a tuple.
 ///
 /// # Safety
 /// The views are the arguments of this function, and live for the call.

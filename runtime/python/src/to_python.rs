@@ -129,9 +129,31 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
             let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
-            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            py.set_item(tuple.as_ptr(), index, item.into_ptr());
         }
         Ok(tuple)
+    }
+}
+
+/// A tuple of values that it takes over, each of which is of the type's element at its place.
+///
+/// # Safety
+/// The elements are owned values, and are not used afterwards.
+pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; a new tuple of as many places.
+    unsafe {
+        let mut tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize));
+        for (index, element) in elements.iter().enumerate() {
+            // Each is taken, also where one before it went wrong.
+            let element = Any::from_raw(*element);
+            if let Ok(known) = &tuple {
+                match value(py, element, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") })) {
+                    Ok(item) => py.set_item(known.as_ptr(), index, item.into_ptr()),
+                    Err(raised) => tuple = Err(raised),
+                }
+            }
+        }
+        tuple
     }
 }
 

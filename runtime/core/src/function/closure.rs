@@ -65,7 +65,7 @@ more_metadata: "",
                     // ABI's calling convention.
                     unsafe {
                         let closure = embedded::closure_of::<F>(this);
-                        call_packed::<$count, _>(info, args, num_args, result, |_args| {
+                        call_packed::<$count, _>(info, args, num_args, result, |_args, _| {
                             closure($(arg::<$param>(info, _args, $index)?),*).into_return()
                         })
                     }

@@ -4,7 +4,7 @@ use super::FunctionInfo;
 use super::panic::guard;
 use crate::abi::TVMFFIAny;
 use crate::layout::byte_range;
-use crate::value::{AnyView, FromArg, IntoAny, Mismatch, sequence};
+use crate::value::{AnyView, FromArg, IntoAny, Mismatch, ResultPlace, sequence};
 use crate::{Error, Result, embedded};
 
 /// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
@@ -21,7 +21,7 @@ pub unsafe fn call_packed<const N: usize, F>(
     body: F,
 ) -> i32
 where
-    F: for<'a> FnOnce(&'a [AnyView<'a>; N]) -> Result<TVMFFIAny>,
+    F: for<'a> FnOnce(&'a [AnyView<'a>; N], ResultPlace) -> Result<TVMFFIAny>,
 {
     if num_args != N as i32 {
         return wrong_count(info, num_args);
@@ -30,9 +30,8 @@ where
     let args: &[AnyView<'_>; N] =
         unsafe { if N == 0 { &*core::ptr::NonNull::dangling().as_ptr() } else { &*args.cast() } };
     guard(info, || {
-        let value = body(args)?;
         // SAFETY: promised by the caller.
-        unsafe { result.write(value) };
+        unsafe { result.write(body(args, ResultPlace::new(result))?) };
         Ok(())
     })
 }
