@@ -94,7 +94,8 @@ fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
         _ => return None,
     };
     // A library may declare one of the same name.
-    let is_declared = State::get(py).collected.exceptions.iter().any(|info| info.kind.as_str().as_bytes() == kind);
+    let declared = &State::get(py).collected.exceptions;
+    let is_declared = !declared.is_empty() && declared.iter().any(|info| info.kind.as_str().as_bytes() == kind);
     // SAFETY: one of the interpreter's classes.
     (!is_declared).then(|| unsafe { Owned::share(py, class) })
 }

@@ -227,23 +227,14 @@ unsafe extern "C" fn call(
 /// The arguments live for the call.
 #[inline]
 pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    // Until the arguments are dropped, the functions made of callables among them.
+    let _call = callable.calls_back.then(|| Call::enter(py));
+    let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe {
-        match callable.calls_back {
-            true => run_with_callbacks(py, callable, given),
-            false => run_alone(py, callable, given),
-        }
+        arguments.bind(py, callable, given)?;
+        run_with(py, callable, arguments.views())
     }
-}
-
-/// # Safety
-/// As for [`run`].
-#[inline(never)]
-unsafe fn run_with_callbacks(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    // Until the arguments are dropped, the functions made of callables among them.
-    let _call = Call::enter(py);
-    // SAFETY: promised by the caller.
-    unsafe { run_alone(py, callable, given) }
 }
 
 /// The call of a method without arguments.
@@ -257,18 +248,6 @@ pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject
     unsafe {
         class::write_view(py, receiver, &mut view)?;
         run_with(py, callable, core::slice::from_ref(&view))
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn run_alone(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    let mut arguments = Arguments::new();
-    // SAFETY: promised by the caller.
-    unsafe {
-        arguments.bind(py, callable, given)?;
-        run_with(py, callable, arguments.views())
     }
 }
 

@@ -144,10 +144,15 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
     unsafe {
         let mut tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize));
         for (index, element) in elements.iter().enumerate() {
-            // Each is taken, also where one before it went wrong.
-            let element = Any::from_raw(*element);
+            // Each is taken, also where one before it went wrong. Simple ones own nothing, and are looked at where they are.
+            let owned = (element.type_index >= type_index::RAW_STR).then(|| Any::from_raw(*element));
             if let Ok(known) = &tuple {
-                match value(py, element, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") })) {
+                let ty = ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") });
+                let item = match owned {
+                    None => view(py, element, ty),
+                    Some(owned) => value(py, owned, ty),
+                };
+                match item {
                     Ok(item) => py.set_item(known.as_ptr(), index, item.into_ptr()),
                     Err(raised) => tuple = Err(raised),
                 }
