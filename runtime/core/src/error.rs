@@ -169,7 +169,8 @@ impl Error {
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
         // SAFETY: the object is alive; when this is its only reference it may be changed.
-        if unsafe { embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), function) } {
+        if unsafe { embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), function) }
+        {
             return true;
         }
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };

@@ -194,7 +194,12 @@ impl Arguments {
     /// # Safety
     /// As there.
     #[inline(never)]
-    pub(crate) unsafe fn convert_apart(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
+    pub(crate) unsafe fn convert_apart(
+        &mut self,
+        py: Py,
+        object: *mut PyObject,
+        wanted: &Wanted,
+    ) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
         unsafe { self.convert(py, object, wanted) }
     }
@@ -232,9 +237,16 @@ impl Arguments {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
             if wanted.kind == Kind::Function && self.callable.is_none() && py.type_of(object) == py.PyFunction_Type() {
-                let lent = self.callable.insert(Lent::new(py, object)).view();
+                let lent = self.callable.insert(Lent::new(py, object));
+                if self.count < INLINE {
+                    // Written where it is read, as simple arguments are.
+                    self.views[self.count].write(lent.view());
+                    self.count += 1;
+                } else {
+                    let view = lent.view();
+                    self.push(view);
+                }
                 self.owed += 1;
-                self.push(lent);
                 return Ok(());
             }
             if wanted.access != Access::Keeps

@@ -1,10 +1,13 @@
 //! The functions of CPython, found in the process when the library is imported. Nothing links libpython, so the one file serves every version
 //! and every other host.
 
+use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
 
@@ -339,7 +342,15 @@ table! {
 
 const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+/// The table, once it was found. It stands here and not behind a pointer: each call of a function of CPython reads it.
+struct Found(UnsafeCell<MaybeUninit<Table>>);
+
+// SAFETY: it is written once, under a lock, before `IS_FOUND` is set, and only read afterwards.
+unsafe impl Sync for Found {}
+
+static TABLE: Found = Found(UnsafeCell::new(MaybeUninit::uninit()));
+/// Whether there is a table.
+static IS_FOUND: AtomicBool = AtomicBool::new(false);
 /// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
 
@@ -356,8 +367,8 @@ static TUPLE: AtomicUsize = AtomicUsize::new(0);
 
 #[inline]
 fn table() -> &'static Table {
-    // SAFETY: a `Py` is only made after `find`, which stores a table that lives forever.
-    unsafe { &*TABLE.load(Ordering::Relaxed) }
+    // SAFETY: a `Py` is only made after `find`, which writes the table before.
+    unsafe { (*TABLE.0.get()).assume_init_ref() }
 }
 
 /// The interpreter's lock is held by this thread, and its functions are known. Everything that calls CPython takes one.
@@ -545,7 +556,7 @@ impl Py {
 
 /// Whether the interpreter's functions were found: whether Python has imported this library.
 pub(crate) fn is_found() -> bool {
-    !TABLE.load(Ordering::Acquire).is_null()
+    IS_FOUND.load(Ordering::Acquire)
 }
 
 /// Finds the functions, once. What keeps this Python from importing the library comes back as a sentence.
@@ -571,8 +582,17 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     // SAFETY: the two have one layout, in the order of the names, whose functions have these types in every version since 3.9; NULL,
     // which only an optional one can be here, is `None`.
     let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
-    TABLE.store(Box::into_raw(Box::new(table)), Ordering::Release);
-    // SAFETY: promised by the caller; the table was stored just now.
+    {
+        // Without the interpreter's lock two threads may get here at once. No code of Python runs meanwhile.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_found() {
+            // SAFETY: nothing reads the table before it is found, and the lock keeps other writers away.
+            unsafe { (*TABLE.0.get()).write(table) };
+            IS_FOUND.store(true, Ordering::Release);
+        }
+    }
+    // SAFETY: promised by the caller; the table is there.
     let py = unsafe { Py::held() };
     // SAFETY: the class `object` has this attribute, an integer.
     let header = unsafe {
@@ -584,7 +604,7 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         header
     };
     if header != 16 && header != 32 {
-        TABLE.store(ptr::null_mut(), Ordering::Release);
+        IS_FOUND.store(false, Ordering::Release);
         return Err(format!("objects of this Python begin with {header} bytes of its own, which is not known here"));
     }
     HEADER.store(header as usize, Ordering::Relaxed);

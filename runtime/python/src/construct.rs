@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
+use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 use kernpack_core::{Any, Error, embedded};
@@ -169,7 +169,7 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
             }
             Constructor::Own(callable) => {
                 arguments.bind(py, callable, given)?;
-                let mut result = TVMFFIAny::NONE;
+                let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
             Constructor::Function(function, fields) => {
@@ -275,7 +275,13 @@ unsafe extern "C" fn call(
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = class::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
             let made = made(py, known, given)?;
-            class::hold(py, class, made)
+            match made.as_view().object() {
+                Some(object) => class::hold(py, class, {
+                    core::mem::forget(made);
+                    object
+                }),
+                None => Err(Raised),
+            }
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)

@@ -4,11 +4,11 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
 
+use kernpack_core::Error;
 use kernpack_core::abi::{TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
-use kernpack_core::value::{Access, TuplePlaces, TypeSchema};
-use kernpack_core::{Any, Error};
+use kernpack_core::value::{Access, LentPlaces, ResultPlace, TypeSchema, Written};
 
 use crate::arguments::{Arguments, Given};
 use crate::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
@@ -30,8 +30,10 @@ pub(crate) struct Callable {
     releases: bool,
     /// Whether functions, which may be those of Python, come in a parameter that is a container.
     calls_back: bool,
-    /// Whether it returns a tuple, for whose elements there are places.
-    returns_tuple: bool,
+    /// What stands in the place of a result before a call: the mark of a caller in the same artifact, where the function knows it.
+    pub(crate) before: TVMFFIAny,
+    /// Whether it returns a tuple or a text, which has a place of its own.
+    has_parts: bool,
     /// Whether the function itself finds the places of arguments with names, as constructors and those with defaults do.
     pub(crate) binds: bool,
     /// Where Python finds the function: module, then attributes.
@@ -88,7 +90,12 @@ impl Callable {
             releases: releases(info),
             // A parameter that is a function itself knows the thread that lends it.
             calls_back: has(info, |ty| inner(ty).args, &["ffi.Function"]),
-            returns_tuple: !is_kernel && info.ret.key == "Tuple" && info.ret.args.len() <= TuplePlaces::MOST,
+            before: if is_kernel { TVMFFIAny::NONE } else { ResultPlace::LENT },
+            has_parts: !is_kernel
+                && match info.ret.key {
+                    "Tuple" => info.ret.args.len() <= LentPlaces::MOST,
+                    key => key == "ffi.String",
+                },
             binds: is_constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
@@ -255,38 +262,40 @@ pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject
 /// The views are the arguments of this function, and live for the call.
 #[inline(always)]
 unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
-    let mut result = TVMFFIAny::NONE;
+    if callable.has_parts {
+        // SAFETY: promised by the caller.
+        return unsafe { run_for_parts(py, callable, views) };
+    }
+    let mut result = callable.before;
     // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and None own nothing.
     unsafe {
-        if callable.returns_tuple {
-            return run_for_tuple(py, callable, views);
-        }
         invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
         if result.type_index < type_index::RAW_STR {
             return to_python::view(py, &result, &callable.info.ret);
         }
-        to_python::value(py, Any::from_raw(result), &callable.info.ret)
+        to_python::owned(py, &result, &callable.info.ret)
     }
 }
 
 /// # Safety
-/// As for [`run_with`]; the function returns a tuple.
+/// As for [`run_with`]; the function returns a tuple or a text.
 #[inline(never)]
-unsafe fn run_for_tuple(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+unsafe fn run_for_parts(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
     let ty = &callable.info.ret;
-    let mut elements = MaybeUninit::uninit();
-    let mut places = TuplePlaces::new(&mut elements);
+    let mut parts = MaybeUninit::uninit();
+    let mut places = LentPlaces::new(&mut parts);
     // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned values.
     unsafe {
         invoke(py, callable, views, places.result()).map_err(|error| exception::raise(py, &error))?;
-        match places.elements() {
-            Ok(elements) => to_python::tuple_of_owned(py, elements, ty),
-            Err(value) => to_python::value(py, value, ty),
+        match places.written() {
+            Written::Elements(elements) => to_python::tuple_of_owned(py, elements, ty),
+            Written::Text(text) => py.new_text(text.as_bytes()),
+            Written::Value(value) => to_python::owned(py, &value, ty),
         }
     }
 }
 
-/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None, or one with places for a tuple.
+/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which stands as [`Callable::before`] says.
 ///
 /// # Safety
 /// The views are the arguments of this function, and live for the call.
@@ -299,11 +308,11 @@ pub(crate) unsafe fn invoke(
 ) -> Result<(), Error> {
     let entry_point = callable.info.call;
     // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
-    // writable and None.
+    // writable, and what the function expects there.
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
     let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {
-        return Err(Error::take_raised());
+        return Err(ResultPlace::error(result));
     }
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
         return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));

@@ -30,7 +30,9 @@ pub unsafe fn call_bound<const N: usize, F>(
 where
     F: for<'a> FnOnce(&'a [AnyView<'a>; N], ResultPlace, u64) -> Result<TVMFFIAny>,
 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         let mut bound = [TVMFFIAny::NONE; N];
         // SAFETY: promised by the caller. What is bound are None and copies of the caller's views, which live for the call; a view
         // is transparent over the raw struct.
@@ -43,7 +45,7 @@ where
                 let given = bind(info, optional, views, &mut bound)?;
                 ((&raw const bound).cast::<[AnyView<'_>; N]>(), given)
             };
-            result.write(body(&*args, ResultPlace::new(result), given)?);
+            result.write(body(&*args, place, given)?);
         }
         Ok(())
     })
@@ -58,11 +60,13 @@ pub unsafe fn call_getter<F>(info: &'static FunctionInfo, object: *mut c_void, r
 where
     F: for<'a> FnOnce(&'a [AnyView<'a>; 1], ResultPlace) -> Result<TVMFFIAny>,
 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         // SAFETY: promised by the caller.
         unsafe {
             let view = [TVMFFIAny::pointer((*object.cast::<TVMFFIObject>()).type_index, object)];
-            result.write(body(&*(&raw const view).cast::<[AnyView<'_>; 1]>(), ResultPlace::new(result))?);
+            result.write(body(&*(&raw const view).cast::<[AnyView<'_>; 1]>(), place)?);
         }
         Ok(())
     })

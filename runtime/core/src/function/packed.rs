@@ -29,9 +29,11 @@ where
     // SAFETY: the caller passes N valid views; with none, any well-aligned pointer will do.
     let args: &[AnyView<'_>; N] =
         unsafe { if N == 0 { &*core::ptr::NonNull::dangling().as_ptr() } else { &*args.cast() } };
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         // SAFETY: promised by the caller.
-        unsafe { result.write(body(args, ResultPlace::new(result))?) };
+        unsafe { result.write(body(args, place)?) };
         Ok(())
     })
 }
@@ -133,7 +135,8 @@ pub(super) fn frame(info: &FunctionInfo) -> String {
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.
 pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    guard(info, unsafe { ResultPlace::new(result) }, || {
         // SAFETY: promised by the caller.
         unsafe { result.write(info.metadata_json().into_any().into_raw()) };
         Ok(())
@@ -145,7 +148,8 @@ pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAn
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.
 pub unsafe fn return_doc(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    guard(info, unsafe { ResultPlace::new(result) }, || {
         // SAFETY: promised by the caller.
         unsafe { result.write(info.doc.into_any().into_raw()) };
         Ok(())

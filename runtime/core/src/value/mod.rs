@@ -30,7 +30,7 @@ pub use data_type::DataType;
 pub use device::Device;
 pub(crate) use raw_handle::raw_handle;
 #[doc(hidden)]
-pub use result_place::{ResultPlace, TuplePlaces};
+pub use result_place::{LentPlaces, Parts, ResultPlace, Written};
 pub use schema::{Access, Schema, Storage, TypeSchema};
 #[doc(hidden)]
 pub use seen::{Changed, Narrow, Shown};
