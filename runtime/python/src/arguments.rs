@@ -216,7 +216,9 @@ impl Arguments {
         // SAFETY: promised by the caller; an object of a known class has its pointer behind the header.
         let is_simple = unsafe {
             let place = self.views[self.count].as_mut_ptr();
-            if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
+            if wanted.kind == Kind::Function {
+                false
+            } else if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
                 let found = (*pointer_place(py, object)).cast::<TVMFFIObject>();
                 if !found.is_null() {
                     place.write(TVMFFIAny::pointer((*found).type_index, found.cast()));
@@ -236,19 +238,6 @@ impl Arguments {
     unsafe fn convert_other(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller; the place of a lent tensor stays where it is.
         unsafe {
-            if wanted.kind == Kind::Function && self.callable.is_none() && py.type_of(object) == py.PyFunction_Type() {
-                let lent = self.callable.insert(Lent::new(py, object));
-                if self.count < INLINE {
-                    // Written where it is read, as simple arguments are.
-                    self.views[self.count].write(lent.view());
-                    self.count += 1;
-                } else {
-                    let view = lent.view();
-                    self.push(view);
-                }
-                self.owed += 1;
-                return Ok(());
-            }
             if wanted.access != Access::Keeps
                 && self.lent < LENT
                 && let Some(view) = lend::lend(py, object, wanted, &mut self.tensors[self.lent])?
@@ -317,7 +306,20 @@ impl Arguments {
     unsafe fn bind_other(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
         // SAFETY: promised by the caller.
-        unsafe { self.convert_other(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
+        unsafe {
+            if wanted.kind == Kind::Function
+                && self.callable.is_none()
+                && self.count < INLINE
+                && py.type_of(object) == py.PyFunction_Type()
+            {
+                // Written where it is read, as simple arguments are.
+                self.views[self.count].write(self.callable.insert(Lent::new(py, object)).view());
+                self.count += 1;
+                self.owed += 1;
+                return Ok(());
+            }
+            self.convert_other(py, object, wanted).map_err(|refused| refuse(py, callable.info, place, refused))
+        }
     }
 
     /// # Safety

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use kernpack_core::Error;
-use kernpack_core::abi::{TVMFFIAny, type_index};
+use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
 use kernpack_core::value::{Access, LentPlaces, ResultPlace, TypeSchema, Written};
@@ -22,6 +22,8 @@ use crate::{class, exception, to_python};
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
     pub(crate) info: &'static FunctionInfo,
+    /// The function itself.
+    entry_point: SafeCall,
     /// The names of the parameters, interned.
     pub(crate) names: Box<[*mut PyObject]>,
     /// What the parameters want.
@@ -85,6 +87,7 @@ impl Callable {
         };
         Ok(Self {
             info,
+            entry_point: info.call,
             names: names?,
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
@@ -306,7 +309,7 @@ pub(crate) unsafe fn invoke(
     views: &[TVMFFIAny],
     result: &mut TVMFFIAny,
 ) -> Result<(), Error> {
-    let entry_point = callable.info.call;
+    let entry_point = callable.entry_point;
     // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
     // writable, and what the function expects there.
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
