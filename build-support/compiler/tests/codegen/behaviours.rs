@@ -142,7 +142,7 @@ fn vectors_use_the_alignment_that_is_asked_for() {
         let body = Stmt::store(out.clone(), &place, Expr::load(&a, &place) + Expr::float(F32, 1.0).broadcast(16));
         let mut node = function("f", [&a, &out].map(tensor), body).to_node();
         if asked > 0 {
-            node.attrs = [("data_alignment".into(), kernpack::Any::from(asked))].into_iter().collect();
+            node.attrs = [("data_alignment".into(), Any::from(asked))].into_iter().collect();
         }
         let compiled = build(&LoweredFunc::from_node(node), &Target::host()).unwrap();
         let text = compiled.inspect_source("ll").unwrap();
