@@ -3,18 +3,20 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
-use kernpack_core::{Any, embedded};
+use kernpack_core::{Any, Error, embedded};
 
 use crate::arguments::{Arguments, Given};
 use crate::capi::{Py, PyObject, constant};
 use crate::class::{self, Class, blocks};
-use crate::from_python::Keep;
+use crate::from_python::{Keep, Refused};
 use crate::function::{self, Callable, invoke};
 use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::wanted::Wanted;
 use crate::{exception, handle};
 
 /// The constructor, as a type attribute.
@@ -26,8 +28,9 @@ pub(crate) enum Constructor {
     None,
     /// A function of this artifact, whose parameters are known.
     Own(Callable),
-    /// A function object, which the type table keeps: it takes arguments by position, then by name.
-    Function(*mut TVMFFIObject),
+    /// A function object, which the type table keeps: it takes arguments by position, then by name. Where it gives each field its argument, that is
+    /// done here.
+    Function(*mut TVMFFIObject, Option<Fields>),
 }
 
 impl Constructor {
@@ -42,8 +45,79 @@ impl Constructor {
         });
         match (declared, value.object()) {
             (Some(info), _) => Ok(Self::Own(Callable::new(py, info, "", vec!["__init__".to_owned()], true)?)),
-            (None, Some(function)) => Ok(Self::Function(function)),
+            (None, Some(function)) => Ok(Self::Function(function, Fields::of(py, info))),
             (None, None) => Ok(Self::None),
+        }
+    }
+}
+
+/// The fields of a type of this artifact whose constructor takes them in their order.
+pub(crate) struct Fields {
+    create: TVMFFIObjectCreator,
+    all: Box<[(usize, TVMFFIFieldSetter, Wanted)]>,
+}
+
+impl Fields {
+    fn of(py: Py, info: TypeInfo) -> Option<Self> {
+        let def = |info: TypeInfo| {
+            let key = info.key();
+            State::get(py).collected.types.iter().find(move |def| def.key == key)
+        };
+        let own = def(info).filter(|def| def.generated_init.is_some())?;
+        let mut all: Vec<(usize, TVMFFIFieldSetter, Wanted)> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        let mut has_default = false;
+        for info in info.lineage().filter(|info| info.index() != type_index::OBJECT) {
+            for field in def(info)?.fields {
+                // By position, those without a default come first.
+                let is_in_order = field.default.is_some() || !has_default;
+                has_default = field.default.is_some();
+                if !is_in_order
+                    || names.contains(&field.name)
+                    || field.flags & (field_flag::INIT_OFF | field_flag::KW_ONLY) != 0
+                {
+                    return None;
+                }
+                names.push(field.name);
+                all.push((field.offset, field.setter?, Wanted::field(&field.ty)));
+            }
+        }
+        Some(Self { create: own.create?, all: all.into() })
+    }
+
+    /// An object with these values, with a reference for the caller; `None` where the general constructor has to look at them, for what is missing
+    /// or wrong.
+    ///
+    /// # Safety
+    /// The arguments live for the call.
+    unsafe fn make(&self, py: Py, given: Given) -> PyResult<Option<Made>> {
+        if given.positional() != self.all.len() || !given.names().is_null() {
+            return Ok(None);
+        }
+        let mut arguments = Arguments::new();
+        // SAFETY: promised by the caller; the creator gives an object of the type that the fields belong to, whose reference is ours, and the views
+        // live as long as the arguments.
+        unsafe {
+            for (place, (_, _, wanted)) in self.all.iter().enumerate() {
+                match arguments.convert(py, given.value(place), wanted) {
+                    Ok(()) => {}
+                    Err(Refused::Raised(raised)) => return Err(raised),
+                    Err(Refused::Because { .. }) => return Ok(None),
+                }
+            }
+            let mut object = ptr::null_mut();
+            if (self.create)(&mut object) != 0 {
+                drop(Error::take_raised());
+                return Ok(None);
+            }
+            for ((offset, setter, _), view) in self.all.iter().zip(arguments.views()) {
+                if setter(object.byte_add(*offset).cast(), view) != 0 {
+                    drop(Error::take_raised());
+                    embedded::dec_ref(object.cast());
+                    return Ok(None);
+                }
+            }
+            Ok(Made::new(object.cast()))
         }
     }
 }
@@ -78,11 +152,29 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
     })
 }
 
+/// A new object, with a reference that belongs to the caller.
+type Made = ptr::NonNull<TVMFFIObject>;
+
 /// What the constructor of a class makes of arguments.
 ///
 /// # Safety
 /// The arguments live for the call.
-unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
+unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Made> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Constructor::Function(_, Some(fields)) = &class.constructor
+            && let Some(made) = fields.make(py, given)?
+        {
+            return Ok(made);
+        }
+        made_in_general(py, class, given)
+    }
+}
+
+/// # Safety
+/// As for [`made`].
+#[inline(never)]
+unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made> {
     let mut arguments = Arguments::new();
     let name = &class.name;
     // SAFETY: promised by the caller; the type table keeps the function; the views live as long as the arguments.
@@ -96,20 +188,23 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
             }
             Constructor::Own(callable) => {
                 arguments.bind(py, callable, given)?;
-                let mut result = TVMFFIAny::NONE;
+                let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
-            Constructor::Function(function) => {
+            Constructor::Function(function, _) => {
                 add_all(py, &mut arguments, given, name)?;
                 handle::call_object(*function, arguments.views())
             }
         }
     };
     let result = result.map_err(|error| exception::raise(py, &error))?;
-    if !class::is_a(result.type_index(), class.index) {
-        return Err(py.raise(py.PyExc_TypeError(), &format!("the constructor of {name} gave no {name}")));
+    match result.as_view().object().and_then(Made::new) {
+        Some(object) if class::is_a(result.type_index(), class.index) => {
+            core::mem::forget(result);
+            Ok(object)
+        }
+        _ => Err(py.raise(py.PyExc_TypeError(), &format!("the constructor of {name} gave no {name}"))),
     }
-    Ok(result)
 }
 
 /// Converts arguments for a function that takes them by position, then by name.
@@ -197,7 +292,7 @@ unsafe extern "C" fn call(
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = class::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
             let made = made(py, known, given)?;
-            class::hold(py, class, made)
+            class::hold(py, class, made.as_ptr())
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -267,11 +362,10 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
         drop(items);
         let place = pointer_place(py, this);
         if !(*place).is_null() {
+            embedded::dec_ref(made.as_ptr());
             return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
         }
-        let Some(object) = made.as_view().object() else { return Err(Raised) };
-        embedded::inc_ref(object);
-        *place = object.cast();
+        *place = made.as_ptr().cast();
         Ok(())
     }
 }
