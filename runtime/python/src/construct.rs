@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
@@ -265,13 +266,14 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
         let given = Given::new(values.as_ptr(), positional, names.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
         let made = made(py, class, given)?;
         drop(items);
-        let place = pointer_place(py, this);
-        if !(*place).is_null() {
-            return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
-        }
         let Some(object) = made.as_view().object() else { return Err(Raised) };
         embedded::inc_ref(object);
-        *place = object.cast();
+        let place = AtomicPtr::from_ptr(pointer_place(py, this));
+        let new = object.cast();
+        if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            embedded::dec_ref(object);
+            return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
+        }
         Ok(())
     }
 }
