@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
@@ -360,12 +361,12 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
         let given = Given::new(values.as_ptr(), positional, names.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
         let made = made(py, class, given)?;
         drop(items);
-        let place = pointer_place(py, this);
-        if !(*place).is_null() {
+        let place = AtomicPtr::from_ptr(pointer_place(py, this));
+        let new = made.as_ptr().cast();
+        if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
             embedded::dec_ref(made.as_ptr());
             return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
         }
-        *place = made.as_ptr().cast();
         Ok(())
     }
 }
