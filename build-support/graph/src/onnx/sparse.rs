@@ -7,8 +7,9 @@ use super::tensor::{External, to_constant};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::{Result, fail, require};
 
-/// Bytes of a sparse tensor that is written out, at most: a few bytes of a file can ask for any number.
-const MOST_BYTES: usize = 1 << 30;
+/// Bytes of a sparse tensor that is written out, at most: so many, and so many for each that is stored. A few bytes of a file can ask for any number.
+const MOST_BYTES: usize = 1 << 26;
+const FOR_EACH: usize = 256;
 
 /// `SparseTensorProto`.
 #[derive(Clone, Debug, Default)]
@@ -24,13 +25,14 @@ pub struct SparseTensor<'a> {
 /// All elements of a sparse tensor.
 ///
 /// # Errors
-/// Values or indices that do not fit each other or the shape; more than 1 GiB.
+/// Values or indices that do not fit each other or the shape; more than 64 MiB of which almost all are zeros.
 pub fn to_dense(sparse: &SparseTensor<'_>, external: &External<'_>) -> Result<Constant> {
     let read = || -> Result<Constant> {
         let (values, indices) = (to_constant(&sparse.values, external)?, to_constant(&sparse.indices, external)?);
         let (count, width) = (num_elements(&sparse.dims)?, element_bytes(values.dtype()));
         let bytes = count.saturating_mul(width);
-        require!(bytes <= MOST_BYTES, "with all elements it has {bytes} bytes, and may have {MOST_BYTES}");
+        let most = values.bytes().len().saturating_mul(FOR_EACH).saturating_add(MOST_BYTES);
+        require!(bytes <= most, "with all elements it has {bytes} bytes, and may have {most}");
         require!(indices.dtype() == I64, "its indices are {}, and have to be int64", indices.dtype());
         let &[stored] = values.shape() else {
             fail!("its values are {:?}, and have to have one dimension", values.shape())

@@ -73,7 +73,7 @@ fn sparse_weights_that_are_wrong() {
             &[1 << 20, 1 << 12],
             &[5.],
             ints("", &[1]),
-            "with all elements it has 17179869184 bytes, and may have 1073741824",
+            "with all elements it has 17179869184 bytes, and may have 67109888",
         ),
         (&[1 << 30, 1 << 30], &[5.], ints("", &[1]), "[1073741824, 1073741824] has more than 2^40 elements"),
         (&[-1, 2], &[5.], ints("", &[1]), "the extent -1 of [-1, 2] is negative"),
