@@ -61,7 +61,8 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(library: Library, session: &'a Session) -> Result<Self> {
+    fn new(mut library: Library, session: &'a Session) -> Result<Self> {
+        library.c.extend(c::bridge::write(session, &library.c_headers)?);
         Ok(Self {
             versions: multiversion::versions(session, library.levels.as_deref())?,
             sources: sources(&library),
@@ -94,9 +95,9 @@ impl<'a> Build<'a> {
             let c = scope.spawn(move || c::compile(session, inputs, flags, versions));
             let inputs = &library.cuda;
             let cuda = scope.spawn(move || cuda::compile(session, inputs));
-            let inputs = &library.opencl;
+            let (inputs, options) = (&library.opencl, &library.opencl_options);
             let opencl = scope.spawn(move || -> Result<(Vec<OpenClImage>, String)> {
-                let images = opencl::read(session, inputs)?;
+                let images = opencl::read(session, inputs, options)?;
                 let warnings = opencl::check(session, &images)?;
                 Ok((images, warnings))
             });

@@ -114,6 +114,9 @@ fn whole_expansion() {
                     create: __k::create_of::<Histogram>(__k::is_creatable::<Histogram>()),
                     copy: __k::copy_of::<Histogram>(),
                     generated_init: __k::generated_init(true),
+                    tensor_hooks: __k::tensor_hooks(
+                        &[__k::has_tensor::<__F0>(), __k::has_tensor::<__F1>()],
+                    ),
                     fingerprint: 9203034741562390005u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",
@@ -238,6 +241,7 @@ fn with_a_base() {
                     create: __k::create_of::<Square>(__k::is_creatable::<Square>()),
                     copy: __k::copy_of::<Square>(),
                     generated_init: __k::generated_init(true),
+                    tensor_hooks: __k::tensor_hooks(&[]),
                     fingerprint: 4455552364056222083u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",

@@ -5,7 +5,7 @@ pub use core::ffi::c_void;
 pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
-pub use crate::error_kind::ExceptionInfo;
+pub use crate::error_kind::{ExceptionInfo, register_exception};
 pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };
@@ -25,7 +25,7 @@ pub use crate::object::{
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
     NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, TextInPlace, ThreadSafety,
-    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
+    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, has_tensor, hidden_def, type_index_of,
     writable_field_def,
 };
 pub use crate::object::{
@@ -87,7 +87,9 @@ macro_rules! __constructor {
         }
 
         #[used]
-        #[unsafe(link_section = ".init_array.00102")]
+        #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+        #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
+        #[cfg_attr(not(any(target_vendor = "apple", windows)), unsafe(link_section = ".init_array.00102"))]
         static CONSTRUCTOR: extern "C" fn() = constructor;
     };
 }

@@ -179,6 +179,9 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     for kind in collected.devices {
         note(kind.offer());
     }
+    for info in collected.exceptions {
+        note((info.register)(info));
+    }
     for carried in collected.carried {
         note((carried.register)(carried.kind));
     }

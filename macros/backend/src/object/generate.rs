@@ -162,6 +162,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
         false => quote!(::core::option::Option::None),
     };
     let init = attributes.has_generated_init();
+    let tensors = fields.iter().enumerate().map(|(index, field)| marker(index, field));
     let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field)));
     let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
     let here = ident.span();
@@ -182,6 +183,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
             copy: #copy,
             generated_init: __k::generated_init(#init),
+            tensor_hooks: __k::tensor_hooks(&[#(__k::has_tensor::<#tensors>()),*]),
             fingerprint: #fingerprint,
             index: __k::TypeIndexCell::new(),
             crate_name: #crate_name,

@@ -34,6 +34,7 @@
 mod arg_type;
 mod function;
 mod layout;
+mod opencl_options;
 
 use std::collections::HashSet;
 
@@ -41,6 +42,7 @@ use layout::{Layout, WGSL};
 
 use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 pub use arg_type::ArgType;
+pub use opencl_options::{opencl_options, with_opencl_options};
 pub use function::DeviceFunction;
 
 #[doc(hidden)]

@@ -128,7 +128,7 @@ impl Family {
             child_slots,
             structural: attributes.structural,
             is_final: false,
-            content: quote!(fields: &[], hidden: &[]),
+            content: quote!(fields: &[], hidden: &[], tensor_hooks: ::core::option::Option::None),
             create: quote!(create: ::core::option::Option::None, copy: ::core::option::Option::None),
             init: false,
             fingerprint,
@@ -146,6 +146,7 @@ impl Family {
             markers.extend(field.marker(&marker_of(at, index), &name, index, &offset_of(at, &field.ident)));
         }
         let tag = at as u32;
+        let tensors = (0..fields.len()).map(|index| marker_of(at, index));
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
         // What other languages make must not lack what they do not see.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
@@ -168,7 +169,11 @@ impl Family {
             child_slots: 0,
             structural: variants[at].structural,
             is_final: true,
-            content: quote!(fields: &[#(#fields),*], hidden: &[__k::tag_def::<#tag>(), #(#hidden),*]),
+            content: quote! {
+                fields: &[#(#fields),*],
+                hidden: &[__k::tag_def::<#tag>(), #(#hidden),*],
+                tensor_hooks: __k::tensor_hooks(&[#(__k::has_tensor::<#tensors>()),*])
+            },
             create: quote!(create: #creator, copy: #copy),
             init: attributes.has_generated_init(),
             fingerprint: &fingerprint,

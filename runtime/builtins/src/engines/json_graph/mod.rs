@@ -8,7 +8,7 @@
 //! node's parts come before it. Objects are written field by field, unless their type has a hook; fields that always hold a number,
 //! a flag or a data type are written in place.
 
-mod base64;
+pub(crate) mod base64;
 mod decode;
 mod encode;
 mod leaf;
