@@ -43,7 +43,8 @@ pub(crate) fn write(session: &Session, headers: &[Header]) -> Result<Vec<PathBuf
             fs::write(&file, source).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
         }
         // cargo runs the script again for inputs that are newer than its last run.
-        if let Ok(time) = fs::metadata(&path).map(|metadata| filetime::FileTime::from_last_modification_time(&metadata)) {
+        if let Ok(time) = fs::metadata(&path).map(|metadata| filetime::FileTime::from_last_modification_time(&metadata))
+        {
             let _ = filetime::set_file_mtime(&file, time);
         }
         Ok(file)
@@ -130,7 +131,8 @@ impl<'a> Wanted<'a> {
 }
 
 fn is_identifier(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn without_lines_of_the_preprocessor(text: &str) -> String {
@@ -164,8 +166,9 @@ fn declared(text: &str, name: &str) -> Result<Signature, String> {
             params => params,
         };
         let mut signature = c_params::signature(params)?;
-        signature.result = c_params::result(result)
-            .ok_or_else(|| format!("its result `{}` is no number and not void; write a kernel that calls it", result.trim()))?;
+        signature.result = c_params::result(result).ok_or_else(|| {
+            format!("its result `{}` is no number and not void; write a kernel that calls it", result.trim())
+        })?;
         return Ok(signature);
     }
     Err("the header declares no such function".to_owned())
@@ -200,7 +203,9 @@ fn size_in_c(text: &str, params: &[Param]) -> Result<String, String> {
                 (Some(place), _) => format!("a{place}"),
                 (None, Ok(number)) => format!("INT64_C({number})"),
                 (None, Err(_)) => {
-                    return Err(format!("`{factor}` in [{text}] is neither a number nor an integer parameter; + and * join these"));
+                    return Err(format!(
+                        "`{factor}` in [{text}] is neither a number nor an integer parameter; + and * join these"
+                    ));
                 }
             };
             product = Some(match product {
@@ -240,7 +245,9 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
         let (kind, variable, passed, shown) = match ty {
             Type::Tensor { element: of, written } => {
                 let Some((code, bits, c_type)) = of.and_then(element) else {
-                    return Err(format!("its parameter `{param}` is no pointer to numbers; write a kernel that calls it"));
+                    return Err(format!(
+                        "its parameter `{param}` is no pointer to numbers; write a kernel that calls it"
+                    ));
                 };
                 let size = wanted.size(param).ok_or_else(|| {
                     format!("say how many elements `{param}` leads to, as in \"{name}({param}[n], ...)\"; [0] where the function knows it")
@@ -252,7 +259,12 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
                 );
                 let (constant, mutable) = if *written { ("", "mut ") } else { ("const ", "") };
                 let shown = format!("{mutable}Tensor[{}]", of.unwrap_or_default());
-                ("tensor", format!("DLTensor* a{index};"), format!("({constant}{c_type}*)kernpack_data(a{index})"), shown)
+                (
+                    "tensor",
+                    format!("DLTensor* a{index};"),
+                    format!("({constant}{c_type}*)kernpack_data(a{index})"),
+                    shown,
+                )
             }
             Type::Int { bits, signed } => {
                 if let Some((lowest, highest)) = range(*bits, *signed) {
@@ -269,7 +281,11 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
                 let c_type = if *bits == 32 { "float" } else { "double" };
                 ("float", format!("double a{index};"), format!("({c_type})a{index}"), format!("float{bits}"))
             }
-            _ => return Err(format!("its parameter `{param}` is of a type that is not passed; write a kernel that calls it")),
+            _ => {
+                return Err(format!(
+                    "its parameter `{param}` is of a type that is not passed; write a kernel that calls it"
+                ));
+            }
         };
         let _ = writeln!(variables, "  {variable}");
         let _ = writeln!(read, "  if (kernpack_arg_{kind}(function, args, {index}, &a{index}) != 0) return -1;");
@@ -342,8 +358,14 @@ void text(const char* name);
     fn what_cannot_be_one_is_told() {
         for (function, expected) in [
             ("fft_old", "the header declares no such function"),
-            ("fft_run", "say how many elements `samples` leads to, as in \"fft_run(samples[n], ...)\"; [0] where the function knows it"),
-            ("fft_run(samples[n], out[k])", "`k` in [k] is neither a number nor an integer parameter; + and * join these"),
+            (
+                "fft_run",
+                "say how many elements `samples` leads to, as in \"fft_run(samples[n], ...)\"; [0] where the function knows it",
+            ),
+            (
+                "fft_run(samples[n], out[k])",
+                "`k` in [k] is neither a number nor an integer parameter; + and * join these",
+            ),
             ("fft_run(samples[n], output[n])", "there is no parameter `output`; they are (samples, out, n)"),
             ("odd", "its result `long double` is no number and not void; write a kernel that calls it"),
             ("with_plan(p[0])", "its parameter `p` is no pointer to numbers; write a kernel that calls it"),

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-
 /// A folder with more files is not worth walking through at each build.
 const MOST_FILES: usize = 10_000;
 

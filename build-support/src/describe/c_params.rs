@@ -40,11 +40,14 @@ pub(crate) fn signature(params: &[String]) -> Result<Signature, String> {
 /// The type of a result, from the words before a function's name; `None` for what is no number and not `void`.
 pub(crate) fn result(text: &str) -> Option<Type> {
     // Macros that export a function are written in capitals.
-    let is_macro = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let is_macro =
+        |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let text = text.replace("\"C\"", "");
     let words: Vec<&str> = words(&text)
         .into_iter()
-        .filter(|word| !QUALIFIERS.contains(word) && !matches!(*word, "extern" | "static" | "inline" | "__inline" | "__inline__"))
+        .filter(|word| {
+            !QUALIFIERS.contains(word) && !matches!(*word, "extern" | "static" | "inline" | "__inline" | "__inline__")
+        })
         .filter(|word| !is_macro(word))
         .collect();
     match words[..] {

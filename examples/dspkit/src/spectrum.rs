@@ -95,7 +95,11 @@ pub fn spectrum(signal: &Signal, #[default(Window::Hann)] window: Window) -> Res
 #[packed_func]
 pub fn spectrogram(signal: &Signal, #[default(512)] size: usize, hop: Option<usize>) -> Result<Tensor> {
     let hop = hop.unwrap_or(size / 2);
-    ensure!(size.is_power_of_two() && size > 1 && hop > 0, ValueError, "expected a power of two and a hop, got {size} and {hop}");
+    ensure!(
+        size.is_power_of_two() && size > 1 && hop > 0,
+        ValueError,
+        "expected a power of two and a hop, got {size} and {hop}"
+    );
     let samples = signal.view()?.to_vec();
     let mut rows = Vec::new();
     let mut parts = 0;

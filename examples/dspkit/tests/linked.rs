@@ -43,7 +43,8 @@ fn functions_and_files() -> kernpack::Result<()> {
     assert!((effects::apply(&noise, halved)?.rms()? * 2.0 - noise.rms()?).abs() < 1e-6);
     let error = files::read_wav("/nowhere/at.wav").err().unwrap();
     assert_eq!(error.kind(), "FileNotFoundError");
-    let error = effects::mix(vec![kernpack::ObjRef::new(noise), kernpack::ObjRef::new(silence(0.1, 48000.0)?)]).err().unwrap();
+    let error =
+        effects::mix(vec![kernpack::ObjRef::new(noise), kernpack::ObjRef::new(silence(0.1, 48000.0)?)]).err().unwrap();
     assert_eq!(error.kind(), "RateMismatch");
     Ok(())
 }

@@ -23,8 +23,6 @@
 
 #![allow(non_upper_case_globals, reason = "the names of Python's exceptions")]
 
-use crate::{Function, Result};
-
 /// The kind of an error: the name of the class that it is in Python. In other languages it is the name.
 ///
 /// Python knows RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError and MemoryError. For other kinds, a class is registered
@@ -55,28 +53,6 @@ impl AsRef<str> for ErrorKind {
 impl core::fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.0)
-    }
-}
-
-/// A kind of errors that `kernpack::exception!` declares.
-#[doc(hidden)]
-pub struct ExceptionInfo {
-    /// The kind.
-    pub kind: ErrorKind,
-    /// The kind that it is a special case of.
-    pub base: ErrorKind,
-    /// Registers it: a field, so that only an artifact with kinds of its own has that.
-    pub register: fn(&'static ExceptionInfo) -> Result<()>,
-}
-
-/// Registers the global function that says which kind this one is a special case of: `kernpack.exception.<kind>`. Where another library has
-/// declared the same kind, its word stays.
-#[doc(hidden)]
-pub fn register_exception(info: &'static ExceptionInfo) -> Result<()> {
-    let name = format!("kernpack.exception.{}", info.kind);
-    match Function::find_global(&name)? {
-        Some(_) => Ok(()),
-        None => Function::register_global(&name, &Function::from_fn(|| info.base.as_str())),
     }
 }
 

@@ -5,7 +5,7 @@ pub use core::ffi::c_void;
 pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
-pub use crate::error_kind::{ExceptionInfo, register_exception};
+pub use crate::function::{ExceptionInfo, register_exception};
 pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };

@@ -168,8 +168,8 @@ pub fn loaded_files() -> Vec<CString> {
 #[cfg(unix)]
 pub mod flags {
     pub use libc::{
-        RTLD_GLOBAL as GLOBAL, RTLD_LAZY as LAZY, RTLD_LOCAL as LOCAL, RTLD_NODELETE as NODELETE, RTLD_NOLOAD as NOLOAD,
-        RTLD_NOW as NOW,
+        RTLD_GLOBAL as GLOBAL, RTLD_LAZY as LAZY, RTLD_LOCAL as LOCAL, RTLD_NODELETE as NODELETE,
+        RTLD_NOLOAD as NOLOAD, RTLD_NOW as NOW,
     };
 }
 
@@ -190,8 +190,8 @@ pub mod flags {
 #[cfg(unix)]
 mod system {
     pub(super) use libc::{
-        Dl_info as Info, RTLD_DEFAULT as DEFAULT, RTLD_NEXT as NEXT, dladdr as look_up, dlclose as close, dlerror as error,
-        dlopen as open, dlsym as symbol,
+        Dl_info as Info, RTLD_DEFAULT as DEFAULT, RTLD_NEXT as NEXT, dladdr as look_up, dlclose as close,
+        dlerror as error, dlopen as open, dlsym as symbol,
     };
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
             name: c"__deepcopy__".as_ptr(),
             function: tensor_copy::deep_copy as *const c_void,
             flags: constant::METH_O,
-            doc: c"__deepcopy__($self, memo, /)\n--\n\nA tensor with a copy of the elements, on the same device.".as_ptr(),
+            doc: c"__deepcopy__($self, memo, /)\n--\n\nA tensor with a copy of the elements, on the same device."
+                .as_ptr(),
         },
         PyMethodDef::END,
     ]);

@@ -5,8 +5,8 @@ use syn::{Expr, FnArg, Receiver, ReceiverKind, Type};
 use super::self_type::{SelfType, wrapper};
 use crate::mistakes::Mistakes;
 use crate::signature::default::Defaulted;
-pub(super) use crate::signature::passing::Passing;
 use crate::signature::passing;
+pub(super) use crate::signature::passing::Passing;
 use crate::signature::{self, Subject, without_group};
 
 /// A parameter of a method, `self` included.

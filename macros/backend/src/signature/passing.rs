@@ -35,8 +35,23 @@ impl Passing {
 
 /// Types that are converted as a whole, and then lent.
 const WHOLE: [&str; 17] = [
-    "Any", "Array", "BTreeMap", "Bytes", "DataType", "Device", "Function", "HashMap", "Map", "Module", "Option", "Shape", "Str", "String", "Tensor",
-    "TypedFunction", "Vec",
+    "Any",
+    "Array",
+    "BTreeMap",
+    "Bytes",
+    "DataType",
+    "Device",
+    "Function",
+    "HashMap",
+    "Map",
+    "Module",
+    "Option",
+    "Shape",
+    "Str",
+    "String",
+    "Tensor",
+    "TypedFunction",
+    "Vec",
 ];
 
 /// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.

@@ -9,5 +9,4 @@ pub(crate) mod json;
 pub(crate) mod maps;
 pub(crate) mod module_type;
 pub(crate) mod modules;
-pub(crate) mod tensors;
 pub(crate) mod values;

@@ -51,10 +51,10 @@ fn now() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-#[cfg(target_os = "linux")]
-pub(super) use futex::{sleep, wake};
 #[cfg(not(target_os = "linux"))]
 pub(super) use condition::{sleep, wake};
+#[cfg(target_os = "linux")]
+pub(super) use futex::{sleep, wake};
 
 #[cfg(target_os = "linux")]
 mod futex {
@@ -66,8 +66,10 @@ mod futex {
     /// Sleeps until [`wake`], unless the word has another value than `seen`; also wakes for no reason. False when `timeout` is over.
     pub(in super::super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
         // A pool's timeouts are short: the casts are exact.
-        let timeout = timeout
-            .map(|timeout| libc::timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as c_long });
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: timeout.as_secs() as _,
+            tv_nsec: timeout.subsec_nanos() as c_long,
+        });
         let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: the word and the time live for the call.
         let status = unsafe {

@@ -159,7 +159,9 @@ mod tests {
         list.write_json(&mut json);
         assert_eq!(json, r#"{"type":"ffi.Array","args":[{"type":"ffi.String"}]}"#);
         assert_eq!(list.to_string(), "Array[str]");
-        for (key, is_there) in [("ffi.Array", true), ("ffi.String", true), ("ffi.Strin", false), ("int", false), ("", false)] {
+        for (key, is_there) in
+            [("ffi.Array", true), ("ffi.String", true), ("ffi.Strin", false), ("int", false), ("", false)]
+        {
             assert_eq!(list.mentions(key), is_there, "{key}");
         }
     }

@@ -2,7 +2,6 @@
 
 use core::ffi::{c_int, c_void};
 
-
 /// A frame: a function that has called another one.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {

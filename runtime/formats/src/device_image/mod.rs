@@ -42,8 +42,8 @@ use layout::{Layout, WGSL};
 
 use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 pub use arg_type::ArgType;
-pub use opencl_options::{opencl_options, with_opencl_options};
 pub use function::DeviceFunction;
+pub use opencl_options::{opencl_options, with_opencl_options};
 
 #[doc(hidden)]
 pub const FORMAT: &str = "device image";

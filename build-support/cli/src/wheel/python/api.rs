@@ -98,8 +98,7 @@ impl Api {
     /// Two things that would have the same name.
     pub(crate) fn of(inspection: &Inspection<'_>, package: &str) -> Result<Self> {
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        let mut api =
-            Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
+        let mut api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let loaded = inspection.loaded.as_ref().ok_or("the library was not loaded")?;
         for function in &inspection.functions {
             let Some(name) = attribute(function.name, package) else {

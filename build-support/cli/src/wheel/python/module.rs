@@ -64,11 +64,14 @@ fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &
 fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::fmt::Result {
     out.push_str(ERRORS);
     for (name, base) in &api.exceptions {
-        writeln!(out, "\n\n@_ffi.register_error\nclass {name}({base}):\n    \"\"\"A kind of errors of the library.\"\"\"\n")?;
+        writeln!(
+            out,
+            "\n\n@_ffi.register_error\nclass {name}({base}):\n    \"\"\"A kind of errors of the library.\"\"\"\n"
+        )?;
     }
     writeln!(out, "\n__version__ = {}", literal(version))?;
-    out.push_str("__library__ = _ffi.load_module(_pathlib.Path(__file__).with_name(");
-    writeln!(out, "{}))", literal(library))?;
+    writeln!(out, "_file = _pathlib.Path(__file__).with_name({})", literal(library))?;
+    out.push_str(LOAD);
     let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
     if !exported.is_empty() {
         out.push_str(
@@ -127,6 +130,13 @@ for _kind in """
         if _kind == "SystemExit":
             _ffi.register_error(_kind, _Exit)
 del _kind
+"#;
+
+/// A library whose types are defined in another way by one that was loaded before is no half of a package.
+const LOAD: &str = r#"__library__ = _ffi.load_module(_file)
+_problems = _ffi.get_global_func(f"kernpack.load_problems.{_file}", allow_missing=True)
+if _problems is not None:
+    raise ImportError("\n".join(_problems()))
 "#;
 
 /// Methods that tvm_ffi leaves away, because every class has an attribute of this name; and the one whose result Python wants to be an iterator.

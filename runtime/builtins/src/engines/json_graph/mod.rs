@@ -8,12 +8,13 @@
 //! node's parts come before it. Objects are written field by field, unless their type has a hook; fields that always hold a number,
 //! a flag or a data type are written in place.
 
-pub(crate) mod base64;
+mod base64;
 mod decode;
 mod encode;
 mod leaf;
 mod node_table;
 mod plain;
+pub(crate) mod tensor;
 mod text_output;
 mod value_output;
 

@@ -3,8 +3,8 @@
 
 use kernpack_core::reflect::AttrColumn;
 
+use super::base64;
 use crate::abi::type_index;
-use crate::engines::json_graph::base64;
 use crate::value::{Any, IntoAny};
 use crate::{DataType, Function, Map, Result, Tensor, ensure, error, object};
 use kernpack_core::Device;
