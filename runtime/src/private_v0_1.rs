@@ -9,7 +9,7 @@ pub use kernpack_core::generated_code::*;
 pub use kernpack_core::{
     __cpp_result as cpp_result, __entry_point as entry_point, __foreign_entry_point as foreign_entry_point,
     __getter as getter, __has_compressed_modules as has_compressed_modules, __has_cuda_kernels as has_cuda_kernels,
-    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __method_name as method_name,
+    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __library_bin as library_bin, __method_name as method_name,
     __packed_function as packed_function, __text_symbol as text_symbol,
 };
 pub use linkme;

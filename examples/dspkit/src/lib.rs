@@ -12,6 +12,8 @@
 //!
 //! The kernels are in C (`fir`, and `goertzel`, which is older than the package), LLVM IR (`energy`) and OpenCL C (`amplify`).
 
+#![forbid(unsafe_code)]
+
 kernpack::library!();
 
 pub mod effects;

@@ -14,7 +14,7 @@ pub use crate::kernel::{
     first_extent, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
 };
 pub use crate::module::device_image::ArgType;
-pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
+pub use crate::module::{CarriedKind, note_carried, register_carried as register_carried_loader};
 pub use crate::object::derived::{
     FieldNames, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable,
     is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names,
@@ -48,6 +48,19 @@ pub const fn assert_object_layout<T: Object>() {
         core::mem::offset_of!(ObjectCell<T>, body) == OBJECT_HEADER_SIZE,
         "an object's value follows its header directly"
     );
+}
+
+/// Where the import tree of this artifact is: a function, for generated code.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __library_bin {
+    () => {{
+        unsafe extern "C" {
+            #[link_name = "__tvm_ffi__library_bin"]
+            static LIBRARY_BIN: u8;
+        }
+        || &raw const LIBRARY_BIN
+    }};
 }
 
 /// The schema of a type, for the tables that generated code fills: `SchemaOf::<T>::TYPE`.

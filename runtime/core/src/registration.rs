@@ -197,7 +197,7 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
         note((info.register)(info));
     }
     for carried in collected.carried {
-        note((carried.register)(carried.kind));
+        note((carried.register)(carried));
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{ObjRef, Object};
 use crate::value::{Any, IntoAny, Schema, TypeSchema};
 
+#[diagnostic::do_not_recommend]
 impl<T: Object> Schema for T {
     const TYPE: TypeSchema = TypeSchema::new(T::TYPE_KEY);
 }
