@@ -9,8 +9,8 @@ pub use kernpack_core::generated_code::*;
 pub use kernpack_core::{
     __cpp_result as cpp_result, __entry_point as entry_point, __foreign_entry_point as foreign_entry_point,
     __getter as getter, __has_compressed_modules as has_compressed_modules, __has_cuda_kernels as has_cuda_kernels,
-    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __library_bin as library_bin, __method_name as method_name,
-    __packed_function as packed_function, __text_symbol as text_symbol,
+    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __library_bin as library_bin,
+    __method_name as method_name, __packed_function as packed_function, __text_symbol as text_symbol,
 };
 pub use linkme;
 
@@ -36,10 +36,10 @@ pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
 }
 
 /// What copies and writes tensors, for a type of whose fields some are tensors.
-pub const fn tensor_hooks(fields: &[bool]) -> Option<fn() -> kernpack_core::Result<()>> {
+pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core::Result<()>> {
     let mut index = 0;
     while index < fields.len() {
-        if fields[index] {
+        if fields[index].mentions("ffi.Tensor") {
             return Some(register_tensor_hooks);
         }
         index += 1;

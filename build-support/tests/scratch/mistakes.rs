@@ -395,9 +395,10 @@ fn a_function_that_is_nowhere() {
 
 #[test]
 fn headers_of_c_functions() {
-    let package = Package::new("headers", ".c([\"mean.c\"]).c_header(\"mean.h\", [\"mean\", \"other(x[n])\", \"mean(x[m])\"])")
-        .file("mean.c", "#include \"mean.h\"\ndouble mean(const float* x, int n) { return n > 0 ? x[0] : 0; }\n")
-        .file("mean.h", "double mean(const float* x, int n);\n");
+    let package =
+        Package::new("headers", ".c([\"mean.c\"]).c_header(\"mean.h\", [\"mean\", \"other(x[n])\", \"mean(x[m])\"])")
+            .file("mean.c", "#include \"mean.h\"\ndouble mean(const float* x, int n) { return n > 0 ? x[0] : 0; }\n")
+            .file("mean.h", "double mean(const float* x, int n);\n");
     let problems = "error: headers@0.1.0: 3 problems\n\
                     error: headers@0.1.0: mean.h: mean: say how many elements `x` leads to, as in \"mean(x[n], ...)\"; [0] where the function knows it\n\
                     error: headers@0.1.0: mean.h: other(x[n]): the header declares no such function\n\

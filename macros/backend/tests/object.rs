@@ -40,7 +40,8 @@ fn whole_expansion() {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Histogram>();
                 const _: () = {
@@ -115,7 +116,7 @@ fn whole_expansion() {
                     copy: __k::copy_of::<Histogram>(),
                     generated_init: __k::generated_init(true),
                     tensor_hooks: __k::tensor_hooks(
-                        &[__k::has_tensor::<__F0>(), __k::has_tensor::<__F1>()],
+                        &[__k::SchemaOf::<i64>::TYPE, __k::SchemaOf::<Array<i64>>::TYPE],
                     ),
                     fingerprint: 9203034741562390005u64,
                     index: __k::TypeIndexCell::new(),
@@ -217,7 +218,8 @@ fn with_a_base() {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Square>();
                 const _: () = ::core::assert!(::core::mem::offset_of!(Square, base) == 0);

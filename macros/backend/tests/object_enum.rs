@@ -195,7 +195,9 @@ fn a_family() {
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
-                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
+                use __k::{
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NotThreadSafe as _,
+                };
                 const _: () = __k::assert_object_layout::<Expr>();
                 const _: () = {
                     __k::assert_object_part::<i64, { __k::ThreadSafety::<Expr>::HOLDS }>();
@@ -308,7 +310,7 @@ fn a_family() {
                             ::core::option::Option::None,
                         ),
                     ],
-                    tensor_hooks: __k::tensor_hooks(&[__k::has_tensor::<__F0_0>()]),
+                    tensor_hooks: __k::tensor_hooks(&[__k::SchemaOf::<i64>::TYPE]),
                     create: __k::create_of::<__KernpackVariant0>(false),
                     copy: __k::copy_of::<Expr>(),
                     generated_init: __k::generated_init(true),

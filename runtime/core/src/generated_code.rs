@@ -25,7 +25,7 @@ pub use crate::object::{
 pub use crate::object::{
     CloneOf, CopyFn, DefaultDef, Defined, FieldAt, FieldDef, FieldValue, FromFieldValue, HiddenDef, NoClone, NoSetter,
     NotThreadSafe, Object, ObjectPart, ObjectRoot, ObjectStruct, RegisterInit, SetterOf, TextInPlace, ThreadSafety,
-    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, has_tensor, hidden_def, type_index_of,
+    TypeDef, TypeIndexCell, assert_object_part, copy_of, create_of, field_def, hidden_def, type_index_of,
     writable_field_def,
 };
 pub use crate::object::{

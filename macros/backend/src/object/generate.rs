@@ -34,7 +34,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
-            use __k::{NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
+            use __k::{NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
 
             #layout
             #base_layout
@@ -162,7 +162,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
         false => quote!(::core::option::Option::None),
     };
     let init = attributes.has_generated_init();
-    let tensors = fields.iter().enumerate().map(|(index, field)| marker(index, field));
+    let types = fields.iter().map(|field| &field.ty);
     let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field)));
     let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
     let here = ident.span();
@@ -183,7 +183,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
             copy: #copy,
             generated_init: __k::generated_init(#init),
-            tensor_hooks: __k::tensor_hooks(&[#(__k::has_tensor::<#tensors>()),*]),
+            tensor_hooks: __k::tensor_hooks(&[#(__k::SchemaOf::<#types>::TYPE),*]),
             fingerprint: #fingerprint,
             index: __k::TypeIndexCell::new(),
             crate_name: #crate_name,

@@ -33,11 +33,6 @@ pub unsafe trait FieldAt: 'static {
     const OFFSET: usize;
 }
 
-/// Whether a field is a tensor, or consists of some.
-pub const fn has_tensor<F: FieldAt>() -> bool {
-    <F::Value as Schema>::TYPE.mentions("ffi.Tensor")
-}
-
 /// The description of a field that only constructors set.
 pub const fn field_def<F: FieldAt>(
     name: &'static str,

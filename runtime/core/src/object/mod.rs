@@ -51,7 +51,7 @@ pub use enum_type::{
     EnumDef, EnumInstances, EnumKind, EnumType, RegisteredEnum, VariantDef, enum_from_any, enum_into_any, enum_to_arg,
 };
 pub use family::{family_def, family_index, tag_def};
-pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, has_tensor, hidden_def, writable_field_def};
+pub use field::{CloneOf, FieldAt, NoClone, NoSetter, SetterOf, field_def, hidden_def, writable_field_def};
 #[doc(hidden)]
 pub use field_value::FromFieldValue;
 pub use field_value::{Field, FieldValue, MutableField};

@@ -33,7 +33,7 @@ impl Family {
             const _: () = {
                 use #krate::__private_v0_1 as __k;
                 #[allow(unused_imports)]
-                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
+                use __k::{NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NotThreadSafe as _};
 
                 #object_layout
                 #threads
@@ -146,7 +146,7 @@ impl Family {
             markers.extend(field.marker(&marker_of(at, index), &name, index, &offset_of(at, &field.ident)));
         }
         let tag = at as u32;
-        let tensors = (0..fields.len()).map(|index| marker_of(at, index));
+        let types = fields.iter().map(|field| &field.ty);
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
         // What other languages make must not lack what they do not see.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
@@ -172,7 +172,7 @@ impl Family {
             content: quote! {
                 fields: &[#(#fields),*],
                 hidden: &[__k::tag_def::<#tag>(), #(#hidden),*],
-                tensor_hooks: __k::tensor_hooks(&[#(__k::has_tensor::<#tensors>()),*])
+                tensor_hooks: __k::tensor_hooks(&[#(__k::SchemaOf::<#types>::TYPE),*])
             },
             create: quote!(create: #creator, copy: #copy),
             init: attributes.has_generated_init(),
