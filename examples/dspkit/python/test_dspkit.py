@@ -84,6 +84,9 @@ def test_mypy(site, tmp_path):
 def test_pyright(site, tmp_path):
     pytest.importorskip("pyright", reason="pyright is not installed")
     pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", tmp_path / "pyrightconfig.json", "--outputjson"]
+    # It is a program for Node.js, which the package fetches where there is none.
+    if run(sys.executable, "-m", "pyright", "--version")[0] != 0:
+        pytest.skip("pyright cannot be run here")
     found = {}
     for name in ["consumer.py", "wrong.py"]:
         (tmp_path / name).write_text((FOLDER / name).read_text())

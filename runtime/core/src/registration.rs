@@ -149,8 +149,8 @@ fn register(origin: Origin) -> Vec<String> {
 #[cold]
 fn tell(problems: &[String]) {
     let file = artifact::file_of((&raw const COLLECTED).cast()).unwrap_or_default();
-    let texts = problems.to_vec();
-    let function = Function::from_fn(move || texts.clone());
+    let text = problems.join("\n");
+    let function = Function::from_fn(move || text.clone());
     // The problems themselves are noted where they are found.
     let _ = Function::register_global_override(&format!("kernpack.load_problems.{file}"), &function);
 }
