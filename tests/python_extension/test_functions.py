@@ -376,6 +376,74 @@ def test_a_kept_callback_lives_as_long_as_it_is_kept(extmod):
         extmod.call_kept(1)
 
 
+def test_a_function_is_lent_unless_it_is_kept(extmod):
+    """The function object of a callable is used again, and owns the callable only when it outlives the call."""
+
+    def callback(x=0):
+        return x
+
+    before = sys.getrefcount(callback)
+    for _ in range(100):
+        assert extmod.sum_of(callback, 4) == extmod.sum_here(callback, 4) == 6
+        assert extmod.call_twice(callback) == (0, 0, callback)
+        with pytest.raises(TypeError, match="limit"):
+            extmod.sum_of(callback, "x")
+    assert sys.getrefcount(callback) == before
+    extmod.keep(callback)
+    assert sys.getrefcount(callback) == before + 1
+    assert extmod.sum_of(lambda x: extmod.call_kept(x) + 1, 3) == 6
+    extmod.keep(callback)
+    assert sys.getrefcount(callback) == before + 1
+    gone = weakref.ref(callback)
+    del callback
+    gc.collect()
+    assert extmod.call_kept(7) == 7
+    extmod.keep(None)
+    assert gone() is None
+
+
+def test_more_functions_than_are_kept_ready(extmod):
+    def nested(depth):
+        return extmod.sum_here(lambda x: nested(depth - 1) + x, 2) if depth else 1
+
+    assert nested(6) == 127
+    # Each level has a function of its own at the same time.
+    def deep(depth):
+        return extmod.sum_here(lambda x: deep(depth - 1), 1) if depth else 5
+
+    assert deep(40) == 5
+
+
+def test_borrowed_arguments(extmod):
+    record = extmod.record(7, "x")
+    assert extmod.count_in(record) == 7
+    assert extmod.counts_in(record, None) == (7, None)
+    assert extmod.counts_in(record, extmod.Record(1, 2.5, "x", (1, 2))) == (7, 1)
+    for wrong, name in [(None, "None"), (5, "int"), (extmod.objects.Place(1.0), "objects.Place")]:
+        with pytest.raises(TypeError, match=f"argument 'record': expected extmod.Record, got {name}"):
+            extmod.count_in(wrong)
+    with pytest.raises(TypeError, match="argument 'f': expected .*, got int"):
+        extmod.call_twice(5)
+    assert extmod.call_twice(extmod.eight_and_one)[0] == [[1, 2, 3, 4, 5, 6, 7, 8], [9]]
+
+
+def test_tuples(extmod):
+    record = extmod.Record(7, 2.5, "a label", (1, 2))
+    assert extmod.parts(record)[:5] == (7, 2.5, "a label", (1, 2), list(b"a label"))
+    assert extmod.parts(record)[5].shape == (2,)
+    assert extmod.parts(record)[6].label == "a label"
+    by_name, one = extmod.parts_by_name(record)
+    assert by_name[:4] == [7, 2.5, "a label", [1, 2]] and one == 1
+    assert extmod.eight_and_one() == ((1, 2, 3, 4, 5, 6, 7, 8), (9,))
+    with pytest.raises(ValueError, match="a record without a count"):
+        extmod.parts(extmod.Record(0, 2.5, "a label", (1, 2)))
+    before = sys.getrefcount(record), sys.getrefcount(7), sys.getrefcount(None)
+    for _ in range(1000):
+        extmod.parts(record)
+    after = sys.getrefcount(record), sys.getrefcount(7), sys.getrefcount(None)
+    assert all(abs(now - then) < 100 for now, then in zip(after, before)), (before, after)
+
+
 def test_a_function_that_gives_the_lock_away(extmod):
     """It waits for a thread that calls into Python, and no parameter of it says so."""
     extmod.keep(lambda _: threading.get_ident())

@@ -24,6 +24,38 @@ def test_constructors(extmod):
     assert Record.count.__doc__ == "How many."
 
 
+def test_a_constructor_is_given_what_no_field_takes(extmod):
+    """The fields are set one after the other; what went before is let go of."""
+    Record = extmod.Record
+
+    class Number:
+        asked = 0
+
+        def __index__(self):
+            self.asked += 1
+            if self.asked > 1:
+                raise ZeroDivisionError("asked twice")
+            return 9
+
+    assert Record(Number(), 2, "\u00e4" * 20, [1, 2]).count == 9
+    assert Record(1, 2, "a\0b", (1, 2)).label == "a\0b"
+    for arguments, message in [
+        (("x", 2.5, "x", (1, 2)), "'count'.*expected int, got str"),
+        ((1, "x", "a longer text", (1, 2)), "'scale'.*expected float, got str"),
+        ((1, 2.5, 5, (1, 2)), "'label'.*expected str, got int"),
+        ((1, 2.5, "a longer text", (1, "x")), "'pair'.*expected int, got str"),
+        ((1, 2.5, "a longer text", (1, 2, 3)), "'pair'.*3 elements"),
+    ]:
+        with pytest.raises(TypeError, match=f"(?s){message}"):
+            Record(*arguments)
+    again = Number()
+    again.asked = 1
+    with pytest.raises(ZeroDivisionError, match="asked twice"):
+        Record(1, 2.5, "x", (1, again))
+    holder = extmod.Holder(len, None)
+    assert holder.function is len and holder.other is None
+
+
 ERRORS = [
     (lambda m: m.Record(1, 2.5, "x"), TypeError, "extmod.Record.__ffi_init__() missing required argument: 'pair'"),
     (lambda m: m.Record(1, 2, "x", (1, 2), 5), TypeError, "takes at most 4 positional argument(s), but 5 were given"),

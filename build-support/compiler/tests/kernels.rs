@@ -890,10 +890,59 @@ fn small_windows() {
             let context = PassContext::default();
             drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
             let notes = context.take_notes();
-            let taken = notes.iter().any(|note| note.ends_with("rule `window`"));
+            let rule = if is_product { "rule `depthwise`" } else { "rule `window`" };
+            let taken = notes.iter().any(|note| note.ends_with(rule));
             assert_eq!(taken, stride < 3, "{notes:#?}");
             check("window", &k, &[&[2, 3, h, w], &[3, window, window]], 0.0);
         }
+    }
+}
+
+/// Convolutions of each channel by itself: groups of rows and vectors of columns in the middle, at the ends, and with few of them.
+#[test]
+fn convolutions_of_each_channel() {
+    let own = |image: [i64; 2], window: [i64; 2], stride: i64, dilation: i64, padding: i64| {
+        let image = Window { channels: 2, depth: 1, image, window, stride, dilation, padding, images: 1, fixed: true };
+        (image, 1)
+    };
+    let images = |(of, times): (Window, i64), images: i64| (Window { images, ..of }, times);
+    for (name, (of, times)) in [
+        ("one group", own([7, 7], [3, 3], 1, 1, 1)),
+        ("groups, a few vectors", own([21, 40], [3, 3], 1, 1, 1)),
+        ("whole vectors", own([15, 48], [3, 3], 1, 1, 1)),
+        ("nothing around", own([9, 37], [3, 3], 1, 1, 0)),
+        ("stride 2", own([7, 96], [3, 3], 2, 1, 1)),
+        ("stride 2, nothing around", own([13, 35], [3, 3], 2, 1, 0)),
+        ("5 x 5", own([11, 23], [5, 5], 1, 1, 2)),
+        ("5 x 5, stride 2", images(own([5, 67], [5, 5], 2, 1, 2), 2)),
+        ("dilation", own([12, 20], [3, 3], 1, 2, 2)),
+        ("a row of the window", own([5, 33], [1, 7], 1, 1, 3)),
+        ("two outputs for each channel", (own([7, 18], [3, 3], 1, 1, 1).0, 2)),
+    ] {
+        let Window { channels, image: [h, w], window: [kh, kw], stride, dilation, padding, images, .. } = of;
+        let out = |size: i64, window: i64| (size + 2 * padding - dilation * (window - 1) - 1) / stride + 1;
+        let shape = [images, channels * times, out(h, kh), out(w, kw)];
+        let mut k = Kernel::new("f");
+        let x = k.input("x", [images, channels, h, w], F32);
+        let weights = k.input("weights", [channels * times, 1, kh, kw], F32);
+        let bias = k.input("bias", [channels * times], F32);
+        let padded = compute([images, channels, h + 2 * padding, w + 2 * padding], |[n, c, y, x_]| {
+            let inside = y.greater_equal(padding).and(y.less(h + padding));
+            let inside = inside.and(x_.greater_equal(padding)).and(x_.less(w + padding));
+            Expr::if_then_else(inside, x.at((&n, &c, &y - padding, &x_ - padding)), 0.0)
+        });
+        let (rc, ry, rx) = (reduce_axis(0, 1, "rc"), reduce_axis(0, kh, "ry"), reduce_axis(0, kw, "rx"));
+        let conv = compute(shape, |[n, c, y, x]| {
+            let at = (&n, c.floor_div(times) + &rc, &y * stride + &ry * dilation, &x * stride + &rx * dilation);
+            sum(padded.at(at) * weights.at([&c, &rc, &ry, &rx]), [&rc, &ry, &rx])
+        });
+        k.output("out", compute(shape, |[n, c, y, x]| max(conv.at([&n, &c, &y, &x]) + bias.at([&c]), 0.0)));
+        let context = PassContext::default();
+        drop(k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap());
+        let notes = context.take_notes();
+        assert!(notes.iter().any(|note| note.ends_with("rule `depthwise`")), "{name}: {notes:#?}");
+        let shapes: [&[i64]; 3] = [&[images, channels, h, w], &[channels * times, 1, kh, kw], &[channels * times]];
+        check_on(&targets()[1..3], name, &k, &shapes, 0.0);
     }
 }
 

@@ -90,6 +90,7 @@ fn whole_expansion() {
                 #[inline]
                 fn __kernpack_body_0<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 3usize],
+                    place: __k::ResultPlace,
                     given: ::core::primitive::u64,
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
@@ -105,8 +106,9 @@ fn whole_expansion() {
                     };
                     <Result<
                         __k::ObjRef<Point>,
-                    > as __k::IntoReturn>::into_return(
+                    > as __k::IntoReturn>::into_return_at(
                         Point::add(&**__arg0, &**__arg1, __arg2).map(__k::ObjRef::new),
+                        place,
                     )
                 }
                 #[cfg(unix)]
@@ -191,10 +193,13 @@ fn each_kind_of_member() {
                 #[inline]
                 fn __kernpack_body_1<'a>(
                     args: &'a [my::kernpack::AnyView<'a>; 1usize],
+                    place: __k::ResultPlace,
                     given: ::core::primitive::u64,
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe { __k::arg::<f64>(&__KERNPACK_METHOD_1, args, 0usize) }?;
-                    <ObjRef<a::Point> as __k::IntoReturn>::into_return(a::Point::make(__arg0))
+                    <ObjRef<
+                        a::Point,
+                    > as __k::IntoReturn>::into_return_at(a::Point::make(__arg0), place)
                 }
                 __k::entry_point!(
                     __kernpack_call_1 = call_bound:: < 1usize > (& __KERNPACK_METHOD_1, 0u64;
@@ -223,11 +228,12 @@ fn each_kind_of_member() {
                 #[inline]
                 fn __kernpack_body_2<'a>(
                     args: &'a [my::kernpack::AnyView<'a>; 1usize],
+                    place: __k::ResultPlace,
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
                         __k::arg::<__k::Borrowed<'_, a::Point>>(&__KERNPACK_METHOD_2, args, 0usize)
                     }?;
-                    <usize as __k::IntoReturn>::into_return(a::Point::len(&**__arg0))
+                    <usize as __k::IntoReturn>::into_return_at(a::Point::len(&**__arg0), place)
                 }
                 __k::getter!(
                     __kernpack_call_2 = call_getter(& __KERNPACK_METHOD_2; __kernpack_body_2)
@@ -265,6 +271,7 @@ fn each_kind_of_member() {
                 #[inline]
                 fn __kernpack_body_3<'a>(
                     args: &'a [my::kernpack::AnyView<'a>; 3usize],
+                    place: __k::ResultPlace,
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
                         __k::arg::<__k::Borrowed<'_, a::Point>>(&__KERNPACK_METHOD_3, args, 0usize)

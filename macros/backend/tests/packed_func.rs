@@ -80,10 +80,11 @@ fn whole_expansion() {
                 #[inline]
                 fn __kernpack_body<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 2usize],
+                    place: __k::ResultPlace,
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe { __k::arg::<i64>(&__KERNPACK_FUNCTION, args, 0usize) }?;
                     let __arg1 = unsafe { __k::arg::<&str>(&__KERNPACK_FUNCTION, args, 1usize) }?;
-                    <Result<i64> as __k::IntoReturn>::into_return(add(__arg0, __arg1))
+                    <Result<i64> as __k::IntoReturn>::into_return_at(add(__arg0, __arg1), place)
                 }
                 __k::packed_function!(
                     __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(2usize), "__tvm_ffi_add",
@@ -159,8 +160,9 @@ fn no_parameters_no_result_no_doc() {
                 #[inline]
                 fn __kernpack_body<'a>(
                     args: &'a [my::kernpack::AnyView<'a>; 0usize],
+                    place: __k::ResultPlace,
                 ) -> my::kernpack::Result<__k::TVMFFIAny> {
-                    <() as __k::IntoReturn>::into_return(r#type())
+                    <() as __k::IntoReturn>::into_return_at(r#type(), place)
                 }
                 __k::packed_function!(
                     __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(0usize), "__tvm_ffi_type",
@@ -230,6 +232,7 @@ fn lifetimes_and_written_views() {
                 #[inline]
                 fn __kernpack_body<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 3usize],
+                    place: __k::ResultPlace,
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
                         __k::arg::<TensorView<'_, u8>>(&__KERNPACK_FUNCTION, args, 0usize)
@@ -240,7 +243,10 @@ fn lifetimes_and_written_views() {
                     let __arg2 = unsafe {
                         __k::arg::<&'_ [u8]>(&__KERNPACK_FUNCTION, args, 2usize)
                     }?;
-                    <&'static str as __k::IntoReturn>::into_return(blend(__arg0, __arg1, __arg2))
+                    <&'static str as __k::IntoReturn>::into_return_at(
+                        blend(__arg0, __arg1, __arg2),
+                        place,
+                    )
                 }
                 __k::packed_function!(
                     __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(3usize),
@@ -479,6 +485,7 @@ fn parallel_functions() {
                 #[inline]
                 fn __kernpack_body<'a>(
                     args: &'a [::kernpack::AnyView<'a>; 4usize],
+                    place: __k::ResultPlace,
                 ) -> ::kernpack::Result<__k::TVMFFIAny> {
                     let __arg0 = unsafe {
                         __k::read_tensor::<f32>(&__KERNPACK_FUNCTION, args, 0usize)
@@ -506,7 +513,7 @@ fn parallel_functions() {
                         ),
                         move |(__item0, __item1)| saxpy(__item0, __item1, __arg2, __arg3),
                     );
-                    __k::IntoReturn::into_return(__looped)
+                    __k::IntoReturn::into_return_at(__looped, place)
                 }
                 __k::packed_function!(
                     __KERNPACK_FUNCTION, __kernpack_call = __kernpack_body(4usize),

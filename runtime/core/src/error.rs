@@ -168,15 +168,9 @@ impl Error {
 
     /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
-        // SAFETY: as in `kind`. Whether all of it is UTF-8 is of no interest here.
-        if !unsafe { self.cell().backtrace.as_slice() }.ends_with(UNNAMED_END.as_bytes()) {
-            return false;
-        }
-        let name = UNNAMED.len() + 1;
-        // SAFETY: the object is alive; when this is its only reference it may be changed. The backtrace ends so.
-        if unsafe {
-            embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), name, function)
-        } {
+        // SAFETY: the object is alive; when this is its only reference it may be changed.
+        if unsafe { embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), function) }
+        {
             return true;
         }
         let Some(place) = self.backtrace().strip_suffix(UNNAMED_END) else { return false };

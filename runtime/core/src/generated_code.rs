@@ -39,7 +39,7 @@ pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, 
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};
-pub use crate::value::{Access, Any, FromAny, FromArg, IntoReturn, Schema, Storage, TypeSchema};
+pub use crate::value::{Access, Any, FromAny, FromArg, IntoAny, IntoReturn, ResultPlace, Schema, Storage, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {

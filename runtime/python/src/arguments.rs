@@ -3,14 +3,16 @@
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 
-use kernpack_core::abi::TVMFFIAny;
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack_core::function::{FunctionInfo, did_you_mean};
 use kernpack_core::value::Access;
 use kernpack_core::{Any, Error};
 
+use crate::callback::Lent;
 use crate::capi::{Py, PyObject};
 use crate::from_python::{self, Keep, Refused};
 use crate::function::{Callable, is_undeclared};
+use crate::heap_type::pointer_place;
 use crate::lend::{self, LentTensor};
 use crate::object::{PyResult, Raised};
 use crate::wanted::{Kind, Wanted};
@@ -80,13 +82,18 @@ pub(crate) struct Arguments {
     /// The first `kept` are values.
     keeps: [MaybeUninit<Keep>; INLINE],
     kept: usize,
+    /// A function that is lent; further ones are kept as others are.
+    callable: ManuallyDrop<Option<Lent>>,
+    /// Things that are to be dropped. This and the next are words, as the others are: the whole is set by a few wide stores, and a smaller part of
+    /// two of them could not be read before both have reached the cache.
+    owed: usize,
     /// The first `lent` are described.
     tensors: [MaybeUninit<LentTensor>; LENT],
     /// What they were described from.
     arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
-    /// Whether code of Python may have run since an array was described.
-    may_have_changed: bool,
+    /// Conversions since an array was described that may have run code of Python.
+    conversions: usize,
     /// All of them, when there are more than fit.
     more: ManuallyDrop<Option<Box<More>>>,
 }
@@ -110,14 +117,16 @@ impl Arguments {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            views: [MaybeUninit::uninit(); INLINE],
+            views: [const { MaybeUninit::uninit() }; INLINE],
             count: 0,
             keeps: [const { MaybeUninit::uninit() }; INLINE],
             kept: 0,
+            callable: ManuallyDrop::new(None),
+            owed: 0,
             tensors: [const { MaybeUninit::uninit() }; LENT],
             arrays: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
-            may_have_changed: false,
+            conversions: 0,
             more: ManuallyDrop::new(None),
         }
     }
@@ -145,6 +154,7 @@ impl Arguments {
 
     #[cold]
     fn push_more(&mut self, view: TVMFFIAny) {
+        self.owed += 1;
         let more = self.more.get_or_insert_default();
         if more.views.is_empty() {
             // SAFETY: all places were written before the first argument beyond them.
@@ -160,6 +170,7 @@ impl Arguments {
         if matches!(keep, Keep::Nothing) {
             return;
         }
+        self.owed += 1;
         if self.kept < INLINE {
             self.keeps[self.kept].write(keep);
             self.kept += 1;
@@ -175,21 +186,50 @@ impl Arguments {
     #[inline(always)]
     pub(crate) unsafe fn convert(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(), Refused> {
         // SAFETY: promised by the caller.
-        unsafe {
-            if self.count < INLINE {
-                let place = self.views[self.count].as_mut_ptr();
-                if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
-                    class::write_view(py, object, place)?;
-                    self.count += 1;
-                    return Ok(());
-                }
-                if from_python::simple(py, object, wanted, place) {
-                    self.count += 1;
-                    return Ok(());
-                }
-            }
-            self.convert_other(py, object, wanted)
+        unsafe { if self.is_simple(py, object, wanted) { Ok(()) } else { self.convert_other(py, object, wanted) } }
+    }
+
+    /// As [`Arguments::convert`], where the time of a call does not count as much.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    pub(crate) unsafe fn convert_apart(
+        &mut self,
+        py: Py,
+        object: *mut PyObject,
+        wanted: &Wanted,
+    ) -> Result<(), Refused> {
+        // SAFETY: promised by the caller.
+        unsafe { self.convert(py, object, wanted) }
+    }
+
+    /// Adds an argument that is converted by a look; `false`: it is not.
+    ///
+    /// # Safety
+    /// As for [`Arguments::convert`].
+    #[inline(always)]
+    unsafe fn is_simple(&mut self, py: Py, object: *mut PyObject, wanted: &Wanted) -> bool {
+        if self.count >= INLINE {
+            return false;
         }
+        // SAFETY: promised by the caller; an object of a known class has its pointer behind the header.
+        let is_simple = unsafe {
+            let place = self.views[self.count].as_mut_ptr();
+            if wanted.kind == Kind::Function {
+                false
+            } else if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
+                let found = (*pointer_place(py, object)).cast::<TVMFFIObject>();
+                if !found.is_null() {
+                    place.write(TVMFFIAny::pointer((*found).type_index, found.cast()));
+                }
+                !found.is_null()
+            } else {
+                from_python::simple(py, object, wanted, place)
+            }
+        };
+        self.count += usize::from(is_simple);
+        is_simple
     }
 
     /// # Safety
@@ -207,7 +247,7 @@ impl Arguments {
                 self.push(view);
                 return Ok(());
             }
-            self.may_have_changed |= self.lent > 0;
+            self.conversions += usize::from(self.lent > 0);
             if self.count < INLINE && class::is_known(py.type_of(object)) {
                 class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
                 self.count += 1;
@@ -238,7 +278,7 @@ impl Arguments {
                 }
             }
         }
-        self.may_have_changed = false;
+        self.conversions = 0;
         Ok(())
     }
 
@@ -250,7 +290,44 @@ impl Arguments {
     unsafe fn bind_one(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
         let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
         // SAFETY: promised by the caller.
-        unsafe { self.convert(py, object, wanted) }.map_err(|refused| refuse(py, callable.info, place, refused))
+        unsafe {
+            match self.is_simple(py, object, wanted) {
+                true => Ok(()),
+                false => self.bind_other(py, callable, object, place),
+            }
+        }
+    }
+
+    /// As [`Arguments::bind_one`], for what is not simple, or not as urgent.
+    ///
+    /// # Safety
+    /// The object lives for the call.
+    #[inline(never)]
+    unsafe fn bind_other(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
+        let wanted = callable.wanted.get(place).unwrap_or(const { &Wanted::ANY });
+        // SAFETY: promised by the caller.
+        unsafe {
+            if wanted.kind == Kind::Function
+                && self.callable.is_none()
+                && self.count < INLINE
+                && py.type_of(object) == py.PyFunction_Type()
+            {
+                // Written where it is read, as simple arguments are.
+                self.views[self.count].write(self.callable.insert(Lent::new(py, object)).view());
+                self.count += 1;
+                self.owed += 1;
+                return Ok(());
+            }
+            self.convert_other(py, object, wanted).map_err(|refused| refuse(py, callable.info, place, refused))
+        }
+    }
+
+    /// # Safety
+    /// As for [`Arguments::bind_one`].
+    #[inline(never)]
+    unsafe fn bind_apart(&mut self, py: Py, callable: &Callable, object: *mut PyObject, place: usize) -> PyResult<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.bind_one(py, callable, object, place) }
     }
 
     /// Converts an argument of a constructor, whose parameters are not known, and adds it.
@@ -259,7 +336,7 @@ impl Arguments {
     /// The object lives for the call.
     pub(crate) unsafe fn add(&mut self, py: Py, object: *mut PyObject, name: &str) -> PyResult<()> {
         // SAFETY: promised by the caller.
-        unsafe { self.convert(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
+        unsafe { self.convert_apart(py, object, &Wanted::ANY) }.map_err(|refused| match refused {
             Refused::Raised(raised) => raised,
             Refused::Because { kind, clause } => {
                 exception::raise(py, &Error::with_backtrace(kind, &format!("{name}: {clause}"), ""))
@@ -276,7 +353,7 @@ impl Arguments {
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         // SAFETY: promised by the caller.
         unsafe { self.bind_all(py, callable, given)? };
-        if self.may_have_changed { self.describe_again(py, callable.info) } else { Ok(()) }
+        if self.conversions > 0 { self.describe_again(py, callable.info) } else { Ok(()) }
     }
 
     /// # Safety
@@ -352,7 +429,7 @@ impl Arguments {
                 if object.is_null() {
                     return fault(&format!("argument '{}' is missing", info.params[place].name));
                 }
-                self.bind_one(py, callable, *object, place)?;
+                self.bind_apart(py, callable, *object, place)?;
             }
         }
         Ok(())
@@ -362,7 +439,7 @@ impl Arguments {
 impl Drop for Arguments {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.kept > 0 || self.more.is_some() {
+        if self.owed > 0 {
             self.free();
         }
     }
@@ -372,6 +449,7 @@ impl Arguments {
     /// Drops what is kept; nothing is used afterwards.
     #[inline(never)]
     fn free(&mut self) {
+        drop(self.callable.take());
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.
             unsafe { keep.assume_init_drop() };
@@ -392,14 +470,14 @@ impl Arguments {
         // SAFETY: promised by the caller; the names are texts of the library, which are copied.
         unsafe {
             for (place, object) in places[..first].iter().enumerate() {
-                self.bind_one(py, callable, *object, place)?;
+                self.bind_apart(py, callable, *object, place)?;
             }
             let marker = handle::keywords_marker().map_err(|error| exception::raise(py, &error))?;
             self.push_kept((*marker.as_raw(), Keep::Value(marker)));
             for (place, object) in places.iter().enumerate().filter(|(_, object)| !object.is_null()).skip(first) {
                 let name = Any::from(callable.info.params[place].name);
                 self.push_kept((*name.as_raw(), Keep::Value(name)));
-                self.bind_one(py, callable, *object, place)?;
+                self.bind_apart(py, callable, *object, place)?;
             }
         }
         Ok(())

@@ -1,51 +1,108 @@
 //! Python callables as functions of the ABI: they may be kept, called from any thread, and come back as what they were.
 
 use core::ffi::c_void;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
-use kernpack_core::abi::{SafeCall, TVMFFIAny, TVMFFIObject};
+use kernpack_core::abi::{SafeCall, TVMFFIAny, TVMFFIObject, type_index};
 use kernpack_core::function::views;
 use kernpack_core::value::TypeSchema;
-use kernpack_core::{Error, embedded};
+use kernpack_core::{Any, AnyView, Error, embedded};
 
 use crate::capi::{Py, PyObject};
 use crate::exception;
+use crate::freelist::Pool;
 use crate::from_python;
-use crate::interpreter::with_lock;
-use crate::object::{Owned, PyResult, Raised};
+use crate::interpreter::{Caller, Lock, with_lock};
+use crate::object::{Owned, PyResult, Raised, release};
 use crate::to_python;
+use crate::wanted::Wanted;
 
 /// Arguments that need no tuple.
 const INLINE: usize = 6;
 /// `PY_VECTORCALL_ARGUMENTS_OFFSET`.
 const IN_FRONT: usize = 1 << (usize::BITS - 1);
 
-/// A reference to a Python callable. The lock is taken for each use.
-struct Callback(*mut PyObject);
-
-// SAFETY: the object is only touched with the interpreter's lock.
-unsafe impl Send for Callback {}
-// SAFETY: as above.
-unsafe impl Sync for Callback {}
+/// The Python callable of a function, which owns a reference to it, but for the time that [`Lent`] lends it. The lock is taken for each use.
+struct Callback {
+    object: AtomicPtr<PyObject>,
+    /// The call that lends it.
+    caller: Caller,
+}
 
 impl Drop for Callback {
     fn drop(&mut self) {
         // When Python has ended its objects are gone.
         with_lock(|py| {
             // SAFETY: the reference is this value's.
-            unsafe { py.Py_DecRef(self.0) }
+            unsafe { py.Py_DecRef(*self.object.get_mut()) }
         });
     }
 }
 
-/// A function object that calls a Python object.
-///
-/// # Safety
-/// `object` is alive.
-pub(crate) unsafe fn function(py: Py, object: *mut PyObject) -> PyResult<*mut TVMFFIObject> {
-    // SAFETY: promised by the caller.
-    let object = unsafe { Owned::share(py, object) };
-    Ok(embedded::new_function(call, Callback(object.into_ptr())))
+/// A function object that calls a Python object, which an argument of a call keeps alive: nothing is counted for it, unless the function is kept
+/// longer than the call. Functions that were not are used again.
+pub(crate) struct Lent(ptr::NonNull<TVMFFIObject>);
+
+/// Functions that were lent, and that nothing refers to.
+static UNUSED: Pool<TVMFFIObject> = Pool::new();
+
+impl Lent {
+    /// Lends a callable to the call that runs.
+    ///
+    /// # Safety
+    /// `object` is alive for as long as the result, which is dropped on this thread, with the lock held.
+    pub(crate) unsafe fn new(py: Py, object: *mut PyObject) -> Self {
+        let function = UNUSED.take(py).unwrap_or_else(|| {
+            let callback = Callback { object: AtomicPtr::new(ptr::null_mut()), caller: Caller::none() };
+            embedded::new_function(call, callback)
+        });
+        // SAFETY: a function made just now, or once; new objects are not at address 0.
+        unsafe {
+            let callback = embedded::closure_of::<Callback>(function.cast());
+            callback.object.store(object, Ordering::Relaxed);
+            callback.caller.set(py);
+            Self(ptr::NonNull::new_unchecked(function))
+        }
+    }
+
+    /// The function, as an argument.
+    pub(crate) fn view(&self) -> TVMFFIAny {
+        TVMFFIAny::pointer(type_index::FUNCTION, self.0.as_ptr().cast())
+    }
+
+    /// The function as a value, which owns the callable from now on.
+    pub(crate) fn into_value(self, py: Py) -> Any {
+        let function = ManuallyDrop::new(self).0.as_ptr();
+        // SAFETY: a function of this file, whose callable is still alive; the reference goes over to the value.
+        unsafe {
+            let callback = embedded::closure_of::<Callback>(function.cast());
+            callback.caller.clear();
+            py.Py_IncRef(callback.object.load(Ordering::Relaxed));
+            Any::from_object(function)
+        }
+    }
+}
+
+impl Drop for Lent {
+    #[inline]
+    fn drop(&mut self) {
+        let function = self.0.as_ptr();
+        // SAFETY: a function of this file, of which one reference is this value's, and the lock is held. One without other references is used
+        // by no other code, now or later.
+        unsafe {
+            let py = Py::held();
+            let callback = embedded::closure_of::<Callback>(function.cast());
+            callback.caller.clear();
+            if embedded::is_unique(function) && UNUSED.give(py, function) {
+                return;
+            }
+            // It is kept, or there is no room: now it owns the callable, which is alive until here.
+            py.Py_IncRef(callback.object.load(Ordering::Relaxed));
+            embedded::dec_ref(function);
+        }
+    }
 }
 
 /// Whether functions with this entry point are made of Python objects, by this library.
@@ -56,25 +113,23 @@ pub(crate) fn is_entry_point(entry_point: SafeCall) -> bool {
 /// The Python object of such a function, borrowed from it.
 ///
 /// # Safety
-/// `function` is one that [`function`] made, and alive.
+/// `function` is one that [`Lent`] made, and alive.
 pub(crate) unsafe fn object_of(function: *mut TVMFFIObject) -> *mut PyObject {
     // SAFETY: promised by the caller.
-    unsafe { embedded::closure_of::<Callback>(function.cast()).0 }
+    unsafe { embedded::closure_of::<Callback>(function.cast()).object.load(Ordering::Relaxed) }
 }
 
 unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, count: i32, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: the handle is a function made above; the rest is the ABI's calling convention.
     let (callback, args) = unsafe { (embedded::closure_of::<Callback>(this), views(args, count)) };
-    let outcome = with_lock(|py| {
-        let value = run(py, callback, args).map_err(|Raised| exception::take(py))?;
-        // SAFETY: promised by the caller.
-        unsafe { result.write(value.into_raw()) };
-        Ok(())
-    });
-    match outcome {
-        Some(Ok(())) => 0,
-        Some(Err(error)) => raise(error),
-        None => raise(Error::runtime_error("a Python function was called, but Python has ended in this process")),
+    let Some(lock) = Lock::take(&callback.caller) else {
+        return raise(Error::runtime_error("a Python function was called, but Python has ended in this process"));
+    };
+    let py = lock.py();
+    // SAFETY: the callable is kept by the function, which its caller keeps for the call; the result is writable.
+    match unsafe { run(py, callback.object.load(Ordering::Relaxed), args, result) } {
+        Ok(()) => 0,
+        Err(Raised) => raise(exception::take(py)),
     }
 }
 
@@ -84,32 +139,63 @@ fn raise(error: Error) -> i32 {
     -1
 }
 
-fn run(py: Py, callback: &Callback, args: &[kernpack_core::AnyView<'_>]) -> PyResult<kernpack_core::Any> {
-    const ANY: TypeSchema = TypeSchema::new("Any");
-    if args.len() <= INLINE
-        && let Some(call) = py.PyObject_Vectorcall()
-    {
-        // The callee may use the place in front of the arguments for the time of the call.
-        let mut items = [const { None::<Owned> }; INLINE + 1];
-        // SAFETY: the arguments are valid for the call; an owned reference or none is a pointer or NULL. The rest as below.
-        unsafe {
-            for (item, arg) in items[1..].iter_mut().zip(args) {
-                *item = Some(to_python::view(py, arg.lent().as_raw(), &ANY)?);
-            }
-            let first = items.as_ptr().cast::<*mut PyObject>().add(1);
-            let value = Owned::take(py, call(callback.0, first, args.len() | IN_FRONT, ptr::null_mut()))?;
-            return from_python::result(py, value.as_ptr());
+/// Python objects that are made for a call, with a place in front that the callee may use.
+struct Items {
+    objects: [MaybeUninit<*mut PyObject>; INLINE + 1],
+    count: usize,
+}
+
+impl Items {
+    #[inline]
+    fn push(&mut self, item: Owned) {
+        self.count += 1;
+        self.objects[self.count].write(item.into_ptr());
+    }
+}
+
+impl Drop for Items {
+    #[inline]
+    fn drop(&mut self) {
+        for item in &self.objects[1..=self.count] {
+            // SAFETY: so many were written, each with a reference of its own; the lock is held.
+            unsafe { release(item.assume_init()) }
         }
     }
-    // SAFETY: the arguments are valid for the call; a new tuple of as many places; the callable is kept by the function, which its caller
-    // keeps for the call.
+}
+
+/// Calls, and writes an owned value.
+///
+/// # Safety
+/// The callable is alive for the call, and `result` is writable.
+unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mut TVMFFIAny) -> PyResult<()> {
+    const ANY: TypeSchema = TypeSchema::new("Any");
+    // SAFETY: the arguments are valid for the call; a new tuple of as many places; the rest is promised by the caller.
     unsafe {
-        let tuple = Owned::take(py, py.PyTuple_New(args.len() as isize))?;
-        for (index, arg) in args.iter().enumerate() {
-            let item = to_python::view(py, arg.lent().as_raw(), &ANY)?;
-            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+        let value = if args.len() <= INLINE
+            && let Some(call) = py.PyObject_Vectorcall()
+        {
+            let mut items = Items { objects: [const { MaybeUninit::uninit() }; INLINE + 1], count: 0 };
+            for arg in args {
+                // Looked at where it is: a copy would wait for the caller's stores.
+                items.push(match arg.is_rvalue_ref() {
+                    true => to_python::view(py, arg.lent().as_raw(), &ANY)?,
+                    false => to_python::view(py, arg.as_raw(), &ANY)?,
+                });
+            }
+            let first = items.objects.as_ptr().cast::<*mut PyObject>().add(1);
+            Owned::take(py, call(callable, first, args.len() | IN_FRONT, ptr::null_mut()))?
+        } else {
+            let tuple = Owned::take(py, py.PyTuple_New(args.len() as isize))?;
+            for (index, arg) in args.iter().enumerate() {
+                let item = to_python::view(py, arg.lent().as_raw(), &ANY)?;
+                py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            }
+            Owned::take(py, py.PyObject_CallObject(callable, tuple.as_ptr()))?
+        };
+        // Simple values own nothing, not even a reference to what they were made of.
+        if !from_python::simple(py, value.as_ptr(), &Wanted::ANY, result) {
+            result.write(from_python::result(py, value.as_ptr())?.into_raw());
         }
-        let value = Owned::take(py, py.PyObject_CallObject(callback.0, tuple.as_ptr()))?;
-        from_python::result(py, value.as_ptr())
+        Ok(())
     }
 }

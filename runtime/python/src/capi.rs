@@ -1,10 +1,13 @@
 //! The functions of CPython, found in the process when the library is imported. Nothing links libpython, so the one file serves every version
 //! and every other host.
 
+use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use kernpack_core::embedded::dynamic_linker::{Scope, loaded_files};
 
@@ -344,7 +347,15 @@ table! {
 
 const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 
-static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+/// The table, once it was found. It stands here and not behind a pointer: each call of a function of CPython reads it.
+struct Found(UnsafeCell<MaybeUninit<Table>>);
+
+// SAFETY: it is written once, under a lock, before `IS_FOUND` is set, and only read afterwards.
+unsafe impl Sync for Found {}
+
+static TABLE: Found = Found(UnsafeCell::new(MaybeUninit::uninit()));
+/// Whether there is a table.
+static IS_FOUND: AtomicBool = AtomicBool::new(false);
 /// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
 
@@ -355,10 +366,14 @@ const BEFORE_3_12: usize = 1;
 /// A tag follows the header: sign in two bits, number of digits from the fourth on.
 const SINCE_3_12: usize = 2;
 
+/// Bytes from the start of an ASCII text to its characters, and from that of a tuple to its elements; 0 where nothing is known.
+static TEXT: AtomicUsize = AtomicUsize::new(0);
+static TUPLE: AtomicUsize = AtomicUsize::new(0);
+
 #[inline]
 fn table() -> &'static Table {
-    // SAFETY: a `Py` is only made after `find`, which stores a table that lives forever.
-    unsafe { &*TABLE.load(Ordering::Relaxed) }
+    // SAFETY: a `Py` is only made after `find`, which writes the table before.
+    unsafe { (*TABLE.0.get()).assume_init_ref() }
 }
 
 /// The interpreter's lock is held by this thread, and its functions are known. Everything that calls CPython takes one.
@@ -437,6 +452,88 @@ impl Py {
         (LAYOUT.load(Ordering::Relaxed) != 0).then(read)
     }
 
+    /// The characters of a text that is ASCII, read where they are, where that is known; a NUL is behind them, and they live as long as the text.
+    ///
+    /// # Safety
+    /// `text` is a live `str`, and the result is not used longer than it.
+    #[inline]
+    pub(crate) unsafe fn ascii<'a>(self, text: *mut PyObject) -> Option<&'a [u8]> {
+        /// The characters follow the header, and all of them are ASCII.
+        const COMPACT_ASCII: u32 = 0b11 << 5;
+        let place = TEXT.load(Ordering::Relaxed);
+        if place == 0 {
+            return None;
+        }
+        // SAFETY: promised by the caller; `find` has seen that texts lie so: their length follows the header, then a hash, then the state.
+        unsafe {
+            if *text.byte_add(32).cast::<u32>() & COMPACT_ASCII != COMPACT_ASCII {
+                return None;
+            }
+            Some(core::slice::from_raw_parts(text.byte_add(place).cast(), *text.byte_add(16).cast()))
+        }
+    }
+
+    /// Writes an element of a tuple that was just made, and gives the reference to it up.
+    ///
+    /// # Safety
+    /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
+    #[inline]
+    pub(crate) unsafe fn set_item(self, tuple: *mut PyObject, index: usize, item: *mut PyObject) {
+        // SAFETY: promised by the caller; `find` has seen that elements are there.
+        unsafe {
+            match TUPLE.load(Ordering::Relaxed) {
+                0 => {
+                    self.PyTuple_SetItem(tuple, index as isize, item);
+                }
+                place => tuple.byte_add(place).cast::<*mut PyObject>().add(index).write(item),
+            }
+        }
+    }
+
+    /// Finds out how texts and tuples lie in memory, by looking at some.
+    fn look_at_layouts(self) {
+        let text_place = match LAYOUT.load(Ordering::Relaxed) {
+            BEFORE_3_12 => 48,
+            SINCE_3_12 => 40,
+            _ => return,
+        };
+        TEXT.store(text_place, Ordering::Relaxed);
+        let lies_so = ["probe", "pr\u{f6}be", "\u{3b1}"].into_iter().all(|probe| {
+            // SAFETY: a new text; the state of every text is at the same place in these versions.
+            unsafe {
+                let text = self.PyUnicode_FromStringAndSize(probe.as_ptr().cast(), probe.len() as isize);
+                if text.is_null() {
+                    self.PyErr_Clear();
+                    return false;
+                }
+                let found = self.ascii(text).map(|bytes| bytes.as_ptr().cast());
+                let start = self.PyUnicode_AsUTF8AndSize(text, ptr::null_mut());
+                let lies_so = match found {
+                    Some(found) => probe.is_ascii() && found == start && self.ascii(text) == Some(probe.as_bytes()),
+                    None => !probe.is_ascii(),
+                };
+                self.Py_DecRef(text);
+                lies_so
+            }
+        });
+        if !lies_so {
+            TEXT.store(0, Ordering::Relaxed);
+        }
+        // SAFETY: a new tuple of two elements, of which None is the second; a tuple is larger than what is looked at.
+        unsafe {
+            let tuple = self.PyTuple_New(2);
+            if tuple.is_null() {
+                return self.PyErr_Clear();
+            }
+            self.Py_IncRef(self.none());
+            self.PyTuple_SetItem(tuple, 1, self.none());
+            // The number of elements follows the header; since 3.14 a hash is behind it.
+            let is_second = |place: &usize| *tuple.byte_add(place + 8).cast::<*mut PyObject>() == self.none();
+            TUPLE.store([24, 32].into_iter().find(is_second).unwrap_or(0), Ordering::Relaxed);
+            self.Py_DecRef(tuple);
+        }
+    }
+
     /// What gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
     /// another name.
     #[inline]
@@ -450,13 +547,9 @@ impl Py {
     /// `text` is a live `str` of ASCII characters only.
     #[inline]
     pub(crate) unsafe fn ascii_place(self, text: *mut PyObject) -> Option<*mut u8> {
+        let place = TEXT.load(Ordering::Relaxed);
         // SAFETY: promised by the caller; the characters follow a header of this size.
-        let at = |size| unsafe { text.cast::<u8>().add(size) };
-        match LAYOUT.load(Ordering::Relaxed) {
-            BEFORE_3_12 => Some(at(48)),
-            SINCE_3_12 => Some(at(40)),
-            _ => None,
-        }
+        (place != 0).then(|| unsafe { text.cast::<u8>().add(place) })
     }
 
     /// The interpreter's `None`, borrowed.
@@ -468,7 +561,7 @@ impl Py {
 
 /// Whether the interpreter's functions were found: whether Python has imported this library.
 pub(crate) fn is_found() -> bool {
-    !TABLE.load(Ordering::Acquire).is_null()
+    IS_FOUND.load(Ordering::Acquire)
 }
 
 /// Finds the functions, once. What keeps this Python from importing the library comes back as a sentence.
@@ -494,8 +587,17 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     // SAFETY: the two have one layout, in the order of the names, whose functions have these types in every version since 3.9; NULL,
     // which only an optional one can be here, is `None`.
     let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
-    TABLE.store(Box::into_raw(Box::new(table)), Ordering::Release);
-    // SAFETY: promised by the caller; the table was stored just now.
+    {
+        // Without the interpreter's lock two threads may get here at once. No code of Python runs meanwhile.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_found() {
+            // SAFETY: nothing reads the table before it is found, and the lock keeps other writers away.
+            unsafe { (*TABLE.0.get()).write(table) };
+            IS_FOUND.store(true, Ordering::Release);
+        }
+    }
+    // SAFETY: promised by the caller; the table is there.
     let py = unsafe { Py::held() };
     // SAFETY: the class `object` has this attribute, an integer.
     let header = unsafe {
@@ -507,13 +609,14 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         header
     };
     if header != 16 && header != 32 {
-        TABLE.store(ptr::null_mut(), Ordering::Release);
+        IS_FOUND.store(false, Ordering::Release);
         return Err(format!("objects of this Python begin with {header} bytes of its own, which is not known here"));
     }
     HEADER.store(header as usize, Ordering::Relaxed);
     // SAFETY: the function gives a C string that lives forever.
     let version = unsafe { core::ffi::CStr::from_ptr(py.Py_GetVersion()) }.to_string_lossy();
     LAYOUT.store(if header == 16 { layout(&version) } else { 0 }, Ordering::Relaxed);
+    py.look_at_layouts();
     Ok(py)
 }
 

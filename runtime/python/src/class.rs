@@ -5,7 +5,6 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use kernpack_core::Any;
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use kernpack_core::embedded;
 use kernpack_core::generated_code::{FieldDef, MethodDef, MethodsDef};
@@ -167,37 +166,43 @@ pub(crate) unsafe fn wrap(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> 
     }
 }
 
-/// The Python object for a value that is an object, whose reference it takes over.
-pub(crate) fn wrap_value(py: Py, value: Any) -> PyResult<Owned> {
-    let index = value.type_index();
-    let class = match known(py, index) {
-        Some(class) => class,
-        None => {
-            if let Some(member) = value.as_view().object().and_then(|object| enumeration::member(index, object)) {
-                // SAFETY: members live forever.
-                return Ok(unsafe { Owned::share(py, member) });
-            }
-            slow_of_type(py, index)?
-        }
-    };
-    // SAFETY: the class is that of the type.
-    unsafe { hold(py, class, value) }
-}
-
-/// A new Python object of a class that takes over the reference of a value.
+/// The Python object for an object, whose reference it takes over.
 ///
 /// # Safety
-/// The class is that of the value's type, or of one that it is derived from; the value is an object.
-pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, value: Any) -> PyResult<Owned> {
+/// The reference is the caller's.
+#[inline]
+pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the class is that of the type.
+    unsafe {
+        match known(py, (*object).type_index) {
+            Some(class) => hold(py, class, object),
+            None => {
+                let wrapped = wrap(py, object);
+                embedded::dec_ref(object);
+                wrapped
+            }
+        }
+    }
+}
+
+/// A new Python object of a class that takes over a reference to an object.
+///
+/// # Safety
+/// The class is that of the object's type, or of one that it is derived from; the reference is the caller's.
+pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; an object of the class has two pointers behind its header, that of its weak references is the second. Of
     // classes that are kept in a list all are made here, or by the interpreter when the constructor of a derived class runs.
     unsafe {
         let this = match of_class(class) {
-            Some(known) if known.edges.is_empty() => FREED.take(py, class)?,
-            _ => Owned::take(py, py.PyType_GenericAlloc(class, 0))?,
+            Some(known) if known.edges.is_empty() => FREED.take(py, class),
+            _ => Owned::take(py, py.PyType_GenericAlloc(class, 0)),
+        };
+        let Ok(this) = this else {
+            embedded::dec_ref(object);
+            return this;
         };
         let place = pointer_place(py, this.as_ptr());
-        *place = value.into_raw().payload.v_obj.cast();
+        *place = object.cast();
         *place.add(1) = ptr::null_mut();
         Ok(this)
     }
@@ -211,7 +216,7 @@ unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> 
     // SAFETY: promised by the caller; the new reference goes to the value.
     unsafe {
         embedded::inc_ref(object);
-        hold(py, class, Any::from_object(object))
+        hold(py, class, object)
     }
 }
 

@@ -3,18 +3,20 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
+use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
-use kernpack_core::{Any, embedded};
+use kernpack_core::{Any, Error, embedded};
 
 use crate::arguments::{Arguments, Given};
 use crate::capi::{Py, PyObject, constant};
 use crate::class::{self, Class, blocks};
-use crate::from_python::Keep;
+use crate::from_python::{Keep, Refused};
 use crate::function::{self, Callable, invoke};
 use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::wanted::Wanted;
 use crate::{exception, handle};
 
 /// The constructor, as a type attribute.
@@ -26,8 +28,9 @@ pub(crate) enum Constructor {
     None,
     /// A function of this artifact, whose parameters are known.
     Own(Callable),
-    /// A function object, which the type table keeps: it takes arguments by position, then by name.
-    Function(*mut TVMFFIObject),
+    /// A function object, which the type table keeps: it takes arguments by position, then by name. Where it gives each field its argument, that is
+    /// done here.
+    Function(*mut TVMFFIObject, Option<Fields>),
 }
 
 impl Constructor {
@@ -42,8 +45,78 @@ impl Constructor {
         });
         match (declared, value.object()) {
             (Some(info), _) => Ok(Self::Own(Callable::new(py, info, "", vec!["__init__".to_owned()], true)?)),
-            (None, Some(function)) => Ok(Self::Function(function)),
+            (None, Some(function)) => Ok(Self::Function(function, Fields::of(py, info))),
             (None, None) => Ok(Self::None),
+        }
+    }
+}
+
+/// The fields of a type of this artifact whose constructor takes them in their order.
+pub(crate) struct Fields {
+    create: TVMFFIObjectCreator,
+    all: Box<[(usize, TVMFFIFieldSetter, Wanted)]>,
+}
+
+impl Fields {
+    fn of(py: Py, info: TypeInfo) -> Option<Self> {
+        let def = |info: TypeInfo| {
+            let key = info.key();
+            State::get(py).collected.types.iter().find(move |def| def.key == key)
+        };
+        let own = def(info).filter(|def| def.generated_init.is_some())?;
+        let mut all: Vec<(usize, TVMFFIFieldSetter, Wanted)> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        let mut has_default = false;
+        for info in info.lineage().filter(|info| info.index() != type_index::OBJECT) {
+            for field in def(info)?.fields {
+                // By position, those without a default come first.
+                let is_in_order = field.default.is_some() || !has_default;
+                has_default = field.default.is_some();
+                if !is_in_order
+                    || names.contains(&field.name)
+                    || field.flags & (field_flag::INIT_OFF | field_flag::KW_ONLY) != 0
+                {
+                    return None;
+                }
+                names.push(field.name);
+                all.push((field.offset, field.setter?, Wanted::field(&field.ty)));
+            }
+        }
+        Some(Self { create: own.create?, all: all.into() })
+    }
+
+    /// An object with these values; `None` where the general constructor has to look at them, for what is missing or wrong.
+    ///
+    /// # Safety
+    /// The arguments live for the call.
+    unsafe fn make(&self, py: Py, given: Given) -> PyResult<Option<Any>> {
+        if given.positional() != self.all.len() || !given.names().is_null() {
+            return Ok(None);
+        }
+        let mut arguments = Arguments::new();
+        // SAFETY: promised by the caller; the creator gives an object of the type that the fields belong to, whose reference is ours, and the views
+        // live as long as the arguments.
+        unsafe {
+            for (place, (_, _, wanted)) in self.all.iter().enumerate() {
+                match arguments.convert(py, given.value(place), wanted) {
+                    Ok(()) => {}
+                    Err(Refused::Raised(raised)) => return Err(raised),
+                    Err(Refused::Because { .. }) => return Ok(None),
+                }
+            }
+            let mut object = ptr::null_mut();
+            if (self.create)(&mut object) != 0 {
+                drop(Error::take_raised());
+                return Ok(None);
+            }
+            let made = Any::from_object(object.cast());
+            for ((offset, setter, _), view) in self.all.iter().zip(arguments.views()) {
+                if setter(object.byte_add(*offset).cast(), view) != 0 {
+                    drop(Error::take_raised());
+                    return Ok(None);
+                }
+            }
+            Ok(Some(made))
         }
     }
 }
@@ -96,10 +169,15 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
             }
             Constructor::Own(callable) => {
                 arguments.bind(py, callable, given)?;
-                let mut result = TVMFFIAny::NONE;
+                let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
-            Constructor::Function(function) => {
+            Constructor::Function(function, fields) => {
+                if let Some(fields) = fields
+                    && let Some(made) = fields.make(py, given)?
+                {
+                    return Ok(made);
+                }
                 add_all(py, &mut arguments, given, name)?;
                 handle::call_object(*function, arguments.views())
             }
@@ -197,7 +275,13 @@ unsafe extern "C" fn call(
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = class::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
             let made = made(py, known, given)?;
-            class::hold(py, class, made)
+            match made.as_view().object() {
+                Some(object) => class::hold(py, class, {
+                    core::mem::forget(made);
+                    object
+                }),
+                None => Err(Raised),
+            }
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)

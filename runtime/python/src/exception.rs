@@ -25,40 +25,43 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     if error.kind_bytes() == b"EnvErrorAlreadySet" && unsafe { !py.PyErr_Occurred().is_null() } {
         return Raised;
     }
+    let other;
     let class = match usual(py, error.kind_bytes()) {
-        Some(class) => Ok(class),
-        None => class_of(py, error.kind()),
-    };
-    let class = match class {
-        Ok(class) => class,
-        Err(raised) => return raised,
+        Some(class) => class,
+        None => {
+            other = class_of(py, error.kind());
+            match &other {
+                Ok(class) => class.as_ptr(),
+                Err(_) => return Raised,
+            }
+        }
     };
     if error.cause().is_none() {
         if let Ok(text) = py.new_text(error.message_bytes()) {
             // SAFETY: a class of exceptions and a text.
-            unsafe { py.PyErr_SetObject(class.as_ptr(), text.as_ptr()) };
+            unsafe { py.PyErr_SetObject(class, text.as_ptr()) };
         }
         return Raised;
     }
-    let built = py.nested(|py| with_cause(py, error, &class));
+    let built = py.nested(|py| with_cause(py, error, class));
     if let Ok(exception) = built {
         // SAFETY: an exception and its class.
-        unsafe { py.PyErr_SetObject(class.as_ptr(), exception.as_ptr()) };
+        unsafe { py.PyErr_SetObject(class, exception.as_ptr()) };
     }
     Raised
 }
 
 /// The exception for an error, with those that it comes from as `__cause__`.
-fn with_cause(py: Py, error: &Error, class: &Owned) -> PyResult<Owned> {
+fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: a class of exceptions, and its new exception; the function takes the reference to the cause over.
     unsafe {
-        let exception = py.call(class.as_ptr(), [py.text(error.message())?])?;
+        let exception = py.call(class, [py.text(error.message())?])?;
         if let Some(cause) = error.cause() {
             let cause = match carried(py, &cause) {
                 Some(own) => Owned::share(py, own),
                 None => {
                     let class = class_of(py, cause.kind())?;
-                    py.nested(|py| with_cause(py, &cause, &class))?
+                    py.nested(|py| with_cause(py, &cause, class.as_ptr()))?
                 }
             };
             py.PyException_SetCause(exception.as_ptr(), cause.into_ptr());
@@ -83,8 +86,8 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     }
 }
 
-/// The class for one of the most common kinds.
-fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
+/// The class for one of the most common kinds, one of the interpreter's.
+fn usual(py: Py, kind: &[u8]) -> Option<*mut PyObject> {
     let class = match kind {
         b"ValueError" => py.PyExc_ValueError(),
         b"TypeError" => py.PyExc_TypeError(),
@@ -94,9 +97,9 @@ fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
         _ => return None,
     };
     // A library may declare one of the same name.
-    let is_declared = State::get(py).collected.exceptions.iter().any(|info| info.kind.as_str().as_bytes() == kind);
-    // SAFETY: one of the interpreter's classes.
-    (!is_declared).then(|| unsafe { Owned::share(py, class) })
+    let declared = &State::get(py).collected.exceptions;
+    let is_declared = !declared.is_empty() && declared.iter().any(|info| info.kind.as_str().as_bytes() == kind);
+    (!is_declared).then_some(class)
 }
 
 /// The class for a kind of error: the one that the library declares, else Python's own of this name, else one that is made for it, a kind of
@@ -104,7 +107,8 @@ fn usual(py: Py, kind: &[u8]) -> Option<Owned> {
 #[inline(never)]
 pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     if let Some(class) = usual(py, kind.as_bytes()) {
-        return Ok(class);
+        // SAFETY: one of the interpreter's classes.
+        return Ok(unsafe { Owned::share(py, class) });
     }
     let state = State::get(py);
     let name = py.text(kind)?;

@@ -11,21 +11,57 @@ use crate::object::{Owned, PyResult};
 /// Blocks that are kept: as many as calls nested in each other use, and no more.
 const MOST: usize = 16;
 
-/// Memory of objects of one size, whose classes are heap types that the garbage collector does not look at.
-pub(crate) struct FreeList(UnsafeCell<Blocks>);
+/// Things that are not in use, of one kind.
+pub(crate) struct Pool<T>(UnsafeCell<Kept<T>>);
 
-struct Blocks {
+struct Kept<T> {
     count: usize,
-    blocks: [*mut PyObject; MOST],
+    places: [*mut T; MOST],
 }
 
-// SAFETY: all uses hold the interpreter's lock: they take a token, and a list without that lock is never filled.
-unsafe impl Sync for FreeList {}
+// SAFETY: all uses hold the interpreter's lock: they take a token, and a pool without that lock is never filled.
+unsafe impl<T> Sync for Pool<T> {}
+
+impl<T> Pool<T> {
+    /// Nothing is kept yet.
+    pub(crate) const fn new() -> Self {
+        Self(UnsafeCell::new(Kept { count: 0, places: [ptr::null_mut(); MOST] }))
+    }
+
+    /// One of the things that were given, which belongs to the caller now.
+    #[inline]
+    pub(crate) fn take(&self, _: Py) -> Option<*mut T> {
+        // SAFETY: the lock is held, so nothing else uses the pool meanwhile.
+        let kept = unsafe { &mut *self.0.get() };
+        kept.count = kept.count.checked_sub(1)?;
+        Some(kept.places[kept.count & (MOST - 1)])
+    }
+
+    /// Keeps a thing that belongs to the caller. `false`: it still does, and nothing has happened.
+    #[inline]
+    pub(crate) fn give(&self, py: Py, thing: *mut T) -> bool {
+        // Without the interpreter's lock the pool would need one of its own.
+        if !py.is_plain() {
+            return false;
+        }
+        // SAFETY: the lock is held, so nothing else uses the pool meanwhile.
+        let kept = unsafe { &mut *self.0.get() };
+        if kept.count == MOST {
+            return false;
+        }
+        kept.places[kept.count & (MOST - 1)] = thing;
+        kept.count += 1;
+        true
+    }
+}
+
+/// Memory of objects of one size, whose classes are heap types that the garbage collector does not look at.
+pub(crate) struct FreeList(Pool<PyObject>);
 
 impl FreeList {
     /// Nothing is kept yet.
     pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(Blocks { count: 0, blocks: [ptr::null_mut(); MOST] }))
+        Self(Pool::new())
     }
 
     /// A new object of a class. What is behind its header is not defined: the caller writes it.
@@ -34,15 +70,15 @@ impl FreeList {
     /// The class is one of those whose objects are given to [`FreeList::give`] of this list, and of this size.
     #[inline]
     pub(crate) unsafe fn take(&self, py: Py, class: *mut PyObject) -> PyResult<Owned> {
-        // SAFETY: the lock is held, so nothing else uses the list meanwhile; a block is memory of an object of this size that is not in use.
+        // SAFETY: promised by the caller; a block is memory of an object of this size that is not in use.
         unsafe {
-            let kept = &mut *self.0.get();
-            if kept.count == 0 {
-                return Owned::take(py, py.PyType_GenericAlloc(class, 0));
-            }
-            kept.count -= 1;
-            let block = kept.blocks[kept.count & (MOST - 1)];
-            Owned::take(py, py.PyObject_Init(block, class))
+            Owned::take(
+                py,
+                match self.0.take(py) {
+                    Some(block) => py.PyObject_Init(block, class),
+                    None => py.PyType_GenericAlloc(class, 0),
+                },
+            )
         }
     }
 
@@ -53,20 +89,11 @@ impl FreeList {
     /// The object is of this class, which is one of those that [`FreeList::take`] is called for.
     #[inline]
     pub(crate) unsafe fn give(&self, py: Py, object: *mut PyObject, class: *mut PyObject) -> bool {
-        // Without the interpreter's lock the list would need one of its own.
-        if !py.is_plain() {
-            return false;
+        let is_kept = self.0.give(py, object);
+        if is_kept {
+            // SAFETY: promised by the caller: the object had a reference to its class.
+            unsafe { py.Py_DecRef(class) };
         }
-        // SAFETY: as above.
-        unsafe {
-            let kept = &mut *self.0.get();
-            if kept.count == MOST {
-                return false;
-            }
-            kept.blocks[kept.count & (MOST - 1)] = object;
-            kept.count += 1;
-            py.Py_DecRef(class);
-        }
-        true
+        is_kept
     }
 }

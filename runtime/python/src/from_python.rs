@@ -24,6 +24,8 @@ pub(crate) enum Keep {
     Value(Any),
     /// From a pair of pointer and length at a fixed address.
     Bytes(Box<TVMFFIByteArray>),
+    /// From a function that calls the Python object.
+    Function(callback::Lent),
 }
 
 /// Why there is no value for a Python object.
@@ -106,16 +108,21 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
 /// `object` is a live `str`, and stays so for as long as the value is used; `place` is writable.
 #[inline]
 unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
-    let mut size = 0;
     // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind them, and live as long as it. A function
     // that is lent them takes a text and is of this artifact.
     unsafe {
-        let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
-        if start.is_null() {
-            py.PyErr_Clear();
-            return false;
-        }
-        let bytes = core::slice::from_raw_parts(start.cast(), size as usize);
+        let bytes = match py.ascii(object) {
+            Some(bytes) => bytes,
+            None => {
+                let mut size = 0;
+                let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
+                if start.is_null() {
+                    py.PyErr_Clear();
+                    return false;
+                }
+                core::slice::from_raw_parts(start.cast(), size as usize)
+            }
+        };
         if wanted.lends_text {
             return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
         }
@@ -207,6 +214,16 @@ pub(crate) fn kept(value: TVMFFIAny) -> (TVMFFIAny, Keep) {
     (value, Keep::Value(unsafe { Any::from_raw(value) }))
 }
 
+/// A function that calls a Python object, for the time of a call.
+///
+/// # Safety
+/// `object` is alive, and stays so for as long as what is kept.
+unsafe fn lent_function(py: Py, object: *mut PyObject) -> (TVMFFIAny, Keep) {
+    // SAFETY: promised by the caller; what is kept is dropped by the call.
+    let lent = unsafe { callback::Lent::new(py, object) };
+    (lent.view(), Keep::Function(lent))
+}
+
 /// A new object, which lives as long as what is kept.
 fn kept_object(object: *mut TVMFFIObject) -> (TVMFFIAny, Keep) {
     // SAFETY: a new object; its one reference goes to the value.
@@ -230,7 +247,7 @@ unsafe fn other(
         if kind == Kind::Function
             && (class == py.PyFunction_Type() || class == py.PyMethod_Type() || class == py.PyCFunction_Type())
         {
-            return Ok(kept_object(callback::function(py, object)?));
+            return Ok(lent_function(py, object));
         }
         if class::is_known(class) {
             return Ok((class::view(py, object)?, Keep::Nothing));
@@ -286,7 +303,7 @@ unsafe fn other(
         }
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
-                return Ok(kept_object(callback::function(py, object)?));
+                return Ok(lent_function(py, object));
             }
             Kind::Bytes if py.PyObject_CheckBuffer(object) != 0 => {
                 if let Some(bytes) = tensor::bytes_of_buffer(py, object) {
@@ -315,7 +332,7 @@ unsafe fn other(
             return Ok(value);
         }
         if py.PyCallable_Check(object) != 0 {
-            return Ok(kept_object(callback::function(py, object)?));
+            return Ok(lent_function(py, object));
         }
         if kind == Kind::Any {
             let Some(opaque) = exception::opaque(Owned::share(py, object)) else { return Err(unlike(py, object, ty)) };
@@ -362,6 +379,7 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
         let (view, keep) = argument(py, object, wanted)?;
         match keep {
             Keep::Value(value) => Ok(value),
+            Keep::Function(lent) => Ok(lent.into_value(py)),
             Keep::Nothing | Keep::Bytes(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
         }
     }

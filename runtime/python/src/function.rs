@@ -1,14 +1,15 @@
 //! Functions of the library as functions of its module.
 
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::ptr;
 use std::borrow::Cow;
 
-use kernpack_core::abi::{TVMFFIAny, type_index};
+use kernpack_core::Error;
+use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
 use kernpack_core::function::{FunctionInfo, ParamInfo};
 use kernpack_core::generated_code::KernelInfo;
-use kernpack_core::value::{Access, TypeSchema};
-use kernpack_core::{Any, Error};
+use kernpack_core::value::{Access, LentPlaces, ResultPlace, TypeSchema, Written};
 
 use crate::arguments::{Arguments, Given};
 use crate::capi::{FastCall, Py, PyMethodDef, PyObject, Slot, constant};
@@ -16,20 +17,26 @@ use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place,
 use crate::interpreter::{Call, without_lock};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::wanted::Wanted;
+use crate::wanted::{Wanted, inner};
 use crate::{class, exception, to_python};
 
 /// A function as Python calls it. It lives forever, as the library does.
 pub(crate) struct Callable {
     pub(crate) info: &'static FunctionInfo,
+    /// The function itself.
+    entry_point: SafeCall,
     /// The names of the parameters, interned.
     pub(crate) names: Box<[*mut PyObject]>,
     /// What the parameters want.
     pub(crate) wanted: Box<[Wanted]>,
     /// Whether other threads of Python run during a call.
     releases: bool,
-    /// Whether a parameter is a function, which may be one of Python.
+    /// Whether functions, which may be those of Python, come in a parameter that is a container.
     calls_back: bool,
+    /// What stands in the place of a result before a call: the mark of a caller in the same artifact, where the function knows it.
+    pub(crate) before: TVMFFIAny,
+    /// Whether it returns a tuple or a text, which has a place of its own.
+    has_parts: bool,
     /// Whether the function itself finds the places of arguments with names, as constructors and those with defaults do.
     pub(crate) binds: bool,
     /// Where Python finds the function: module, then attributes.
@@ -45,15 +52,16 @@ unsafe impl Sync for Callable {}
 /// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
-    info.detach.unwrap_or_else(|| has(info, &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"]))
+    const KEYS: &[&str] = &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"];
+    info.detach.unwrap_or_else(|| has(info, core::slice::from_ref, KEYS))
 }
 
-/// Whether a parameter is of one of these types, or a container of them.
-fn has(info: &FunctionInfo, keys: &[&str]) -> bool {
+/// Whether a parameter, or what `parts` finds in its type, is of one of these types, or a container of them.
+fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&str]) -> bool {
     fn is_one(ty: &TypeSchema, keys: &[&str]) -> bool {
         keys.contains(&ty.key) || ty.args.iter().any(|of| is_one(of, keys))
     }
-    info.params.iter().any(|param| is_one(&param.ty, keys))
+    info.params.iter().flat_map(|param| parts(&param.ty)).any(|ty| is_one(ty, keys))
 }
 
 impl Callable {
@@ -80,10 +88,18 @@ impl Callable {
         };
         Ok(Self {
             info,
+            entry_point: info.call,
             names: names?,
             wanted: info.params.iter().map(|param| Wanted::parameter(param, !is_kernel)).collect(),
             releases: releases(info),
-            calls_back: has(info, &["ffi.Function"]),
+            // A parameter that is a function itself knows the thread that lends it.
+            calls_back: has(info, |ty| inner(ty).args, &["ffi.Function"]),
+            before: if is_kernel { TVMFFIAny::NONE } else { ResultPlace::LENT },
+            has_parts: !is_kernel
+                && match info.ret.key {
+                    "Tuple" => info.ret.args.len() <= LentPlaces::MOST,
+                    key => key == "ffi.String",
+                },
             binds: is_constructor || !info.defaults.is_empty(),
             module: module.to_owned(),
             path,
@@ -237,23 +253,14 @@ unsafe extern "C" fn call(
 /// The arguments live for the call.
 #[inline]
 pub(crate) unsafe fn run(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
+    // Until the arguments are dropped, the functions made of callables among them.
+    let _call = callable.calls_back.then(|| Call::enter(py));
+    let mut arguments = Arguments::new();
     // SAFETY: promised by the caller.
     unsafe {
-        match callable.calls_back {
-            true => run_with_callbacks(py, callable, given),
-            false => run_alone(py, callable, given),
-        }
+        arguments.bind(py, callable, given)?;
+        run_with(py, callable, arguments.views())
     }
-}
-
-/// # Safety
-/// As for [`run`].
-#[inline(never)]
-unsafe fn run_with_callbacks(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    // Until the arguments are dropped, the functions made of callables among them.
-    let _call = Call::enter(py);
-    // SAFETY: promised by the caller.
-    unsafe { run_alone(py, callable, given) }
 }
 
 /// The call of a method without arguments.
@@ -271,33 +278,43 @@ pub(crate) unsafe fn run_on(py: Py, callable: &Callable, receiver: *mut PyObject
 }
 
 /// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn run_alone(py: Py, callable: &Callable, given: Given) -> PyResult<Owned> {
-    let mut arguments = Arguments::new();
-    // SAFETY: promised by the caller.
-    unsafe {
-        arguments.bind(py, callable, given)?;
-        run_with(py, callable, arguments.views())
-    }
-}
-
-/// # Safety
 /// The views are the arguments of this function, and live for the call.
 #[inline(always)]
 unsafe fn run_with(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
-    let mut result = TVMFFIAny::NONE;
+    if callable.has_parts {
+        // SAFETY: promised by the caller.
+        return unsafe { run_for_parts(py, callable, views) };
+    }
+    let mut result = callable.before;
     // SAFETY: promised by the caller; on success the result is an owned value, of which numbers and None own nothing.
     unsafe {
         invoke(py, callable, views, &mut result).map_err(|error| exception::raise(py, &error))?;
         if result.type_index < type_index::RAW_STR {
             return to_python::view(py, &result, &callable.info.ret);
         }
-        to_python::value(py, Any::from_raw(result), &callable.info.ret)
+        to_python::owned(py, &result, &callable.info.ret)
     }
 }
 
-/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which was None.
+/// # Safety
+/// As for [`run_with`]; the function returns a tuple or a text.
+#[inline(never)]
+unsafe fn run_for_parts(py: Py, callable: &Callable, views: &[TVMFFIAny]) -> PyResult<Owned> {
+    let ty = &callable.info.ret;
+    let mut parts = MaybeUninit::uninit();
+    let mut places = LentPlaces::new(&mut parts);
+    // SAFETY: promised by the caller: the function is one of this artifact. The elements are owned values.
+    unsafe {
+        invoke(py, callable, views, places.result()).map_err(|error| exception::raise(py, &error))?;
+        match places.written() {
+            Written::Elements(elements) => to_python::tuple_of_owned(py, elements, ty),
+            Written::Text(text) => py.new_text(text.as_bytes()),
+            Written::Value(value) => to_python::owned(py, &value, ty),
+        }
+    }
+}
+
+/// Calls a function with arguments that are converted, and leaves an owned value in `result`, which stands as [`Callable::before`] says.
 ///
 /// # Safety
 /// The views are the arguments of this function, and live for the call.
@@ -308,13 +325,13 @@ pub(crate) unsafe fn invoke(
     views: &[TVMFFIAny],
     result: &mut TVMFFIAny,
 ) -> Result<(), Error> {
-    let entry_point = callable.info.call;
+    let entry_point = callable.entry_point;
     // SAFETY: the entry point follows the ABI's convention, without a handle; the views live as long as the arguments; the result is
-    // writable and None.
+    // writable, and what the function expects there.
     let mut call = || unsafe { entry_point(ptr::null_mut(), views.as_ptr(), views.len() as i32, result) };
     let status = if callable.releases { without_lock(py, call) } else { call() };
     if status != 0 {
-        return Err(Error::take_raised());
+        return Err(ResultPlace::error(result));
     }
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index) {
         return Err(Error::type_error("the function returned a borrowed pointer, which cannot be kept"));

@@ -85,7 +85,7 @@ unsafe fn run(py: Py, function: *mut TVMFFIObject, args: *mut PyObject, kwargs: 
         let _call = Call::enter(py);
         let mut arguments = Arguments::new();
         for index in 0..py.PyTuple_Size(args) {
-            match arguments.convert(py, py.PyTuple_GetItem(args, index), &Wanted::ANY) {
+            match arguments.convert_apart(py, py.PyTuple_GetItem(args, index), &Wanted::ANY) {
                 Ok(()) => {}
                 Err(Refused::Raised(raised)) => return Err(raised),
                 Err(Refused::Because { kind, clause }) => {

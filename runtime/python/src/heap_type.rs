@@ -5,7 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use kernpack_core::abi::TVMFFIObject;
-use kernpack_core::{Any, embedded};
+use kernpack_core::embedded;
 
 use crate::capi::{Py, PyMethodDef, PyObject, PyTypeSpec, Slot, constant};
 use crate::freelist::FreeList;
@@ -86,20 +86,23 @@ pub(crate) unsafe fn holder(py: Py, class: *mut PyObject, object: *mut TVMFFIObj
     // SAFETY: promised by the caller; the new reference goes to the value.
     unsafe {
         embedded::inc_ref(object);
-        holder_of_value(py, class, Any::from_object(object))
+        holder_of_owned(py, class, object)
     }
 }
 
-/// As [`holder`], of a value whose reference it takes over.
+/// As [`holder`], of a reference that it takes over.
 ///
 /// # Safety
-/// As for [`holder`]; the value is an object.
-pub(crate) unsafe fn holder_of_value(py: Py, class: *mut PyObject, value: Any) -> PyResult<Owned> {
+/// As for [`holder`]; the reference is the caller's.
+pub(crate) unsafe fn holder_of_owned(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; an object of the class has room for a pointer behind its header.
     unsafe {
-        let holder = HOLDERS.take(py, class)?;
-        *pointer_place(py, holder.as_ptr()) = value.into_raw().payload.v_obj.cast();
-        Ok(holder)
+        let holder = HOLDERS.take(py, class);
+        match &holder {
+            Ok(holder) => *pointer_place(py, holder.as_ptr()) = object.cast(),
+            Err(_) => embedded::dec_ref(object),
+        }
+        holder
     }
 }
 

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::capi::{self, Py};
 
@@ -64,7 +64,7 @@ thread_local! {
     static CALL: Cell<(*mut c_void, u32)> = const { Cell::new((ptr::null_mut(), 0)) };
 }
 
-/// A call from Python that may call back: as long as this lives, [`with_lock`] on this thread knows the interpreter's state of the thread and
+/// A call from Python that may call back: as long as this lives, [`Lock`] on this thread knows the interpreter's state of the thread and
 /// need not ask for it.
 pub(crate) struct Call(bool);
 
@@ -93,49 +93,149 @@ impl Drop for Call {
     }
 }
 
-/// Runs code with the interpreter's lock, from any thread; `None` when there is no interpreter, or it has ended.
-pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
-    /// Gives the lock back, also when `run` panics.
-    struct Held(Py, i32);
-    impl Drop for Held {
-        fn drop(&mut self) {
-            // SAFETY: what `PyGILState_Ensure` gave this thread, once.
-            unsafe { self.0.PyGILState_Release(self.1) }
+/// The thread of Python that waits for a call to return, if one does.
+pub(crate) struct Caller {
+    thread: AtomicUsize,
+    state: AtomicPtr<c_void>,
+}
+
+impl Caller {
+    /// None.
+    pub(crate) const fn none() -> Self {
+        Self { thread: AtomicUsize::new(0), state: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// It is this thread, which holds the lock, until [`Caller::clear`].
+    #[inline]
+    pub(crate) fn set(&self, py: Py) {
+        // SAFETY: the lock is held, so the thread has a state, which lives at least until the call returns to the interpreter.
+        self.state.store(unsafe { py.PyThreadState_Get() }, Ordering::Relaxed);
+        self.thread.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// No thread waits any more.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        self.thread.store(0, Ordering::Relaxed);
+    }
+
+    /// The interpreter's state of this thread, if it is the one that waits.
+    #[inline]
+    fn state_here(&self) -> *mut c_void {
+        // Another thread finds its own number only if it stored that itself, and then the state that it stored before.
+        match self.thread.load(Ordering::Relaxed) == this_thread() {
+            true => self.state.load(Ordering::Relaxed),
+            false => ptr::null_mut(),
         }
     }
-    if !capi::is_found() || ENDED.load(Ordering::Acquire) {
-        return None;
-    }
-    /// Gives the lock away again, also when `run` panics.
-    struct Taken(Py);
-    impl Drop for Taken {
-        fn drop(&mut self) {
-            // SAFETY: the lock was taken with this thread's state, which comes back.
-            unsafe { self.0.PyEval_SaveThread() };
+}
+
+/// A number that no other thread has as long as this one lives; never 0.
+#[inline]
+fn this_thread() -> usize {
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let pointer: usize;
+        // SAFETY: the thread pointer, which every thread has: it is read, and nothing else happens.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly));
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem));
         }
+        pointer
     }
-    // SAFETY: the functions are known, and those that are called before the lock is held may be called without it; it is held from there to the
-    // end of `run`. A state that is remembered is this thread's own, of a call that has not returned. When it is the current one, the lock is
-    // held by this thread: the state of another thread is another one.
-    unsafe {
-        let py = Py::held();
-        let (state, _) = CALL.get();
-        if !state.is_null()
-            && let Some(current) = py.current_state()
-        {
-            if current() == state {
-                return Some(run(py));
-            }
-            waiting(|| py.PyEval_RestoreThread(state));
-            let _taken = Taken(py);
-            return Some(run(py));
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    CALL.with(|call| ptr::from_ref(call).addr())
+}
+
+/// The interpreter's lock, taken for as long as this lives.
+pub(crate) struct Lock {
+    py: Py,
+    back: Back,
+}
+
+/// How the lock is given back.
+enum Back {
+    /// This thread has held it before.
+    No,
+    /// Its state was current before the lock was given away, and comes back.
+    Save,
+    /// What `PyGILState_Ensure` gave this thread.
+    State(i32),
+}
+
+impl Lock {
+    /// Takes the lock, from any thread; `None` when there is no interpreter, or it has ended. `caller` is one that may be this thread's.
+    #[inline]
+    pub(crate) fn take(caller: &Caller) -> Option<Self> {
+        let state = caller.state_here();
+        // SAFETY: a thread waits for the call, so the functions are known.
+        let py = unsafe { Py::held() };
+        // SAFETY: the function may be called without the lock. When the state of this thread is the current one, this thread holds the lock:
+        // the state of another thread is another one.
+        if !state.is_null() && py.current_state().is_some_and(|current| unsafe { current() } == state) {
+            return Some(Self { py, back: Back::No });
         }
-        if py.Py_IsInitialized() == 0 {
+        Self::wait(state)
+    }
+
+    /// Waits for the lock.
+    #[inline(never)]
+    fn wait(mut state: *mut c_void) -> Option<Self> {
+        if !capi::is_found() || ENDED.load(Ordering::Acquire) {
             return None;
         }
-        let _held = Held(py, waiting(|| py.PyGILState_Ensure()));
-        Some(run(py))
+        if state.is_null() {
+            state = CALL.get().0;
+        }
+        // SAFETY: the functions are known, and those that are called before the lock is held may be called without it; it is held from there on.
+        // A state that is remembered is this thread's own, of a call that has not returned.
+        unsafe {
+            let py = Py::held();
+            if !state.is_null()
+                && let Some(current) = py.current_state()
+            {
+                if current() == state {
+                    return Some(Self { py, back: Back::No });
+                }
+                waiting(|| py.PyEval_RestoreThread(state));
+                return Some(Self { py, back: Back::Save });
+            }
+            if py.Py_IsInitialized() == 0 {
+                return None;
+            }
+            Some(Self { py, back: Back::State(waiting(|| py.PyGILState_Ensure())) })
+        }
     }
+
+    /// The token of this thread.
+    #[inline]
+    pub(crate) fn py(&self) -> Py {
+        self.py
+    }
+}
+
+impl Drop for Lock {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the lock was taken in this way, and is given back once.
+        unsafe {
+            match self.back {
+                Back::No => {}
+                Back::Save => {
+                    self.py.PyEval_SaveThread();
+                }
+                Back::State(state) => self.py.PyGILState_Release(state),
+            }
+        }
+    }
+}
+
+/// Runs code with the interpreter's lock, from any thread; `None` when there is no interpreter, or it has ended.
+pub(crate) fn with_lock<R>(run: impl FnOnce(Py) -> R) -> Option<R> {
+    let lock = Lock::wait(ptr::null_mut())?;
+    Some(run(lock.py()))
 }
 
 /// Runs code that needs no Python without the interpreter's lock, so that other threads of Python run meanwhile.

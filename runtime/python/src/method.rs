@@ -24,10 +24,10 @@ static METHODS: [AtomicPtr<Callable>; COUNT] = [const { AtomicPtr::new(ptr::null
 /// Stubs that are in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes of a stub.
-const STUB: usize = 16;
+/// Bytes of a stub: a move of one byte, and a jump.
+const STUB: usize = 8;
 
-/// Defines a function that is a table of stubs: each puts its number behind four arguments and goes on in another function.
+/// Defines a function that is a table of stubs: each puts its number, in the lowest byte, behind four arguments and goes on in another function.
 macro_rules! stubs {
     ($(#[$attribute:meta])* $name:ident, $label:literal, $call:ident) => {
         $(#[$attribute])*
@@ -37,8 +37,8 @@ macro_rules! stubs {
             core::arch::naked_asm!(
                 concat!(".set .L", $label, ", 0"),
                 ".rept {count}",
-                ".p2align 4",
-                concat!("movl $.L", $label, ", %r8d"),
+                ".p2align 3",
+                concat!("movb $.L", $label, ", %r8b"),
                 "jmp {call}",
                 concat!(".set .L", $label, ", .L", $label, " + 1"),
                 ".endr",
@@ -55,7 +55,7 @@ macro_rules! stubs {
             core::arch::naked_asm!(
                 concat!(".set .L", $label, ", 0"),
                 ".rept {count}",
-                ".p2align 4",
+                ".p2align 3",
                 concat!("mov w4, #.L", $label),
                 "b {call}",
                 concat!(".set .L", $label, ", .L", $label, " + 1"),
@@ -99,7 +99,7 @@ unsafe extern "C" fn call_alone(
     // SAFETY: as for `call`; there are no arguments.
     let result = unsafe {
         let py = Py::held();
-        let callable = &*METHODS[number as usize].load(Ordering::Acquire);
+        let callable = &*METHODS[usize::from(number as u8)].load(Ordering::Acquire);
         function::run_on(py, callable, this)
     };
     result.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -117,7 +117,7 @@ unsafe extern "C" fn call(
     // a method before its descriptor is made, and methods live forever.
     let result = unsafe {
         let py = Py::held();
-        let callable = &*METHODS[number as usize].load(Ordering::Acquire);
+        let callable = &*METHODS[usize::from(number as u8)].load(Ordering::Acquire);
         function::run(py, callable, Given::behind(this, Given::new(args, count, names)))
     };
     result.map_or(ptr::null_mut(), Owned::into_ptr)

@@ -68,7 +68,7 @@ impl Drop for Owned {
 /// # Safety
 /// The reference is the caller's, and the lock is held.
 #[inline(never)]
-unsafe extern "C" fn release(object: *mut PyObject) {
+pub(crate) unsafe extern "C" fn release(object: *mut PyObject) {
     // SAFETY: promised by the caller.
     unsafe { Py::held().Py_DecRef(object) }
 }

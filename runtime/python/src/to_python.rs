@@ -1,29 +1,47 @@
 //! Values of the ABI as Python objects. The declared type decides where there is a choice: a tuple and a list are both arrays of the ABI.
 
+use core::mem::ManuallyDrop;
+
 use kernpack_core::abi::{DLDataType, TVMFFIAny, TVMFFIObject, TVMFFIOpaqueObjectCell, dtype_code, type_index};
 use kernpack_core::value::{AnyView, TypeSchema};
 use kernpack_core::{Any, DataType, Device, embedded};
 
 use crate::capi::Py;
 use crate::from_python::python_callable;
-use crate::heap_type::holder_of_value;
+use crate::heap_type::holder_of_owned;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{element, inner};
 use crate::{array, class, handle, number};
 
 /// The Python object for a result.
-#[inline]
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
-    if value.type_index() >= type_index::DYN_OBJECT_BEGIN {
-        return class::wrap_value(py, value);
+    let value = ManuallyDrop::new(value);
+    // SAFETY: the value is not used afterwards.
+    unsafe { owned(py, value.as_raw(), ty) }
+}
+
+/// The Python object for an owned value, which it takes over where it is: a copy of the whole would wait for the callee's stores.
+///
+/// # Safety
+/// The value belongs to the caller, which does not use it afterwards.
+#[inline]
+pub(crate) unsafe fn owned(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
+    let index = value.type_index;
+    // SAFETY: promised by the caller; an index of objects says that there is one.
+    unsafe {
+        if index >= type_index::DYN_OBJECT_BEGIN {
+            return class::wrap_owned(py, value.payload.v_obj);
+        }
+        if index == type_index::TENSOR {
+            return holder_of_owned(py, State::get(py).tensor, value.payload.v_obj);
+        }
+        let object = view(py, value, ty);
+        if index >= type_index::STATIC_OBJECT_BEGIN {
+            embedded::dec_ref(value.payload.v_obj);
+        }
+        object
     }
-    if value.type_index() == type_index::TENSOR {
-        // SAFETY: the value is a tensor.
-        return unsafe { holder_of_value(py, State::get(py).tensor, value) };
-    }
-    // SAFETY: an owned value is a valid view for as long as it lives.
-    unsafe { view(py, value.as_raw(), ty) }
 }
 
 /// The Python object for a value that is borrowed.
@@ -129,9 +147,37 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
             let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
-            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            py.set_item(tuple.as_ptr(), index, item.into_ptr());
         }
         Ok(tuple)
+    }
+}
+
+/// A tuple of values that it takes over, each of which is of the type's element at its place.
+///
+/// # Safety
+/// The elements are owned values, and are not used afterwards.
+pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; a new tuple of as many places.
+    unsafe {
+        let mut tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize));
+        for (index, element) in elements.iter().enumerate() {
+            // Each is taken, also where one before it went wrong. Simple ones own nothing.
+            let Ok(known) = &tuple else {
+                drop(Any::from_raw(*element));
+                continue;
+            };
+            let ty = ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") });
+            let item = match element.type_index < type_index::RAW_STR {
+                true => view(py, element, ty),
+                false => owned(py, element, ty),
+            };
+            match item {
+                Ok(item) => py.set_item(known.as_ptr(), index, item.into_ptr()),
+                Err(raised) => tuple = Err(raised),
+            }
+        }
+        tuple
     }
 }
 

@@ -75,6 +75,11 @@ impl Wanted {
         Self { access: param.access, lends_text: is_own && wanted.ty.key == "ffi.String", ..wanted }
     }
 
+    /// The value of a field of a type of this artifact: its setter says whether it is one.
+    pub(crate) fn field(ty: &TypeSchema) -> Self {
+        Self { lends_text: ty.key == "ffi.String", ..Self::ANY }
+    }
+
     /// An element of a container, or a key of a map.
     pub(crate) fn element(&self, index: usize) -> Self {
         Self::of(element(self.ty, index))

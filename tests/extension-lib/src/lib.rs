@@ -243,6 +243,51 @@ pub fn count_of(record: ObjRef<Record>) -> i64 {
     record.count
 }
 
+/// The count of a record, which is borrowed.
+#[packed_func]
+pub fn count_in(record: &Record) -> i64 {
+    record.count
+}
+
+/// The counts of a record and of another one, if there is another one.
+#[packed_func]
+pub fn counts_in(record: &Record, other: Option<&Record>) -> (i64, Option<i64>) {
+    (record.count, other.map(|other| other.count))
+}
+
+/// Calls a borrowed function twice, and gives both results with a further reference to it.
+#[packed_func]
+pub fn call_twice(f: &Function) -> Result<(Any, Any, Function)> {
+    Ok((f.call(())?, f.call(())?, f.clone()))
+}
+
+/// What a record consists of, and the record; an error without a count.
+#[packed_func]
+#[expect(clippy::type_complexity, reason = "that is what is tested")]
+pub fn parts(
+    record: ObjRef<Record>,
+) -> Result<(i64, f64, String, (i64, i64), Vec<u8>, Option<Tensor>, ObjRef<Record>)> {
+    if record.count == 0 {
+        bail!(ValueError, "a record without a count");
+    }
+    let bytes = record.label.as_bytes().to_vec();
+    let tensor = Tensor::from_vec(vec![1.0f32; 2], &[2])?;
+    Ok((record.count, record.scale, record.label.clone(), record.pair, bytes, Some(tensor), record.clone()))
+}
+
+/// The same, called as other libraries call it.
+#[packed_func]
+pub fn parts_by_name(record: ObjRef<Record>) -> Result<(Any, i64)> {
+    Ok((Function::global("extmod.parts")?.call((record,))?, 1))
+}
+
+/// A tuple of as many elements as a call has places for, beside one of its own.
+#[packed_func]
+#[expect(clippy::type_complexity, reason = "that is what is tested")]
+pub fn eight_and_one() -> ((i64, i64, i64, i64, i64, i64, i64, i64), (i64,)) {
+    ((1, 2, 3, 4, 5, 6, 7, 8), (9,))
+}
+
 /// The number of elements.
 #[packed_func]
 pub fn element_count(x: Tensor) -> i64 {

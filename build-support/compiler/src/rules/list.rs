@@ -11,7 +11,7 @@
 //!     Ok(Outcome::Declined(format!("`{}` is not for {}", schedule[stage].name(), target.name)))
 //! });
 //! let list = rules::insert(&rules::usual(), "before:gemm", "never", &never).unwrap();
-//! assert_eq!(rules::names(&list).unwrap()[2..4], ["never", "gemm"]);
+//! assert_eq!(rules::names(&list).unwrap()[3..5], ["never", "gemm"]);
 //! assert!(rules::insert(&list, "after:sparse", "never", &never).unwrap_err().what().contains("no rule `sparse`"));
 //! ```
 
@@ -25,8 +25,19 @@ use crate::schedule::{Schedule, SharedSchedule, SharedStage, StageId};
 pub const PREFIX: &str = "kernpack.rule.";
 
 /// The rules that are tried without further instructions, in order.
-pub const USUAL: &[&str] =
-    &["winograd", "convolution", "gemm", "panels", "dot", "window", "rows", "reduction", "transpose", "elementwise"];
+pub const USUAL: &[&str] = &[
+    "winograd",
+    "convolution",
+    "depthwise",
+    "gemm",
+    "panels",
+    "dot",
+    "window",
+    "rows",
+    "reduction",
+    "transpose",
+    "elementwise",
+];
 
 /// A rule with the name that notes call it by.
 pub(crate) struct Rule {
@@ -194,6 +205,7 @@ macro_rules! packed {
 packed! {
     "kernpack.rule.winograd" winograd = convolution::apply_winograd,
     "kernpack.rule.convolution" convolution = convolution::apply,
+    "kernpack.rule.depthwise" depthwise = convolution::apply_depthwise,
     "kernpack.rule.gemm" gemm = gemm::apply,
     "kernpack.rule.panels" panels = panels::apply,
     "kernpack.rule.dot" dot = dot::apply,

@@ -1,6 +1,6 @@
 //! What else LLVM code has to do: several loops in one launch, truth values, intrinsics by name, alignment, tensors without dimensions, system libraries.
 
-use kernpack::Tensor;
+use kernpack::{Any, Str, Tensor};
 use kernpack_compiler::build;
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::codegen::llvm::compile;
@@ -42,6 +42,27 @@ fn a_launch_has_several_loops_with_barriers_between() {
             let expected: Vec<f32> = values.iter().rev().map(|x| x * 2.0 + 1.0).collect();
             assert_eq!(out.view::<f32>().unwrap().to_vec(), expected, "strided: {strided}");
         }
+    }
+}
+
+/// Of several tasks each takes every so many-th iteration of a loop that says so, and of a loop that does not its own part.
+#[test]
+fn a_loop_of_its_own_is_strided() {
+    const N: i64 = 1001;
+    for strided in [false, true] {
+        let [a, out] = ["a", "out"].map(|name| floats(name, N));
+        let i = Var::index("i");
+        let store = Stmt::store(out.clone(), &i, Expr::load(&a, &i) * 2.0);
+        let note = strided.then(|| (Str::from("parallel_stride_pattern"), Any::from(1)));
+        let body = Stmt::for_with(i, 0, N, ForKind::Parallel, note.into_iter().collect(), store);
+        let module = build(&function("f", [tensor(&a), tensor(&out)], body), &Target::host()).unwrap();
+        // Parts are found by a division.
+        let text = module.inspect_source("ll").unwrap();
+        assert_eq!(text.contains("sdiv") || text.contains("udiv"), !strided, "{text}");
+        let values: Vec<f32> = (0..N).map(|i| i as f32).collect();
+        let (a, out) = (Tensor::from_slice(&values, &[N]).unwrap(), Tensor::zeros::<f32>(&[N]).unwrap());
+        module.function("f").unwrap().call((&a, &out)).unwrap();
+        assert_eq!(out.view::<f32>().unwrap().to_vec(), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
     }
 }
 
@@ -121,7 +142,7 @@ fn vectors_use_the_alignment_that_is_asked_for() {
         let body = Stmt::store(out.clone(), &place, Expr::load(&a, &place) + Expr::float(F32, 1.0).broadcast(16));
         let mut node = function("f", [&a, &out].map(tensor), body).to_node();
         if asked > 0 {
-            node.attrs = [("data_alignment".into(), kernpack::Any::from(asked))].into_iter().collect();
+            node.attrs = [("data_alignment".into(), Any::from(asked))].into_iter().collect();
         }
         let compiled = build(&LoweredFunc::from_node(node), &Target::host()).unwrap();
         let text = compiled.inspect_source("ll").unwrap();

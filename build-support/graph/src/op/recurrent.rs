@@ -1,8 +1,8 @@
 //! The steps of recurrent networks in one direction. What does not depend on the step before, the product of the input and its weights, is computed for all steps
 //! at once by the kernels of products, before; see `import/recurrent.rs`.
 
-use kernpack::DataType;
-use kernpack_compiler::ir::{Buffer, Expr, F32, I64, Stmt, Tensor, Var};
+use kernpack::{Any, DataType, Str};
+use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
 
 use super::call::{Operand, extents};
@@ -25,6 +25,12 @@ pub(crate) static LSTM_STEPS: Operator =
 
 /// Columns of a product that are summed together in registers. With 64 of them, a step waits for its weights from the second cache, and takes twice as long.
 const COLUMNS: i64 = 128;
+/// Weights of a product from which on threads share out its units: some microseconds, while a thread that looks for work comes in less than one.
+const SHARED: i64 = 1 << 17;
+/// Units whose state a thread copies at the beginning of a step, at most.
+const COPIED: i64 = 4096;
+/// Units of a block: their products come first, and then their gates, for which weights are not read meanwhile.
+const BLOCK: i64 = 64;
 /// Units whose gates are computed together.
 const UNITS: i64 = 16;
 
@@ -123,7 +129,8 @@ struct Step<'s> {
     /// The bias of a GRU, or the peepholes of an LSTM.
     extra: Option<&'s Buffer>,
     all: &'s Buffer,
-    state: &'s Buffer,
+    /// The states before and after a step, which change places: `[2, B, H]`.
+    states: &'s Buffer,
     cells: Option<&'s Buffer>,
     gates: &'s Buffer,
 }
@@ -181,7 +188,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
     }
     Ok(op.body(|inputs, outputs| {
         let input = |index: usize| present.iter().position(|known| *known == index).map(|place| &inputs[place]);
-        let gates = memory("gates", wide, columns);
+        let (gates, states) = (memory("gates", wide, columns), memory("states", dtype, 2 * batch * hidden));
         let step = Step {
             cell,
             batch,
@@ -195,7 +202,7 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
             weights: &inputs[1],
             extra: input(if cell == Cell::Lstm { 5 } else { 4 }),
             all: &outputs[0],
-            state: &outputs[1],
+            states: &states,
             cells: outputs.get(2),
             gates: &gates,
         };
@@ -205,15 +212,17 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
                 put(to, index.clone(), from.map_or_else(|| zero, |from| element(from, index.clone())))
             })
         };
-        let mut stmts = vec![Stmt::alloc(gates.clone()), start(&outputs[1], input(2))];
+        let length_of = |row: &Expr| {
+            let known = input(3).map_or_else(|| Expr::int(steps), |lengths| element(lengths, row.clone()).cast(I64));
+            known.max(0).min(steps)
+        };
+        let mut stmts = vec![Stmt::alloc(gates.clone()), Stmt::alloc(states.clone()), start(&states, input(2))];
         if let Some(cells) = outputs.get(2) {
             stmts.push(start(cells, input(4)));
         }
         stmts.push(each("step", steps, |number| {
             each("row", batch, |row| {
                 let length = Var::index("length");
-                let known =
-                    input(3).map_or_else(|| Expr::int(steps), |lengths| element(lengths, row.clone()).cast(I64));
                 let time = Var::index("time");
                 let place = if backwards { length.expr() - 1 - number } else { number.clone() };
                 let done = Stmt::seq([Stmt::bind(time.clone(), place), step.run(time.expr(), row, number)]);
@@ -225,76 +234,39 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
                     })
                 });
                 Stmt::seq([
-                    Stmt::bind(length.clone(), known.max(0).min(steps)),
+                    Stmt::bind(length.clone(), length_of(row)),
                     Stmt::if_then(number.less(length.expr()), done, Some(nothing)),
                 ])
             })
+        }));
+        // A row's steps end with its length.
+        stmts.push(each("row", batch, |row| {
+            let (slot, at) = (Var::index("slot"), row * hidden);
+            let last = |unit: &Expr| element(&states, slot.expr() * (batch * hidden) + &at + unit);
+            let copied = in_vectors("unit", hidden, UNITS, |first, count| {
+                lanes(count, |lane| put(&outputs[1], &at + (first + lane), last(&(first + lane))))
+            });
+            Stmt::seq([Stmt::bind(slot.clone(), length_of(row).floor_mod(2)), copied])
         }));
         Stmt::seq(stmts)
     }))
 }
 
 impl Step<'_> {
-    /// The state of one sequence at one time. Products go backwards over their columns in each second step: what the step before read last is still in the second cache.
+    /// The state of one sequence at one time.
     fn run(&self, time: &Expr, row: &Expr, number: &Expr) -> Stmt {
-        let hidden = self.hidden;
-        let columns = gates_of(self.cell) * hidden;
-        let base = (time * self.batch + row) * columns;
-        let given = |column: &Expr| element(self.products, &base + column).cast(self.wide);
-        let state = |unit: &Expr| element(self.state, row * hidden + unit).cast(self.wide);
-        let mut stmts = match self.cell {
-            Cell::Rnn => {
-                let next = |unit: &Expr| self.activations[0].apply(self.clipped(self.gate(0, unit)));
-                vec![
-                    self.product(0, columns, number, given, state),
-                    self.units(|unit| put(self.state, row * hidden + unit, next(unit).cast(self.state.dtype))),
-                ]
-            }
-            Cell::Gru => self.gru(row, number, given, state),
-            Cell::Lstm => {
-                let mut stmts = vec![self.product(0, columns, number, given, state)];
-                stmts.extend(self.lstm(row));
-                stmts
-            }
+        let now = Now {
+            step: self,
+            number,
+            row: row * self.hidden,
+            given: (time * self.batch + row) * (gates_of(self.cell) * self.hidden),
+            all: (time * self.batch + row) * self.hidden,
         };
-        let at = (time * self.batch + row) * hidden;
-        stmts.push(self.units(|unit| put(self.all, &at + unit, element(self.state, row * hidden + unit))));
-        Stmt::seq(stmts)
-    }
-
-    /// Columns `first..first + count` of the gates: what is given, and the product of a state with its weights.
-    fn product(
-        &self,
-        first: i64,
-        count: i64,
-        number: &Expr,
-        given: impl Fn(&Expr) -> Expr,
-        state: impl Fn(&Expr) -> Expr,
-    ) -> Stmt {
-        let all = gates_of(self.cell) * self.hidden;
-        let last = count - COLUMNS;
-        in_vectors("column", count, COLUMNS, |block, width| {
-            let turns = count % COLUMNS == 0 && last > 0;
-            let turned = Expr::select(number.floor_mod(2).equals(0), block, Expr::int(last) - block);
-            let block = if turns { &turned } else { block };
-            let sums = Buffer::new("sums", self.wide, [Expr::int(width)], "local");
-            let column = |lane: &Expr| block + first + lane;
-            let begin = lanes(width, |lane| put(&sums, lane.clone(), given(&column(lane))));
-            let add = each("k", self.hidden, |k| {
-                let factor = Var::new("factor", self.wide);
-                let added = lanes(width, |lane| {
-                    let weight = element(self.weights, k * all + column(lane)).cast(self.wide);
-                    put(&sums, lane.clone(), element(&sums, lane.clone()) + factor.expr() * weight)
-                });
-                Stmt::seq([Stmt::bind(factor.clone(), state(k)), added])
-            });
-            let end = lanes(width, |lane| put(self.gates, column(lane), element(&sums, lane.clone())));
-            Stmt::seq([Stmt::alloc(sums.clone()), begin, add, end])
-        })
-    }
-
-    fn units(&self, body: impl Fn(&Expr) -> Stmt) -> Stmt {
-        in_vectors("unit", self.hidden, UNITS, |first, count| lanes(count, |lane| body(&(first + lane))))
+        match self.cell {
+            Cell::Rnn => now.rnn(),
+            Cell::Gru => now.gru(),
+            Cell::Lstm => now.lstm(),
+        }
     }
 
     fn gate(&self, number: i64, unit: &Expr) -> Expr {
@@ -311,83 +283,252 @@ impl Step<'_> {
             None => value,
         }
     }
+}
 
-    /// `z` and `r` first; then `h` of the state that is reset, or of the product that is.
-    fn gru(
-        &self,
-        row: &Expr,
-        number: &Expr,
-        given: impl Fn(&Expr) -> Expr,
-        state: impl Fn(&Expr) -> Expr,
-    ) -> Vec<Stmt> {
-        let hidden = self.hidden;
-        let (f, g) = (&self.activations[0], &self.activations[1]);
-        let mut stmts = vec![
-            self.product(0, 2 * hidden, number, &given, &state),
-            self.units(|unit| {
-                let both = [0, 1].map(|gate| self.set_gate(gate, unit, f.apply(self.clipped(self.gate(gate, unit)))));
-                Stmt::seq(both)
-            }),
-        ];
-        if self.resets_after {
-            let bias = |column: &Expr| match self.extra {
-                Some(bias) => element(bias, column - 2 * hidden).cast(self.wide),
-                None => te::constant(0.0, self.wide),
-            };
-            stmts.push(self.product(2 * hidden, hidden, number, bias, &state));
-            stmts.push(self.units(|unit| {
-                let reset = given(&(unit + 2 * hidden)) + self.gate(1, unit) * self.gate(2, unit);
-                self.set_gate(2, unit, g.apply(self.clipped(reset)))
-            }));
-        } else {
-            // In the place of r, which is not needed any more.
-            stmts.push(self.units(|unit| self.set_gate(1, unit, self.gate(1, unit) * state(unit))));
-            stmts.push(self.product(2 * hidden, hidden, number, &given, |unit| self.gate(1, unit)));
-            stmts.push(self.units(|unit| self.set_gate(2, unit, g.apply(self.clipped(self.gate(2, unit))))));
-        }
-        stmts.push(self.units(|unit| {
-            let z = self.gate(0, unit);
-            let next = (te::constant(1.0, self.wide) - &z) * self.gate(2, unit) + z * state(unit);
-            put(self.state, row * hidden + unit, next.cast(self.state.dtype))
-        }));
-        stmts
+/// Units that are computed together: the first one, and how many there are.
+struct Units<'u> {
+    first: &'u Expr,
+    count: i64,
+}
+
+impl Units<'_> {
+    fn each(&self, body: impl Fn(&Expr) -> Stmt) -> Stmt {
+        in_vectors("unit", self.count, UNITS, |first, count| lanes(count, |lane| body(&(self.first + first + lane))))
+    }
+}
+
+/// A step of one sequence.
+struct Now<'n> {
+    step: &'n Step<'n>,
+    number: &'n Expr,
+    /// Where the sequence's state and cells begin, its products at this time, and its place among all states.
+    row: Expr,
+    given: Expr,
+    all: Expr,
+}
+
+impl Now<'_> {
+    /// The product of the input and its weights, with the biases.
+    fn given(&self, column: &Expr) -> Expr {
+        element(self.step.products, &self.given + column).cast(self.step.wide)
     }
 
-    fn lstm(&self, row: &Expr) -> Vec<Stmt> {
-        let Some(cells) = self.cells else { return Vec::new() };
-        let hidden = self.hidden;
-        let [f, g, h] = self.activations else { return Vec::new() };
-        let cell = |unit: &Expr| element(cells, row * hidden + unit).cast(self.wide);
-        let seen = |gate: i64, unit: &Expr| match self.extra {
+    /// The state before this step.
+    fn state(&self, unit: &Expr) -> Expr {
+        let slot = self.number.floor_mod(2) * (self.step.batch * self.step.hidden);
+        element(self.step.states, slot + &self.row + unit).cast(self.step.wide)
+    }
+
+    /// Writes the state after this step.
+    fn set_state(&self, unit: &Expr, value: &Expr) -> Stmt {
+        let (step, value) = (self.step, value.cast(self.step.states.dtype));
+        let slot = (self.number + 1).floor_mod(2) * (step.batch * step.hidden);
+        let state = Var::new("state", value.dtype());
+        Stmt::seq([
+            Stmt::bind(state.clone(), value),
+            put(step.states, slot + &self.row + unit, state.expr().clone()),
+            put(step.all, &self.all + unit, state.expr().clone()),
+        ])
+    }
+
+    /// So many gates of all units in blocks of units. The body gets the state before the step, or what stands for it, as a function of units.
+    ///
+    /// Threads share the blocks out: of two each takes every second one, so that it reads the same weights in each step. In each second step blocks go the other way,
+    /// by twos: what the step before read last is still in the second cache.
+    fn blocks(
+        &self,
+        gates: i64,
+        state: impl Fn(&Expr) -> Expr,
+        body: impl Fn(Units<'_>, &dyn Fn(&Expr) -> Expr) -> Stmt,
+    ) -> Stmt {
+        let Step { hidden, wide, .. } = *self.step;
+        let width = if gates == 1 { COLUMNS } else { BLOCK };
+        let (whole, rest) = (hidden / width, hidden % width);
+        let mut stmts = Vec::new();
+        if whole > 0 {
+            let is_shared = whole > 1 && hidden * hidden * gates >= SHARED;
+            let block = Var::index("block");
+            let back = match whole % 2 {
+                0 => (Expr::int(whole / 2 - 1) - block.expr().floor_div(2)) * 2 + block.expr().floor_mod(2),
+                _ => Expr::int(whole - 1) - block.expr(),
+            };
+            let turned = Expr::select(self.number.floor_mod(2).equals(0), block.expr(), back);
+            let first = if whole > 1 { turned * width } else { block.expr() * width };
+            let units = Units { first: &first, count: width };
+            let (kind, body) = if is_shared && hidden <= COPIED {
+                // Parts of the state come from other CPUs: all of them are asked for at once.
+                let own = Buffer::new("own", wide, [Expr::int(hidden)], "local");
+                let all = Units { first: &Expr::int(0), count: hidden };
+                let copied = all.each(|unit| put(&own, unit.clone(), state(unit)));
+                let body = body(units, &|unit| element(&own, unit.clone()));
+                (ForKind::Parallel, Stmt::seq([Stmt::alloc(own), copied, body]))
+            } else {
+                (if is_shared { ForKind::Parallel } else { ForKind::Serial }, body(units, &state))
+            };
+            let annotations = is_shared.then(|| (Str::from("parallel_stride_pattern"), Any::from(1)));
+            stmts.push(Stmt::for_with(block, 0, whole, kind, annotations.into_iter().collect(), body));
+        }
+        if rest > 0 {
+            stmts.push(body(Units { first: &Expr::int(whole * width), count: rest }, &state));
+        }
+        Stmt::seq(stmts)
+    }
+
+    /// Some gates of some units: what is given, and the product of a state with its weights. As many units at a time as there are registers for.
+    fn product(
+        &self,
+        gates: core::ops::Range<i64>,
+        units: &Units<'_>,
+        given: impl Fn(&Expr) -> Expr,
+        state: impl Fn(&Expr) -> Expr,
+    ) -> Stmt {
+        let most = 1 << (COLUMNS / (gates.end - gates.start)).ilog2();
+        in_vectors("part", units.count, most, |first, count| {
+            let units = Units { first: &(units.first + first), count };
+            self.sums(gates.clone(), &units, &given, &state)
+        })
+    }
+
+    fn sums(
+        &self,
+        gates: core::ops::Range<i64>,
+        units: &Units<'_>,
+        given: impl Fn(&Expr) -> Expr,
+        state: impl Fn(&Expr) -> Expr,
+    ) -> Stmt {
+        let Step { cell, hidden, wide, weights, .. } = *self.step;
+        let (all, count) = (gates_of(cell) * hidden, units.count);
+        let sums = Buffer::new("sums", wide, [Expr::int((gates.end - gates.start) * count)], "local");
+        // A gate's columns, and where their sums are.
+        let of = |gate: i64, lane: &Expr| (units.first + lane + gate * hidden, lane + (gate - gates.start) * count);
+        let begin = gates.clone().map(|gate| {
+            lanes(count, |lane| {
+                let (column, sum) = of(gate, lane);
+                put(&sums, sum, given(&column))
+            })
+        });
+        let add = each("k", hidden, |k| {
+            let factor = Var::new("factor", wide);
+            let added = gates.clone().map(|gate| {
+                lanes(count, |lane| {
+                    let (column, sum) = of(gate, lane);
+                    let weight = element(weights, k * all + column).cast(wide);
+                    put(&sums, sum.clone(), element(&sums, sum) + factor.expr() * weight)
+                })
+            });
+            Stmt::seq([Stmt::bind(factor.clone(), state(k))].into_iter().chain(added))
+        });
+        let end = gates.clone().map(|gate| {
+            lanes(count, |lane| {
+                let (column, sum) = of(gate, lane);
+                put(self.step.gates, column, element(&sums, sum))
+            })
+        });
+        Stmt::seq([Stmt::alloc(sums.clone())].into_iter().chain(begin).chain([add]).chain(end))
+    }
+
+    fn rnn(&self) -> Stmt {
+        let step = self.step;
+        let state = |unit: &Expr| self.state(unit);
+        self.blocks(1, state, |units, state| {
+            Stmt::seq([
+                self.product(0..1, &units, |column| self.given(column), state),
+                units.each(|unit| self.set_state(unit, &step.activations[0].apply(step.clipped(step.gate(0, unit))))),
+            ])
+        })
+    }
+
+    /// `z` and `r` first; then `h` of the state that is reset, or of the product that is.
+    fn gru(&self) -> Stmt {
+        let step = self.step;
+        let hidden = step.hidden;
+        let (f, g) = (&step.activations[0], &step.activations[1]);
+        let given = |column: &Expr| self.given(column);
+        let state = |unit: &Expr| self.state(unit);
+        let both = |units: &Units<'_>| {
+            units.each(|unit| {
+                let set = |gate| step.set_gate(gate, unit, f.apply(step.clipped(step.gate(gate, unit))));
+                Stmt::seq([0, 1].map(set))
+            })
+        };
+        let next = |units: &Units<'_>| {
+            units.each(|unit| {
+                let z = step.gate(0, unit);
+                let next = (te::constant(1.0, step.wide) - &z) * step.gate(2, unit) + z * state(unit);
+                self.set_state(unit, &next)
+            })
+        };
+        if step.resets_after {
+            let bias = |column: &Expr| match step.extra {
+                Some(bias) => element(bias, column - 2 * hidden).cast(step.wide),
+                None => te::constant(0.0, step.wide),
+            };
+            return self.blocks(3, state, |units, state| {
+                let reset = units.each(|unit| {
+                    let reset = given(&(unit + 2 * hidden)) + step.gate(1, unit) * step.gate(2, unit);
+                    step.set_gate(2, unit, g.apply(step.clipped(reset)))
+                });
+                Stmt::seq([
+                    self.product(0..2, &units, given, state),
+                    both(&units),
+                    self.product(2..3, &units, bias, state),
+                    reset,
+                    next(&units),
+                ])
+            });
+        }
+        Stmt::seq([
+            // The state that is reset in the place of r, which is not needed any more.
+            self.blocks(2, state, |units, state| {
+                let reset = units.each(|unit| step.set_gate(1, unit, step.gate(1, unit) * state(unit)));
+                Stmt::seq([self.product(0..2, &units, given, state), both(&units), reset])
+            }),
+            self.blocks(
+                1,
+                |unit| step.gate(1, unit),
+                |units, reset| {
+                    let bent = units.each(|unit| step.set_gate(2, unit, g.apply(step.clipped(step.gate(2, unit)))));
+                    Stmt::seq([self.product(2..3, &units, given, reset), bent, next(&units)])
+                },
+            ),
+        ])
+    }
+
+    fn lstm(&self) -> Stmt {
+        let step = self.step;
+        let (Some(cells), [f, g, h]) = (step.cells, step.activations) else { return Stmt::seq([]) };
+        let cell = |unit: &Expr| element(cells, &self.row + unit).cast(step.wide);
+        let seen = |gate: i64, unit: &Expr| match step.extra {
             Some(peepholes) => {
-                self.gate(gate, unit) + element(peepholes, unit + gate * hidden).cast(self.wide) * cell(unit)
+                step.gate(gate, unit) + element(peepholes, unit + gate * step.hidden).cast(step.wide) * cell(unit)
             }
-            None => self.gate(gate, unit),
+            None => step.gate(gate, unit),
         };
         let (input, output, forget, candidate) = (0, 1, 2, 3);
-        let one = || te::constant(1.0, self.wide);
-        vec![
-            self.units(|unit| self.set_gate(input, unit, f.apply(self.clipped(seen(input, unit))))),
-            self.units(|unit| {
-                let value = if self.couples {
-                    one() - self.gate(input, unit)
-                } else {
-                    f.apply(self.clipped(seen(forget, unit)))
-                };
-                self.set_gate(forget, unit, value)
-            }),
-            self.units(|unit| self.set_gate(candidate, unit, g.apply(self.clipped(self.gate(candidate, unit))))),
-            self.units(|unit| {
-                let kept = self.gate(forget, unit) * cell(unit);
-                let next = kept + self.gate(input, unit) * self.gate(candidate, unit);
-                put(cells, row * hidden + unit, next.cast(cells.dtype))
-            }),
-            // With the new cell.
-            self.units(|unit| self.set_gate(output, unit, f.apply(self.clipped(seen(output, unit))))),
-            self.units(|unit| {
-                let next = self.gate(output, unit) * h.apply(cell(unit));
-                put(self.state, row * hidden + unit, next.cast(self.state.dtype))
-            }),
-        ]
+        let one = || te::constant(1.0, step.wide);
+        let state = |unit: &Expr| self.state(unit);
+        self.blocks(4, state, |units, state| {
+            Stmt::seq([
+                self.product(0..4, &units, |column| self.given(column), state),
+                units.each(|unit| step.set_gate(input, unit, f.apply(step.clipped(seen(input, unit))))),
+                units.each(|unit| {
+                    let value = if step.couples {
+                        one() - step.gate(input, unit)
+                    } else {
+                        f.apply(step.clipped(seen(forget, unit)))
+                    };
+                    step.set_gate(forget, unit, value)
+                }),
+                units.each(|unit| step.set_gate(candidate, unit, g.apply(step.clipped(step.gate(candidate, unit))))),
+                units.each(|unit| {
+                    let kept = step.gate(forget, unit) * cell(unit);
+                    let next = kept + step.gate(input, unit) * step.gate(candidate, unit);
+                    put(cells, &self.row + unit, next.cast(cells.dtype))
+                }),
+                // With the new cell.
+                units.each(|unit| step.set_gate(output, unit, f.apply(step.clipped(seen(output, unit))))),
+                units.each(|unit| self.set_state(unit, &(step.gate(output, unit) * h.apply(cell(unit))))),
+            ])
+        })
     }
 }

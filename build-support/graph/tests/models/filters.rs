@@ -99,12 +99,13 @@ impl Case {
     }
 }
 
-const ALL: [Case; 5] = [
+const ALL: [Case; 6] = [
     Case { channels: 32, depth: 32, side: 15, window: 3, stride: 1, form: &[1, 36, 32, 32], rule: "winograd" },
     Case { channels: 48, depth: 32, side: 13, window: 3, stride: 1, form: &[3, 36, 32, 16], rule: "winograd" },
     Case { channels: 128, depth: 128, side: 7, window: 3, stride: 1, form: &[4, 16, 128, 32], rule: "winograd" },
     Case { channels: 32, depth: 16, side: 7, window: 3, stride: 1, form: &[2, 16, 3, 3, 16], rule: "convolution" },
     Case { channels: 48, depth: 80, side: 14, window: 1, stride: 2, form: &[3, 80, 1, 1, 16], rule: "convolution" },
+    Case { channels: 32, depth: 72, side: 7, window: 1, stride: 1, form: &[2, 72, 1, 1, 16], rule: "convolution" },
 ];
 
 #[test]

@@ -222,3 +222,43 @@ fn a_description_for_tools() {
     let lives: Vec<_> = lowered.values.iter().filter_map(|value| Some((value, value.life?))).collect();
     assert!(lives.len() >= 3, "{:?}", lowered.values);
 }
+
+/// Units of recurrent networks whose weights are many, in blocks with a rest, for sequences of several lengths.
+#[test]
+fn recurrent_networks() {
+    let (steps, width) = (5, 3);
+    for (kind, gates, hidden) in [("RNN", 1, 372), ("GRU", 3, 372), ("LSTM", 4, 200)] {
+        let scaled = |seed, count| numbers(seed, count).into_iter().map(|value| value * 0.1).collect::<Vec<_>>();
+        let size = Message::default().text(1, "hidden_size").int(3, hidden).int(20, 2);
+        let both = [steps, 1, 2, hidden];
+        let bytes: Vec<u8> = [5_i32, 4].iter().flat_map(|length| length.to_le_bytes()).collect();
+        let lengths = Message::default().int(1, 2).int(2, 6).text(8, "lengths").bytes(9, &bytes);
+        let graph = Message::default()
+            .message(1, node(kind, &["x", "w", "r", "b", "lengths"], &["all", "last"]).message(5, size))
+            .message(1, node("Add", &["all", "last"], &["y"]))
+            .text(2, "network")
+            .message(5, weights("w", &[1, gates * hidden, width], &numbers(1, gates * hidden * width)))
+            .message(5, weights("r", &[1, gates * hidden, hidden], &scaled(2, gates * hidden * hidden)))
+            .message(5, weights("b", &[1, 2 * gates * hidden], &numbers(3, 2 * gates * hidden)))
+            .message(5, lengths)
+            .message(11, value("x", &[steps, 2, width]))
+            .message(12, value("y", &both));
+        let graph = import(&model(graph), None, &ModelOptions::default()).unwrap().graph;
+        let run = |threads| {
+            let (module, lowered) = compile(&graph, threads, 1 << 40, true);
+            assert_eq!(lowered.is_region, threads == Threads::Region);
+            let is_shared = lowered.kernels.iter().any(|kernel| kernel.operators[0] == kind && kernel.is_parallel);
+            assert_eq!(is_shared, threads != Threads::Single, "{kind}");
+            let x = Tensor::from_slice(&numbers(9, steps * 2 * width), &[steps, 2, width]).unwrap();
+            let y = Tensor::zeros::<f32>(&both).unwrap();
+            for _ in 0..5 {
+                module.function("network").unwrap().call((&x, &y)).unwrap();
+            }
+            y.view::<f32>().unwrap().to_vec()
+        };
+        let expected = run(Threads::Single);
+        assert!(expected.iter().any(|value| value.abs() > 0.1));
+        assert_close(&run(Threads::Region), &expected);
+        assert_close(&run(Threads::Kernels), &expected);
+    }
+}

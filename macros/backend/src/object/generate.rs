@@ -28,6 +28,7 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let is_final = attributes.is_final;
     let names = field_names(definition);
     let visits = visits(definition);
+    let conversions = conversions(ident, key);
     quote! {
         #claim
         #[allow(deprecated)]
@@ -78,9 +79,25 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
             // SAFETY: a struct; the impl above leaves the rest as provided.
             unsafe impl __k::ObjectStruct for #ident {}
 
+            #conversions
             #base_access
             #visits
         };
+    }
+}
+
+/// A value of the type that a function returns becomes a new object.
+pub(super) fn conversions(ident: &Ident, key: &str) -> TokenStream {
+    quote! {
+        impl __k::Schema for #ident {
+            const TYPE: __k::TypeSchema = __k::TypeSchema::new(#key);
+        }
+
+        impl __k::IntoAny for #ident {
+            fn into_any(self) -> __k::Any {
+                __k::IntoAny::into_any(__k::ObjRef::new(self))
+            }
+        }
     }
 }
 

@@ -159,6 +159,7 @@ impl Callable<'_> {
         let (body, count, info) = (self.body(), self.count(), self.info());
         let args = Ident::new("args", Span::mixed_site());
         let given = Ident::new("given", Span::mixed_site());
+        let place = Ident::new("place", Span::mixed_site());
         let locals: Vec<Ident> = self
             .arguments()
             .iter()
@@ -180,11 +181,11 @@ impl Callable<'_> {
                 }
             }
         });
-        let finish = self.finish(self_type, krate, &locals);
+        let finish = self.finish(self_type, krate, &locals, &place);
         let given = self.is_bound().then(|| quote!(, #given: ::core::primitive::u64));
         quote! {
             #[inline]
-            fn #body<'a>(#args: &'a [#krate::AnyView<'a>; #count] #given) -> #krate::Result<__k::TVMFFIAny> {
+            fn #body<'a>(#args: &'a [#krate::AnyView<'a>; #count], #place: __k::ResultPlace #given) -> #krate::Result<__k::TVMFFIAny> {
                 #(#conversions)*
                 #finish
             }
@@ -198,7 +199,7 @@ impl Callable<'_> {
     }
 
     /// The call and what becomes of its result.
-    fn finish(&self, self_type: &SelfType, krate: &CratePath, locals: &[Ident]) -> TokenStream {
+    fn finish(&self, self_type: &SelfType, krate: &CratePath, locals: &[Ident], place: &Ident) -> TokenStream {
         let passed: Vec<TokenStream> =
             self.arguments().iter().zip(locals).map(|(argument, local)| argument.passing.pass(local)).collect();
         let call = self.user_call(self_type, &passed);
@@ -225,7 +226,7 @@ impl Callable<'_> {
             _ => {
                 let result = self.converted_result(self_type);
                 let value = self.signature.shape.value(call);
-                quote!(<#result as __k::IntoReturn>::into_return(#value))
+                quote!(<#result as __k::IntoReturn>::into_return_at(#value, #place))
             }
         }
     }

@@ -106,6 +106,7 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
     let count = function.parameters.len();
     let args = Ident::new("args", Span::mixed_site());
     let given = Ident::new("given", Span::mixed_site());
+    let place = Ident::new("place", Span::mixed_site());
     let locals: Vec<Ident> = function
         .parameters
         .iter()
@@ -134,21 +135,21 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
         }
     });
     let call = match &function.parallel {
-        Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref()),
+        Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref(), &place),
         None => {
             let passed = function.parameters.iter().zip(&locals).map(|(parameter, local)| {
                 let (_, passing) = passing::converted(&parameter.ty, parameter.default.is_some());
                 let local = quote_spanned!(inside(&parameter.ty)=> #local);
                 passing.pass(&local)
             });
-            quote!(<#result as __k::IntoReturn>::into_return(#ident(#(#passed),*)))
+            quote!(<#result as __k::IntoReturn>::into_return_at(#ident(#(#passed),*), #place))
         }
     };
     let has_defaults = function.defaults().any(|default| default.is_some());
     let given = has_defaults.then(|| quote!(, #given: ::core::primitive::u64));
     quote! {
         #[inline]
-        fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count] #given) -> #krate::Result<__k::TVMFFIAny> {
+        fn __kernpack_body<'a>(#args: &'a [#krate::AnyView<'a>; #count], #place: __k::ResultPlace #given) -> #krate::Result<__k::TVMFFIAny> {
             #(#conversions)*
             #call
         }

@@ -154,6 +154,7 @@ impl ParallelLoop {
         parameters: &[Parameter],
         locals: &[Ident],
         result: Option<&Type>,
+        result_place: &Ident,
     ) -> TokenStream {
         let mut preparations = TokenStream::new();
         let (mut operands, mut indices, mut items) = (Vec::new(), Vec::new(), Vec::new());
@@ -209,7 +210,7 @@ impl ParallelLoop {
                 (#(#operands,)*),
                 move |(#(#items,)*)| #ident(#(#arguments),*),
             );
-            __k::IntoReturn::into_return(__looped)
+            __k::IntoReturn::into_return_at(__looped, #result_place)
         }
     }
 }

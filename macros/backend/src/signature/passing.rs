@@ -34,14 +34,13 @@ impl Passing {
 }
 
 /// Types that are converted as a whole, and then lent.
-const WHOLE: [&str; 17] = [
+const WHOLE: [&str; 16] = [
     "Any",
     "Array",
     "BTreeMap",
     "Bytes",
     "DataType",
     "Device",
-    "Function",
     "HashMap",
     "Map",
     "Module",
@@ -76,7 +75,8 @@ pub(crate) fn converted(ty: &Type, has_default: bool) -> (TokenStream, Passing) 
             Some(inner) => (quote!(__k::Borrowed<'_, #inner>), Passing::Reference),
             None if WHOLE.iter().any(|name| last.ident == name) => (content, Passing::CountedReference),
             None if has_default => (quote!(__k::ObjRef<#content>), Passing::CountedObject),
-            None => (quote!(__k::Borrowed<'_, #content>), Passing::Object),
+            // An object is lent by the conversion itself.
+            None => (ty.to_token_stream(), Passing::Value),
         };
     }
     (ty.to_token_stream(), Passing::Value)

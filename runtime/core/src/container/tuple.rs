@@ -1,6 +1,6 @@
 use super::array::in_element;
 use crate::embedded;
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, sequence};
+use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, ResultPlace, Schema, ToArg, TypeSchema, sequence};
 
 /// An array of values.
 fn moved<const N: usize>(values: [Any; N]) -> Any {
@@ -33,6 +33,11 @@ macro_rules! tuple {
         impl<$($name: IntoAny),+> IntoAny for ($($name,)+) {
             fn into_any(self) -> Any {
                 moved([$(self.$index.into_any()),+])
+            }
+
+            #[inline]
+            fn into_result(self, place: ResultPlace) -> Any {
+                place.put([$(self.$index.into_any()),+]).unwrap_or_else(moved)
             }
         }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use super::panic::guard;
 use super::{Function, FunctionInfo, did_you_mean, views};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::value::{Any, AnyView};
+use crate::value::{Any, AnyView, ResultPlace};
 use crate::{Error, Result};
 
 /// Runs the body of a function whose parameters may be left away, where `optional` has a bit, or given by name. The body receives
@@ -28,9 +28,11 @@ pub unsafe fn call_bound<const N: usize, F>(
     body: F,
 ) -> i32
 where
-    F: for<'a> FnOnce(&'a [AnyView<'a>; N], u64) -> Result<TVMFFIAny>,
+    F: for<'a> FnOnce(&'a [AnyView<'a>; N], ResultPlace, u64) -> Result<TVMFFIAny>,
 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         let mut bound = [TVMFFIAny::NONE; N];
         // SAFETY: promised by the caller. What is bound are None and copies of the caller's views, which live for the call; a view
         // is transparent over the raw struct.
@@ -43,7 +45,7 @@ where
                 let given = bind(info, optional, views, &mut bound)?;
                 ((&raw const bound).cast::<[AnyView<'_>; N]>(), given)
             };
-            result.write(body(&*args, given)?);
+            result.write(body(&*args, place, given)?);
         }
         Ok(())
     })
@@ -56,13 +58,15 @@ where
 #[inline]
 pub unsafe fn call_getter<F>(info: &'static FunctionInfo, object: *mut c_void, result: *mut TVMFFIAny, body: F) -> i32
 where
-    F: for<'a> FnOnce(&'a [AnyView<'a>; 1]) -> Result<TVMFFIAny>,
+    F: for<'a> FnOnce(&'a [AnyView<'a>; 1], ResultPlace) -> Result<TVMFFIAny>,
 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         // SAFETY: promised by the caller.
         unsafe {
             let view = [TVMFFIAny::pointer((*object.cast::<TVMFFIObject>()).type_index, object)];
-            result.write(body(&*(&raw const view).cast::<[AnyView<'_>; 1]>())?);
+            result.write(body(&*(&raw const view).cast::<[AnyView<'_>; 1]>(), place)?);
         }
         Ok(())
     })

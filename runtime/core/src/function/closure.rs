@@ -4,7 +4,7 @@ use super::packed::{call_packed, views};
 use super::panic::{guard, install_hook};
 use super::{Function, FunctionInfo, ParamInfo, arg};
 use crate::abi::{SafeCall, TVMFFIAny};
-use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, Schema, TypeSchema};
+use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, ResultPlace, Schema, TypeSchema};
 use crate::{Result, embedded};
 
 /// A Rust closure with typed parameters that can become a [`Function`]: up to 16 parameters, none of which borrows.
@@ -65,7 +65,7 @@ more_metadata: "",
                     // ABI's calling convention.
                     unsafe {
                         let closure = embedded::closure_of::<F>(this);
-                        call_packed::<$count, _>(info, args, num_args, result, |_args| {
+                        call_packed::<$count, _>(info, args, num_args, result, |_args, _| {
                             closure($(arg::<$param>(info, _args, $index)?),*).into_return()
                         })
                     }
@@ -121,7 +121,8 @@ unsafe extern "C" fn call_packed_closure<F>(
 where
     F: Fn(&[AnyView<'_>]) -> Result<Any> + Send + Sync + 'static,
 {
-    guard(&PACKED, || {
+    // SAFETY: the ABI's calling convention.
+    guard(&PACKED, unsafe { ResultPlace::new(result) }, || {
         // SAFETY: the handle is the function object made by `from_packed` with this closure type; the caller passes
         // `num_args` valid views and a writable result.
         unsafe {

@@ -201,6 +201,29 @@ impl<'a> FromAny<'a> for Function {
     }
 }
 
+impl Schema for &Function {
+    const TYPE: TypeSchema = <Function as Schema>::TYPE;
+}
+
+/// A function for the time of a call, without a reference of its own.
+impl<'a> FromAny<'a> for &'a Function {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        let object = value.object().ok_or(Mismatch::TYPE)?;
+        // SAFETY: the view keeps the object alive for `'a`; its index is checked before it is taken for a function. A function is transparent over
+        // the pointer to its object, and such a pointer is in the view itself, or where one points that offers its object.
+        unsafe {
+            if (*object).type_index != type_index::FUNCTION {
+                return Err(Mismatch::TYPE);
+            }
+            if value.is_rvalue_ref() {
+                return Ok(&*value.as_raw().payload.v_ptr.cast::<Function>());
+            }
+            Ok(&*(&raw const value.as_raw().payload.v_obj).cast::<Function>())
+        }
+    }
+}
+
 impl IntoAny for Function {
     #[inline]
     fn into_any(self) -> Any {

@@ -4,7 +4,7 @@ use super::FunctionInfo;
 use super::panic::guard;
 use crate::abi::TVMFFIAny;
 use crate::layout::byte_range;
-use crate::value::{AnyView, FromArg, IntoAny, Mismatch, sequence};
+use crate::value::{AnyView, FromArg, IntoAny, Mismatch, ResultPlace, sequence};
 use crate::{Error, Result, embedded};
 
 /// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
@@ -21,7 +21,7 @@ pub unsafe fn call_packed<const N: usize, F>(
     body: F,
 ) -> i32
 where
-    F: for<'a> FnOnce(&'a [AnyView<'a>; N]) -> Result<TVMFFIAny>,
+    F: for<'a> FnOnce(&'a [AnyView<'a>; N], ResultPlace) -> Result<TVMFFIAny>,
 {
     if num_args != N as i32 {
         return wrong_count(info, num_args);
@@ -29,10 +29,11 @@ where
     // SAFETY: the caller passes N valid views; with none, any well-aligned pointer will do.
     let args: &[AnyView<'_>; N] =
         unsafe { if N == 0 { &*core::ptr::NonNull::dangling().as_ptr() } else { &*args.cast() } };
-    guard(info, || {
-        let value = body(args)?;
+    // SAFETY: promised by the caller.
+    let place = unsafe { ResultPlace::new(result) };
+    guard(info, place, || {
         // SAFETY: promised by the caller.
-        unsafe { result.write(value) };
+        unsafe { result.write(body(args, place)?) };
         Ok(())
     })
 }
@@ -134,7 +135,8 @@ pub(super) fn frame(info: &FunctionInfo) -> String {
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.
 pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    guard(info, unsafe { ResultPlace::new(result) }, || {
         // SAFETY: promised by the caller.
         unsafe { result.write(info.metadata_json().into_any().into_raw()) };
         Ok(())
@@ -146,7 +148,8 @@ pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAn
 /// # Safety
 /// `result` is writable and holds nothing that would have to be released.
 pub unsafe fn return_doc(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
-    guard(info, || {
+    // SAFETY: promised by the caller.
+    guard(info, unsafe { ResultPlace::new(result) }, || {
         // SAFETY: promised by the caller.
         unsafe { result.write(info.doc.into_any().into_raw()) };
         Ok(())

@@ -13,6 +13,7 @@ use std::sync::Once;
 
 use super::FunctionInfo;
 use super::packed::frame;
+use crate::value::ResultPlace;
 use crate::{Error, Result, embedded};
 
 thread_local! {
@@ -38,13 +39,13 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Runs an entry point's body; 0 when it returns Ok, else raises and gives -1.
+/// Runs an entry point's body; 0 when it returns Ok, else raises and gives -1. `result` is where it writes its result.
 #[inline(always)]
-pub(crate) fn guard(info: &'static FunctionInfo, body: impl FnOnce() -> Result<()>) -> i32 {
+pub(crate) fn guard(info: &'static FunctionInfo, result: ResultPlace, body: impl FnOnce() -> Result<()>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
-        Ok(Err(error)) => raise(info, error),
-        Err(payload) => raise(info, panicked(payload)),
+        Ok(Err(error)) => raise(info, error, result),
+        Err(payload) => raise(info, panicked(payload), result),
     }
 }
 
@@ -67,7 +68,12 @@ pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[cold]
 #[inline(never)]
-fn raise(info: &FunctionInfo, mut error: Error) -> i32 {
+fn raise(info: &FunctionInfo, error: Error, result: ResultPlace) -> i32 {
+    // A caller that takes it directly shows no frames.
+    let mut error = match result.put_error(error) {
+        Ok(()) => return -1,
+        Err(error) => error,
+    };
     // On its way up the error collects the frame of each packed function that it leaves. The place where it was made is
     // already there, without a name; closures have no line of their own.
     if !error.name_last_frame(info.global_name.unwrap_or(info.name)) && info.line > 0 {

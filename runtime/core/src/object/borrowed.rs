@@ -48,6 +48,20 @@ impl<'a, T: Object> FromAny<'a> for Borrowed<'a, T> {
     }
 }
 
+impl<T: Object> Schema for &T {
+    const TYPE: TypeSchema = TypeSchema::new(T::TYPE_KEY);
+}
+
+/// An object for the time of a call.
+impl<'a, T: Object> FromAny<'a> for &'a T {
+    #[inline]
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        let borrowed = Borrowed::<T>::from_any(value)?;
+        // SAFETY: the view keeps the object alive for `'a`, and it is not written to any more.
+        Ok(unsafe { &*core::ptr::from_ref::<T>(&borrowed) })
+    }
+}
+
 /// Checks that an object of another type than `T` itself, or one that is not complete, may be used as a `T`.
 ///
 /// # Safety

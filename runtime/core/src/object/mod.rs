@@ -21,7 +21,6 @@
 
 mod borrowed;
 mod brought;
-mod by_value;
 mod construction;
 mod copy;
 mod definition;

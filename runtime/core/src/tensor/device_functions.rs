@@ -48,7 +48,7 @@ macro_rules! global {
         ) -> i32 {
             // SAFETY: the ABI's calling convention; each argument is converted once.
             unsafe {
-                call_packed::<$count, _>(&INFO, args, num_args, result, |args| {
+                call_packed::<$count, _>(&INFO, args, num_args, result, |args, _| {
                     let body: fn($($ty),*) -> Result<$ret> = $body;
                     body($(arg::<$ty>(&INFO, args, $index)?),*).into_return()
                 })

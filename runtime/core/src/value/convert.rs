@@ -1,6 +1,6 @@
 use core::marker::PhantomData;
 
-use super::{Any, AnyView, Changed, Schema, Shown, TypeSchema};
+use super::{Any, AnyView, Changed, ResultPlace, Schema, Shown, TypeSchema};
 use crate::abi::TVMFFIAny;
 use crate::{Error, Result};
 
@@ -76,6 +76,16 @@ pub trait IntoAny: Schema {
     /// Converts to an owned value.
     fn into_any(self) -> Any;
 
+    /// Converts to the result of a call.
+    #[doc(hidden)]
+    #[inline]
+    fn into_result(self, _place: ResultPlace) -> Any
+    where
+        Self: Sized,
+    {
+        self.into_any()
+    }
+
     /// The value as a visitor of fields sees it.
     #[doc(hidden)]
     fn shown(&self) -> Shown<'_>
@@ -116,6 +126,19 @@ pub unsafe trait IntoReturn {
     /// # Errors
     /// The function's own error.
     fn into_return(self) -> Result<TVMFFIAny>;
+
+    /// As [`IntoReturn::into_return`], for a caller that may have lent more than a place.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(hidden)]
+    #[inline]
+    fn into_return_at(self, _place: ResultPlace) -> Result<TVMFFIAny>
+    where
+        Self: Sized,
+    {
+        self.into_return()
+    }
 }
 
 // SAFETY: an `Any` is an owned value.
@@ -125,6 +148,11 @@ unsafe impl<T: IntoAny> IntoReturn for T {
     #[inline]
     fn into_return(self) -> Result<TVMFFIAny> {
         Ok(self.into_any().into_raw())
+    }
+
+    #[inline]
+    fn into_return_at(self, place: ResultPlace) -> Result<TVMFFIAny> {
+        Ok(self.into_result(place).into_raw())
     }
 }
 
@@ -136,6 +164,14 @@ unsafe impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E
     fn into_return(self) -> Result<TVMFFIAny> {
         match self {
             Ok(value) => Ok(value.into_any().into_raw()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn into_return_at(self, place: ResultPlace) -> Result<TVMFFIAny> {
+        match self {
+            Ok(value) => Ok(value.into_result(place).into_raw()),
             Err(error) => Err(error.into()),
         }
     }

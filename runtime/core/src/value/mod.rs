@@ -15,6 +15,7 @@ mod device;
 mod error;
 mod optional;
 mod raw_handle;
+mod result_place;
 mod scalar;
 mod schema;
 mod seen;
@@ -28,6 +29,8 @@ pub(crate) use counted::Counted;
 pub use data_type::DataType;
 pub use device::Device;
 pub(crate) use raw_handle::raw_handle;
+#[doc(hidden)]
+pub use result_place::{LentPlaces, Parts, ResultPlace, Written};
 pub use schema::{Access, Schema, Storage, TypeSchema};
 #[doc(hidden)]
 pub use seen::{Changed, Narrow, Shown};

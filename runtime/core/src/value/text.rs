@@ -2,7 +2,7 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::ops::Deref;
 
-use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema};
+use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, ResultPlace, Schema, Shown, ToArg, TypeSchema};
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, type_index};
 use crate::embedded;
 
@@ -99,6 +99,11 @@ impl IntoAny for String {
     #[inline]
     fn into_any(self) -> Any {
         self.as_str().into_any()
+    }
+
+    #[inline]
+    fn into_result(self, place: ResultPlace) -> Any {
+        place.put_text(self).unwrap_or_else(Self::into_any)
     }
 
     #[inline]

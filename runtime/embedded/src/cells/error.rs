@@ -15,6 +15,8 @@ struct ErrorBody {
     backtraces: Mutex<Vec<Vec<u8>>>,
     // Bytes behind the backtrace and its NUL in the object's tail, for a longer name in its one frame.
     spare: usize,
+    // Bytes at the end of the backtrace that are the name in a frame which nothing has named yet, and its line break; else 0.
+    unnamed: usize,
 }
 
 // SAFETY: everything that can change is behind the mutex; the cell's `backtrace` is written while it is held, and the
@@ -52,19 +54,97 @@ pub unsafe fn new_error(
         }
     }
     // SAFETY: the new references are the error's.
-    unsafe { store(kind, message, &[backtrace], 0, cause, extra) }
+    unsafe { store(kind, message, Backtrace::Text(backtrace), cause, extra) }
 }
 
 /// Creates an error whose backtrace is one frame: [`backtrace_frame`]'s, without a text of its own. [`name_frame`] may give the frame another
 /// name, which mostly fits into the same memory.
 pub fn new_error_at(kind: &[u8], message: &[u8], file: &str, line: u32, function: &str) -> *mut TVMFFIObject {
-    /// Room for a longer name.
-    const SPARE: usize = 48;
     let mut digits = [0; 10];
-    let line = decimal(line, &mut digits);
-    let frame = [b"  File \"", file.as_bytes(), b"\", line ", line, b", in ", function.as_bytes(), b"\n"];
+    let frame = Frame { file, line: decimal(line, &mut digits), function };
     // SAFETY: no cause and no extra context.
-    unsafe { store(kind, message, &frame, SPARE, core::ptr::null_mut(), core::ptr::null_mut()) }
+    unsafe { store(kind, message, Backtrace::Frame(frame), core::ptr::null_mut(), core::ptr::null_mut()) }
+}
+
+/// Room behind a frame for a longer name.
+const SPARE: usize = 48;
+
+/// A backtrace, as an error is given it.
+enum Backtrace<'a> {
+    Text(&'a [u8]),
+    Frame(Frame<'a>),
+}
+
+/// A line of a backtrace.
+struct Frame<'a> {
+    file: &'a str,
+    line: &'a [u8],
+    function: &'a str,
+}
+
+impl Backtrace<'_> {
+    const FILE: [u8; 8] = *b"  File \"";
+    const LINE: [u8; 8] = *b"\", line ";
+    const IN: [u8; 5] = *b", in ";
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Frame(Frame { file, line, function }) => {
+                Self::FILE.len() + file.len() + Self::LINE.len() + line.len() + Self::IN.len() + function.len() + 1
+            }
+        }
+    }
+
+    /// The bytes behind it that a longer name may take, and those of the name that it has now, with the line break.
+    fn spare(&self) -> (usize, usize) {
+        match self {
+            Self::Text(_) => (0, 0),
+            Self::Frame(frame) => (SPARE, frame.function.len() + 1),
+        }
+    }
+
+    /// Writes it; what is behind it is the result.
+    ///
+    /// # Safety
+    /// There is room for it.
+    unsafe fn write(&self, end: *mut u8) -> *mut u8 {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match self {
+                Self::Text(text) => append(end, text),
+                Self::Frame(Frame { file, line, function }) => {
+                    // The fixed parts are a move each, where a copy of any length is a call.
+                    let end = append_fixed(end, Self::FILE);
+                    let end = append_fixed(append(end, file.as_bytes()), Self::LINE);
+                    let end = append_fixed(append(end, line), Self::IN);
+                    append_fixed(append(end, function.as_bytes()), *b"\n")
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// There is room for the text.
+#[inline]
+unsafe fn append(end: *mut u8, text: &[u8]) -> *mut u8 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        end.copy_from_nonoverlapping(text.as_ptr(), text.len());
+        end.add(text.len())
+    }
+}
+
+/// # Safety
+/// There is room for the text.
+#[inline]
+unsafe fn append_fixed<const N: usize>(end: *mut u8, text: [u8; N]) -> *mut u8 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        end.cast::<[u8; N]>().write_unaligned(text);
+        end.add(N)
+    }
 }
 
 /// The digits of a number.
@@ -90,8 +170,7 @@ fn decimal(mut number: u32, digits: &mut [u8; 10]) -> &[u8] {
 unsafe fn store(
     kind: &[u8],
     message: &[u8],
-    backtrace: &[&[u8]],
-    spare: usize,
+    backtrace: Backtrace<'_>,
     cause: TVMFFIObjectHandle,
     extra: TVMFFIObjectHandle,
 ) -> *mut TVMFFIObject {
@@ -103,37 +182,34 @@ unsafe fn store(
         cause_chain: cause,
         extra_context: extra,
     };
-    let size = kind.len() + message.len() + backtrace.iter().map(|part| part.len()).sum::<usize>() + 3 + spare;
-    let body = ErrorBody { cell, backtraces: Mutex::new(Vec::new()), spare };
+    let (spare, unnamed) = backtrace.spare();
+    let size = kind.len() + message.len() + backtrace.len() + 3 + spare;
+    let body = ErrorBody { cell, backtraces: Mutex::new(Vec::new()), spare, unnamed };
     let object = new_object_with_tail(type_index::ERROR, body, size);
     // SAFETY: the object is new and ours; its tail has room for the texts and their NULs.
     unsafe {
         let error = object.cast::<ObjectCell<ErrorBody>>();
         let mut end = error.add(1).cast::<u8>();
-        let mut store = |parts: &[&[u8]]| {
-            let start = end;
-            for part in parts {
-                end.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                end = end.add(part.len());
-            }
-            end.write(0);
-            end = end.add(1);
-            TVMFFIByteArray { data: start, size: end.addr() - start.addr() - 1 }
+        let mut finish = |behind: *mut u8| {
+            behind.write(0);
+            let start = core::mem::replace(&mut end, behind.add(1));
+            (TVMFFIByteArray { data: start, size: behind.addr() - start.addr() }, end)
         };
         let cell = &mut (*error).body.cell;
-        cell.kind = store(&[kind]);
-        cell.message = store(&[message]);
-        cell.backtrace = store(backtrace);
+        let mut place = error.add(1).cast::<u8>();
+        (cell.kind, place) = finish(append(place, kind));
+        (cell.message, place) = finish(append(place, message));
+        (cell.backtrace, _) = finish(backtrace.write(place));
     }
     object
 }
 
-/// Gives the one frame of an error of [`new_error_at`] another name, in place: the last `len` bytes of the backtrace, the line break among them.
-/// False, and nothing is done, when there is no room, the backtrace was changed since, or the error is of another library.
+/// Gives the one frame of an error of [`new_error_at`] another name, in place, once. False, and nothing is done, when it has one, there is no
+/// room, the backtrace was changed since, or the error is of another library.
 ///
 /// # Safety
-/// `object` is a live error to which nothing else refers; its backtrace has `len` bytes.
-pub unsafe fn name_frame(object: *mut TVMFFIObject, len: usize, function: &str) -> bool {
+/// `object` is a live error to which nothing else refers.
+pub unsafe fn name_frame(object: *mut TVMFFIObject, function: &str) -> bool {
     // SAFETY: promised by the caller: an error's cell follows its header. An error with this function is one that `store` made, which has its texts in
     // its tail, the backtrace last, unless there are later ones.
     unsafe {
@@ -144,11 +220,12 @@ pub unsafe fn name_frame(object: *mut TVMFFIObject, len: usize, function: &str) 
             return false;
         }
         let body = &mut (*error).body;
-        let new = function.len() + 1;
+        let (len, new) = (body.unnamed, function.len() + 1);
         let is_first = body.backtraces.get_mut().is_ok_and(|later| later.is_empty());
-        if !is_first || new > len + body.spare {
+        if len == 0 || !is_first || new > len + body.spare {
             return false;
         }
+        body.unnamed = 0;
         let backtrace = &mut body.cell.backtrace;
         let start = backtrace.data.cast_mut().add(backtrace.size - len);
         start.copy_from_nonoverlapping(function.as_ptr(), function.len());
@@ -216,15 +293,15 @@ mod tests {
             assert_eq!(texts(error), ["ValueError", "too big", &frame("<rust>")]);
             // SAFETY: a live error that only this has, whose backtrace ends so.
             unsafe {
-                assert_eq!(name_frame(error, "<rust>\n".len(), name), is_named);
+                assert_eq!(name_frame(error, name), is_named);
                 assert_eq!(texts(error)[2], frame(if is_named { name } else { "<rust>" }));
                 if is_named {
-                    assert!(name_frame(error, name.len() + 1, "again"), "the room is not lost");
-                    assert_eq!(texts(error)[2], frame("again"));
+                    assert!(!name_frame(error, "again"), "a frame is named once");
+                    assert_eq!(texts(error)[2], frame(name));
                 }
                 let more = TVMFFIByteArray::new(b"more\n");
                 update_backtrace(error, &more, backtrace_update::APPEND);
-                assert!(!name_frame(error, 5, "late"), "later backtraces are elsewhere");
+                assert!(!name_frame(error, "late"), "later backtraces are elsewhere");
                 dec_ref(error);
             }
         }

@@ -113,18 +113,19 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A parallel loop.
+    /// A parallel loop. `is_strided`: of so many tasks each takes every so many-th iteration.
     pub(super) fn parallel_for(
         &mut self,
         var: &Var,
-        min: &Expr,
-        extent: &Expr,
+        (min, extent): (&Expr, &Expr),
+        is_strided: bool,
         hints: LoopHints,
         body: &Stmt,
     ) -> Result<()> {
+        let strided = |task: Task<'ctx>| Task { is_strided: task.is_strided || is_strided, ..task };
         match self.state.task {
             // Inside of a launch point this loop is the one that is split.
-            Some(task) if task.is_open => self.task_loop(task, var, min, extent, hints, body),
+            Some(task) if task.is_open => self.task_loop(strided(task), var, min, extent, hints, body),
             // Inside of a task there are no more threads.
             Some(_) => {
                 let (begin, end) = self.bounds(min, extent)?;
@@ -136,7 +137,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 let count = self.builder.build_int_sub(end, begin, "")?;
                 let captured = self.captured(&[min, extent], body);
                 let lambda =
-                    self.lambda(&captured, |this, task| this.task_loop(task, var, min, extent, hints, body))?;
+                    self.lambda(&captured, |this, task| this.task_loop(strided(task), var, min, extent, hints, body))?;
                 self.launch(lambda, &captured, Some(count))
             }
         }

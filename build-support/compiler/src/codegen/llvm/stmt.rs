@@ -24,7 +24,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         match &**stmt {
             StmtNode::Seq { stmts } => stmts.iter().try_for_each(|stmt| self.stmt(&stmt)),
             StmtNode::For { var, min, extent, kind, annotations, body } => match kind {
-                ForKind::Parallel => self.parallel_for(var, min, extent, hints(annotations), body),
+                ForKind::Parallel => {
+                    let is_strided = annotations.get("parallel_stride_pattern").is_some();
+                    self.parallel_for(var, (min, extent), is_strided, hints(annotations), body)
+                }
                 ForKind::ThreadBinding => {
                     fail!(
                         Target,

@@ -1,7 +1,7 @@
 //! Convolutions with few pixels and many channels: vectors go over output channels, rows of the product are pixels. Rows of an image of 7 pixels fill no vectors,
 //! but channels do.
 //!
-//! The source is copied as for the [direct](super::direct) convolution. A panel of weights is transposed, stays in the second cache while the pixels go by, and its
+//! The source is copied as for the [direct](super::direct) convolution, unless the window is a single pixel. A panel of weights is transposed, stays in the second cache while the pixels go by, and its
 //! sums are transposed back when they are written. Weights that have the output channels inside, or lie in [panels](super::FilterForm::Panels), are read in place.
 
 use super::super::TargetDescription;
@@ -37,6 +37,20 @@ pub(super) fn fits([rows, columns]: &[Spatial; 2], channels: i64, terms: i64, la
     Ok(())
 }
 
+/// Whether it is a product of the weights with the image as it lies in memory.
+fn is_pointwise(convolution: &Convolution) -> bool {
+    let [rows, columns] = &convolution.spatial;
+    [rows, columns].iter().all(|spatial| (spatial.window, spatial.stride) == (1, 1)) && convolution.source_is_flat()
+}
+
+/// The same of weights in panels, for a window of a single pixel. Others are fastest as [products](super::pointwise) over the pixels.
+pub(super) fn of_panels(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
+    if !is_pointwise(convolution) || convolution.weights_in_panels().is_none() {
+        return Err("its window is not a single pixel, or its weights are not in panels".into());
+    }
+    operation(convolution, target)
+}
+
 /// The convolution in this way, or why not.
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
     let [rows, columns] = &convolution.spatial;
@@ -48,7 +62,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     }
     let terms = convolution.depth * rows.window * columns.window;
     fits(&convolution.spatial, channels, terms, lanes)?;
-    let copied = Copied::of(convolution, false, 0);
+    let copied = (!is_pointwise(convolution)).then(|| Copied::of(convolution, false, 0));
     if !convolution.value_is_flat() {
         return Err("what follows it is not read pixel after pixel".into());
     }
@@ -64,14 +78,17 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     Ok(convolution.operation("few_pixels", |inputs, out| {
         let packed = memory("weights", dtype, &[terms * lanes], "global");
         over_batch(&convolution.batch, &mut Vec::new(), &|batch, code| {
-            copied.fill((convolution, inputs, batch), vectors, shared, code);
+            if let Some(copied) = &copied {
+                copied.fill((convolution, inputs, batch), vectors, shared, code);
+            }
             code.push(for_each("panel", channels / lanes, shared, |at, code| {
                 let first = code.bind("channel", at * lanes);
                 if !in_place {
                     plan.pack(convolution, inputs, &packed, &first, code);
                 }
                 let weights = if in_place { None } else { Some(&packed) };
-                let results = plan.products(convolution, inputs, &copied, (weights, &first), code);
+                let source = (convolution, inputs, batch);
+                let results = plan.products(source, copied.as_ref(), (weights, &first), code);
                 plan.write((convolution, inputs, batch), &results, &first, out, code);
             }));
         })
@@ -103,9 +120,8 @@ impl Plan {
     /// The sums of a panel: `[pixel][output channel]`, and zeros up to whole vectors of pixels.
     fn products(
         &self,
-        convolution: &Convolution,
-        inputs: &Inputs,
-        copied: &Copied,
+        (convolution, inputs, batch): (&Convolution, &Inputs, &[Expr]),
+        copied: Option<&Copied>,
         (packed, first): (Option<&Buffer>, &Expr),
         code: &mut Code,
     ) -> Buffer {
@@ -121,9 +137,11 @@ impl Plan {
         }
         let tile = |y: &Expr, count: i64, code: &mut Code| {
             let (c, ky, kx) = (Var::index("c"), Var::index("ky"), Var::index("kx"));
-            let loops = [(c.clone(), convolution.depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
-            let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + y * copied.pitch();
-            let term = (c.expr() * rows.window + ky.expr()) * columns.window + kx.expr();
+            let all = [(c.clone(), convolution.depth), (ky.clone(), rows.window), (kx.clone(), columns.window)];
+            let (loops, term) = match copied {
+                Some(_) => (&all[..], (c.expr() * rows.window + ky.expr()) * columns.window + kx.expr()),
+                None => (&all[..1], c.expr().clone()),
+            };
             // Weights are read once: while this panel is computed, the next one comes from memory.
             let next = self.ahead.as_ref().map(|weights| {
                 let tiles = (rows.extent + self.rows - 1) / self.rows;
@@ -134,15 +152,28 @@ impl Plan {
             });
             vectors.tile(
                 (count * columns.extent, 1),
-                (&loops, next),
-                |pixel| {
-                    let place = pixel / columns.extent * copied.pitch() + pixel % columns.extent;
-                    Expr::load(&copied.buffer, &base + place)
+                (loops, next),
+                |pixel| match copied {
+                    Some(copied) => {
+                        let base = copied.place(convolution, c.expr(), ky.expr(), kx.expr()) + y * copied.pitch();
+                        let place = pixel / columns.extent * copied.pitch() + pixel % columns.extent;
+                        Expr::load(&copied.buffer, base + place)
+                    }
+                    // Pixel after pixel, as if they were one row.
+                    None => {
+                        let pixel = y * columns.extent + pixel;
+                        inputs.loads(&convolution.source(batch, c.expr(), &Expr::int(0), &pixel))
+                    }
                 },
                 |_| match packed {
                     Some(packed) => vectors.load(packed, &term * lanes),
                     None => {
-                        let start = inputs.loads(&convolution.weight(first, c.expr(), ky.expr(), kx.expr()));
+                        let [ky, kx] = if copied.is_some() {
+                            [ky.expr().clone(), kx.expr().clone()]
+                        } else {
+                            [0, 0].map(Expr::int)
+                        };
+                        let start = inputs.loads(&convolution.weight(first, c.expr(), &ky, &kx));
                         let ExprNode::Load { buffer, index, .. } = &*start else {
                             unreachable!("weights are read as they are")
                         };

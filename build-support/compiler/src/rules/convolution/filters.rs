@@ -76,9 +76,7 @@ impl Filters {
     pub fn form_of_same_size(&self) -> Option<FilterForm> {
         let spatial = self.spatial()?;
         let terms = self.depth * self.window.iter().product::<i64>();
-        let is_pointwise = (self.window, self.strides) == ([1, 1], [1, 1]);
-        let fits = !is_pointwise
-            && winograd::pays(&spatial, self.channels, self.depth, 4).is_err()
+        let fits = winograd::pays(&spatial, self.channels, self.depth, 4).is_err()
             && few_pixels::fits(&spatial, self.channels, terms, BLOCK).is_ok();
         fits.then_some(FilterForm::Panels)
     }
@@ -263,7 +261,8 @@ mod tests {
             (of(512, 256, 7, 3, 2), Some(FilterForm::Panels)),
             (of(512, 256, 7, 1, 2), Some(FilterForm::Panels)),
             (of(64, 3, 112, 7, 2), None),
-            (of(512, 256, 7, 1, 1), None),
+            (of(512, 256, 7, 1, 1), Some(FilterForm::Panels)),
+            (of(512, 256, 14, 1, 1), None),
             (of(20, 64, 56, 3, 1), None),
             (of(64, 64, 0, 3, 1), None),
         ] {

@@ -1,6 +1,7 @@
 //! Convolutions whose result has the channels before the pixels, as `NCHW`: a sum over input channels and a window of `source * weights`, where the weights
 //! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
 
+mod depthwise;
 mod direct;
 mod few_pixels;
 mod filters;
@@ -27,6 +28,9 @@ use crate::schedule::{Attach, Schedule, StageId};
 
 /// Output channels that lie side by side in weights in panels.
 const PANEL: i64 = 16;
+
+/// Why the other rules do not take a convolution of each channel by itself.
+const OF_EACH_CHANNEL: &str = "its source depends on the output channel";
 
 /// A dimension of the image.
 pub(crate) struct Spatial {
@@ -71,6 +75,8 @@ pub(crate) struct Convolution {
     value: Expr,
     /// Weights that were transformed when the model was compiled, and the pixels of a tile along one side.
     tiles: Option<(Tensor, i64)>,
+    /// Whether each output channel reads one input channel, which it names.
+    is_depthwise: bool,
 }
 
 fn with(pairs: impl IntoIterator<Item = (Var, Expr)>, expr: &Expr) -> Expr {
@@ -87,6 +93,12 @@ impl Convolution {
         let [py, px] = &self.positions;
         let own = [(self.depth_var.clone(), depth.clone()), (py.clone(), y.clone()), (px.clone(), x.clone())];
         with(self.batched(batch).chain(own), &self.source)
+    }
+
+    /// An element of the source of a convolution of each channel by itself: of an image, an output channel and a pixel.
+    fn own_source(&self, batch: &[Expr], channel: &Expr, y: &Expr, x: &Expr) -> Expr {
+        let own = [(self.channel.clone(), channel.clone())];
+        with(own, &self.source(batch, &Expr::int(0), y, x))
     }
 
     /// A weight.
@@ -169,15 +181,18 @@ impl Convolution {
 
     /// How loops are run that threads can share out.
     pub(crate) fn shared_kind(&self, target: &TargetDescription) -> crate::ir::ForKind {
+        self.shared_kind_of(1, target)
+    }
+
+    /// The same for a convolution whose multiplications take so many times as long.
+    fn shared_kind_of(&self, times: i64, target: &TargetDescription) -> crate::ir::ForKind {
         let [rows, columns] = &self.spatial;
         let terms = self.depth * rows.window * columns.window;
         let images = self.batch.iter().try_fold(1i64, |product, extent| product.checked_mul(extent.as_int()?));
-        super::shared_kind(
-            target,
-            images.map(|images| {
-                images.saturating_mul(self.channels * rows.extent * columns.extent).saturating_mul(terms) / 4
-            }),
-        )
+        let multiplications = images.map(|images| {
+            images.saturating_mul(self.channels * rows.extent * columns.extent).saturating_mul(terms * times) / 4
+        });
+        super::shared_kind(target, multiplications)
     }
 
     /// The operation that computes it by statements.
@@ -195,19 +210,36 @@ impl Convolution {
 /// Schedules a convolution as a product of the weights with the pixels of the window.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let convolution = match find(schedule, id)? {
+        Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
-    let operation = pointwise::operation(&convolution, target)
+    let operation = few_pixels::of_panels(&convolution, target)
+        .or_else(|_| pointwise::operation(&convolution, target))
         .or_else(|_| few_pixels::operation(&convolution, target))
         .unwrap_or_else(|_| direct::operation(&convolution, target));
     schedule.replace(id, &operation)?;
     Ok(Outcome::Applied)
 }
 
+/// Schedules a convolution of each channel by itself.
+pub(crate) fn apply_depthwise(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
+    let convolution = match find(schedule, id)? {
+        Ok(convolution) if !convolution.is_depthwise => decline!("its output channels read all input channels"),
+        Ok(convolution) => convolution,
+        Err(reason) => decline!("{reason}"),
+    };
+    match depthwise::operation(&convolution, target) {
+        Ok(operation) => schedule.replace(id, &operation)?,
+        Err(reason) => decline!("{reason}"),
+    }
+    Ok(Outcome::Applied)
+}
+
 /// Schedules a convolution with a window of 3 x 3 by Winograd's algorithm: a quarter of the multiplications.
 pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let convolution = match find(schedule, id)? {
+        Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
         Ok(convolution) => convolution,
         Err(reason) => decline!("{reason}"),
     };
@@ -366,9 +398,7 @@ fn describe(
     let in_source = |axis: &IterVar| depends_on(source, axis);
     let channels: Vec<usize> = (0..role.len()).filter(|&place| role[place].as_ref().is_some_and(in_weight)).collect();
     let [channel] = channels[..] else { return fail("it has no output channel, or several") };
-    if role[channel].as_ref().is_some_and(in_source) {
-        return fail("its source depends on the output channel");
-    }
+    let is_depthwise = role[channel].as_ref().is_some_and(in_source);
     let inner = role.len() - 1 - channel;
     if inner == 0 || inner > 2 {
         return fail("its pixels are not one or two dimensions behind the channels");
@@ -445,18 +475,24 @@ fn describe(
     if !has_window {
         return fail("it has no window");
     }
-    let [depth_axis] = &left[..] else {
-        return fail("it does not sum over one axis of input channels besides the window");
-    };
-    let (Some(depth), true) = (extent_of(depth_axis), depth_axis.dom.as_ref().is_some_and(|dom| dom.min.is_int(0)))
-    else {
-        return fail("its input channels have no constant extent");
+    let (depth, depth_var) = match &left[..] {
+        [] if is_depthwise => (1, Var::index("c")),
+        [axis] => {
+            let (Some(depth), true) = (extent_of(axis), axis.dom.as_ref().is_some_and(|dom| dom.min.is_int(0))) else {
+                return fail("its input channels have no constant extent");
+            };
+            if is_depthwise && depth != 1 {
+                return fail(OF_EACH_CHANNEL);
+            }
+            if !is_depthwise && (!in_source(axis) || !in_weight(axis)) {
+                return fail("an operand does not depend on the input channels");
+            }
+            (depth, axis.var.clone())
+        }
+        _ => return fail("it does not sum over one axis of input channels besides the window"),
     };
     if depth < 1 || count < 1 {
         return fail("it is empty");
-    }
-    if !in_source(depth_axis) || !in_weight(depth_axis) {
-        return fail("an operand does not depend on the input channels");
     }
     let roles = (0..role.len())
         .filter_map(|place| Some((role[place].clone()?.var.clone(), result_axes[place].var.expr().clone())));
@@ -486,7 +522,7 @@ fn describe(
         spatial: spatial.try_into().map_err(|_| "it has no two dimensions")?,
         batch_vars: batch.iter().map(|axis| axis.var.clone()).collect(),
         channel: channel_axis.var.clone(),
-        depth_var: depth_axis.var.clone(),
+        depth_var,
         positions: positions.try_into().map_err(|_| "it has no two dimensions")?,
         windows: windows.try_into().map_err(|_| "it has no two dimensions")?,
         pixels: pixels.try_into().map_err(|_| "it has no two dimensions")?,
@@ -495,6 +531,7 @@ fn describe(
         weight: substitute(weight, &rename),
         value,
         tiles: None,
+        is_depthwise,
     })
 }
 

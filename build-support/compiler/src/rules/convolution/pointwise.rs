@@ -247,7 +247,7 @@ impl Part<'_> {
 
 impl Convolution {
     /// Whether the image lies pixel after pixel: row `y`, column `x` is where row 0, column `y * columns + x` is.
-    fn source_is_flat(&self) -> bool {
+    pub(super) fn source_is_flat(&self) -> bool {
         matches!(&*self.source, ExprNode::TensorRead { .. }) && self.reads_flat(&self.source, &self.positions, true)
     }
 

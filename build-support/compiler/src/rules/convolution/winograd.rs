@@ -62,7 +62,7 @@ pub(super) fn pays([rows, columns]: &[Spatial; 2], channels: i64, depth: i64, re
     let count = tiles[0] * tiles[1];
     // Multiplications with and without, per pixel; the transforms and the weights' own cost have to pay as well.
     let (before, after) = (rows.extent * columns.extent * 9, count * (result + 2) * (result + 2));
-    let (least, saves) = if result == RESULT { (32, after * 2 <= before) } else { (128, after * 3 <= before * 2) };
+    let (least, saves) = if result == RESULT { (16, after * 2 <= before) } else { (128, after * 3 <= before * 2) };
     if !saves || channels < least || depth < least {
         return Err("the transforms cost more than they save".into());
     }

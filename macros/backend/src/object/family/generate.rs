@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 
 use super::super::attributes::StructuralKind;
 use super::super::definition::Fingerprint;
-use super::super::generate::thread_safety;
+use super::super::generate::{conversions, thread_safety};
 use super::{Family, FamilyVariant};
 use crate::doc::Doc;
 use crate::name::claim_type_key;
@@ -14,6 +14,7 @@ impl Family {
     /// The impls, the reflection data and the registration.
     pub(in super::super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, variants, .. } = self;
+        let conversions = conversions(ident, key);
         let krate = &attributes.krate;
         let here = ident.span();
         let claims = variants.iter().map(|variant| claim_type_key(&variant.key, variant.ident.span()));
@@ -73,6 +74,7 @@ impl Family {
                     }
                 }
 
+                #conversions
                 #visits
             };
         }

@@ -58,7 +58,7 @@ fn fail(code: i64) -> Result<i64> {
 
 /// Calls a function with a number, on the thread of the call: the lock stays, as it does with PyO3 and nanobind.
 #[packed_func(detach = false)]
-fn apply(f: Function, x: i64) -> Result<i64> {
+fn apply(f: &Function, x: i64) -> Result<i64> {
     f.call_as((x,))
 }
 
@@ -102,7 +102,7 @@ impl Record {
 
 /// How many a record counts.
 #[packed_func]
-fn count_of(record: ObjRef<Record>) -> i64 {
+fn count_of(record: &Record) -> i64 {
     record.count
 }
 

@@ -48,7 +48,7 @@ fn fail(code: i64) -> PyResult<i64> {
 }
 
 #[pyfunction]
-fn apply(f: Bound<'_, PyAny>, x: i64) -> PyResult<i64> {
+fn apply(f: &Bound<'_, PyAny>, x: i64) -> PyResult<i64> {
     f.call1((x,))?.extract()
 }
 
@@ -89,7 +89,7 @@ impl Record {
 }
 
 #[pyfunction]
-fn count_of(record: PyRef<'_, Record>) -> i64 {
+fn count_of(record: &Record) -> i64 {
     record.count
 }
 

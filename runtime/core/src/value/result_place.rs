@@ -1,0 +1,182 @@
+//! The place that a call writes its result to, and what a caller in the same artifact lends beyond it: places for the elements of a tuple, so that
+//! no array is made of them, and for a text, so that it is not copied into an object. An error goes the same way, and not through the slot of raised
+//! errors.
+//!
+//! A caller says so by what it leaves in the place of the result, where the ABI asks for None. Only the room that makes Python modules does, for
+//! entry points that the macros made in its own artifact; it takes the mark away before the place goes. Without that room nothing looks for it.
+
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use super::Any;
+use crate::Error;
+use crate::abi::{TVMFFIAny, TVMFFIAnyPayload, type_index};
+
+/// Whether a caller in this artifact may lend places.
+const IS_LENT: bool = cfg!(feature = "lent_results");
+
+/// Tuples of more elements are arrays.
+const MOST: usize = 8;
+
+/// The type index of a place that is lent. No value has it, nor one of the next.
+const LENT: i32 = i32::MIN + 0x4b50;
+/// That of a result whose elements are in the places that were lent.
+const TUPLE: i32 = LENT + 1;
+/// That of a result that is a `String` there.
+const TEXT: i32 = LENT + 2;
+/// That of an error.
+const ERROR: i32 = LENT + 3;
+
+const fn mark(type_index: i32, small_len: u32, v_ptr: *mut core::ffi::c_void) -> TVMFFIAny {
+    TVMFFIAny { type_index, small_len, payload: TVMFFIAnyPayload { v_ptr } }
+}
+
+/// Where a call writes its result.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct ResultPlace(*mut TVMFFIAny);
+
+impl ResultPlace {
+    /// What a caller in this artifact leaves in the place of a result, to be given errors directly.
+    pub const LENT: TVMFFIAny = mark(LENT, 0, ptr::null_mut());
+
+    /// # Safety
+    /// The place is that of a result by the ABI's calling convention, for as long as this is used.
+    #[inline]
+    pub(crate) unsafe fn new(place: *mut TVMFFIAny) -> Self {
+        Self(place)
+    }
+
+    fn is_lent(self) -> bool {
+        // SAFETY: the place is what the caller says it is: None, or one that is lent.
+        IS_LENT && unsafe { (*self.0).type_index == LENT }
+    }
+
+    /// The places beyond this one.
+    #[inline]
+    fn parts(self) -> Option<ptr::NonNull<core::ffi::c_void>> {
+        // SAFETY: as above.
+        self.is_lent().then(|| ptr::NonNull::new(unsafe { (*self.0).payload.v_ptr })).flatten()
+    }
+
+    /// Puts the elements of a tuple where the caller has lent places for them, and gives the value that says so; without such a caller they
+    /// come back.
+    #[inline]
+    pub(crate) fn put<const N: usize>(self, elements: [Any; N]) -> Result<Any, [Any; N]> {
+        match self.parts().filter(|_| N <= MOST) {
+            // SAFETY: there are so many places, whose owner waits for the call; only it sees the mark.
+            Some(parts) => unsafe {
+                parts.cast::<[Any; N]>().write(elements);
+                Ok(Any::from_raw(mark(TUPLE, N as u32, parts.as_ptr())))
+            },
+            None => Err(elements),
+        }
+    }
+
+    /// The same for a text.
+    #[inline]
+    pub(crate) fn put_text(self, text: String) -> Result<Any, String> {
+        match self.parts() {
+            // SAFETY: the places are larger than a `String`, and as above.
+            Some(parts) => unsafe {
+                parts.cast::<String>().write(text);
+                Ok(Any::from_raw(mark(TEXT, 0, parts.as_ptr())))
+            },
+            None => Err(text),
+        }
+    }
+
+    /// The same for an error.
+    pub(crate) fn put_error(self, error: Error) -> Result<(), Error> {
+        if !self.is_lent() {
+            return Err(error);
+        }
+        // SAFETY: the place is the caller's, which knows the mark.
+        unsafe { self.0.write(mark(ERROR, 0, error.into_raw().cast())) };
+        Ok(())
+    }
+
+    /// The error of a call that was given this place and has failed.
+    #[cold]
+    pub fn error(place: &mut TVMFFIAny) -> Error {
+        let own = match place.type_index {
+            // SAFETY: the mark says that the call has left its error here.
+            ERROR => Some(unsafe { Error::from_raw(place.payload.v_obj) }),
+            _ => None,
+        };
+        clear(place);
+        own.unwrap_or_else(Error::take_raised)
+    }
+}
+
+/// Takes a mark away. Memory of the stack may become the place of another call's result, whose caller writes no more of it than it must.
+fn clear(place: &mut TVMFFIAny) {
+    // SAFETY: the place is borrowed.
+    unsafe { ptr::write_volatile(&raw mut place.type_index, type_index::NONE) };
+}
+
+const _: () = assert!(size_of::<String>() <= size_of::<Parts>() && align_of::<String>() <= align_of::<Parts>());
+
+/// Memory for the parts of a result.
+#[doc(hidden)]
+pub type Parts = [TVMFFIAny; MOST];
+
+/// Places for the result of a function of this artifact that returns a tuple or a text.
+#[doc(hidden)]
+pub struct LentPlaces<'a> {
+    result: TVMFFIAny,
+    parts: PhantomData<&'a mut Parts>,
+}
+
+/// What a call has written.
+#[doc(hidden)]
+pub enum Written<'a> {
+    /// The elements of a tuple, each of which belongs to the caller.
+    Elements(&'a [TVMFFIAny]),
+    /// A text.
+    Text(String),
+    /// Any other value, which belongs to the caller.
+    Value(TVMFFIAny),
+}
+
+impl<'a> LentPlaces<'a> {
+    /// So many elements of a tuple have places.
+    pub const MOST: usize = MOST;
+
+    /// Lends this memory to a call.
+    #[inline]
+    pub fn new(parts: &'a mut MaybeUninit<Parts>) -> Self {
+        Self { result: mark(LENT, 0, parts.as_mut_ptr().cast()), parts: PhantomData }
+    }
+
+    /// Where the call writes its result. The function is one that the macros made in this artifact: no other knows what stands there.
+    #[inline]
+    pub fn result(&mut self) -> &mut TVMFFIAny {
+        &mut self.result
+    }
+
+    /// What the call has written.
+    ///
+    /// # Safety
+    /// The call has succeeded.
+    #[inline]
+    pub unsafe fn written(self) -> Written<'a> {
+        // SAFETY: promised by the caller: an owned value, or what the mark says in the memory that was lent.
+        unsafe {
+            let parts = self.result.payload.v_ptr;
+            match self.result.type_index {
+                TUPLE => Written::Elements(core::slice::from_raw_parts(parts.cast(), self.result.small_len as usize)),
+                TEXT => Written::Text(parts.cast::<String>().read()),
+                _ => Written::Value(self.result),
+            }
+        }
+    }
+}
+
+impl Drop for LentPlaces<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        clear(&mut self.result);
+    }
+}
