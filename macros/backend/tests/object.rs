@@ -174,6 +174,14 @@ fn whole_expansion() {
                     }
                 }
                 unsafe impl __k::ObjectStruct for Histogram {}
+                impl __k::Schema for Histogram {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("imagekit.Histogram");
+                }
+                impl __k::IntoAny for Histogram {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
+                    }
+                }
                 #[allow(unused_variables)]
                 impl __k::VisitAttrs for Histogram {
                     fn visit_attrs(
@@ -293,6 +301,14 @@ fn with_a_base() {
                     }
                 }
                 unsafe impl __k::ObjectStruct for Square {}
+                impl __k::Schema for Square {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("imagekit.Square");
+                }
+                impl __k::IntoAny for Square {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
+                    }
+                }
                 impl ::core::ops::Deref for Square {
                     type Target = Shape;
                     #[inline]

@@ -395,6 +395,14 @@ fn a_family() {
                         }
                     }
                 }
+                impl __k::Schema for Expr {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("a.Expr");
+                }
+                impl __k::IntoAny for Expr {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
+                    }
+                }
                 #[allow(unused_variables)]
                 impl __k::VisitAttrs for Expr {
                     fn visit_attrs(
