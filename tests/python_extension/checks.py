@@ -77,7 +77,9 @@ before = len(gc.get_objects())
 for _ in range(50):
     check()
 gc.collect()
-assert abs(len(gc.get_objects()) - before) < 20
+# Once a thread has run, 3.13 without the lock never frees classes and functions.
+if sys.version_info[:2] != (3, 13) or sys._is_gil_enabled():
+    assert abs(len(gc.get_objects()) - before) < 20
 threads = [threading.Thread(target=check) for _ in range(4)]
 for thread in threads:
     thread.start()

@@ -2,9 +2,38 @@
 
 import importlib
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
+
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.13t", "3.14t"]
+
+
+def interpreters():
+    """A program for each version: of pyenv, else on PATH. A `t` stands for a build without the interpreter's lock."""
+    found = {}
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    for version in VERSIONS:
+        number, is_free = version.rstrip("t"), version.endswith("t")
+        installed = [path for path in pyenv.glob(f"{number}.*/bin/python") if path.parents[1].name.endswith("t") == is_free]
+        program = max(installed, default=None) or shutil.which(f"python{version}")
+        if program:
+            found[version] = str(program)
+    return found
+
+
+INTERPRETERS = interpreters()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line that says under which versions the library was imported, and under which not."""
+    absent = [version for version in VERSIONS if version not in INTERPRETERS]
+    terminalreporter.write_line(
+        f"extension module: CPython {', '.join(INTERPRETERS)}; not on this machine: {', '.join(absent) or 'none'} (cargo xtask pythons"
+        " runs 3.14, 3.15, 3.13t and PyPy); not run at all: GraalPy, 3.14t, macOS, Windows"
+    )
 
 
 @pytest.fixture(scope="session")

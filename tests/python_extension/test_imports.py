@@ -1,30 +1,14 @@
 """Imports: every Python of this machine, with and without tvm_ffi, in other interpreters, by other ways than `import`."""
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import INTERPRETERS, VERSIONS
 
 CHECKS = Path(__file__).with_name("checks.py")
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
-
-
-def interpreters():
-    """A program for each version: of pyenv, else on PATH."""
-    found = {}
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for version in VERSIONS:
-        installed = sorted(pyenv.glob(f"{version}.*/bin/python"))
-        program = installed[-1] if installed else shutil.which(f"python{version}")
-        if program:
-            found[version] = str(program)
-    return found
-
-
-INTERPRETERS = interpreters()
+THREADS = Path(__file__).with_name("threads.py")
 
 
 def run(program, *arguments):
@@ -38,6 +22,16 @@ def test_every_version(folder, version):
         pytest.skip(f"no Python {version} on this machine")
     code, out, err = run(INTERPRETERS[version], str(CHECKS), str(folder))
     assert (code, out.splitlines()[-1:]) == (0, ["every check passed"]), out + err
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_threads(folder, version):
+    """What threads.py does, with more threads and rounds, is also run under ThreadSanitizer: cargo xtask pythons 3.13t-tsan."""
+    if version not in INTERPRETERS:
+        pytest.skip(f"no Python {version} on this machine")
+    code, out, err = run(INTERPRETERS[version], str(THREADS), str(folder), "24", "20")
+    lock = "without" if version.endswith("t") else "with"
+    assert (code, out.splitlines()[-1:]) == (0, [f"24 threads, 20 rounds, {lock} the lock: passed"]), out + err
 
 
 def test_an_older_version_is_refused_with_a_sentence(folder):
@@ -83,28 +77,69 @@ print("passed")
     assert (code, out) == (0, "passed\n"), out + err
 
 
-def test_another_interpreter_is_refused(folder):
-    program = f"""
-import sys; sys.path.insert(0, {str(folder)!r})
-import extmod
-import _xxsubinterpreters as interpreters
-interpreter = interpreters.create()
+INTERPRETERS_PROGRAM = """
+import sys; sys.path.insert(0, FOLDER)
 try:
-    interpreters.run_string(interpreter, '''
-import sys; sys.path.insert(0, {str(folder)!r})
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+ATTEMPT = '''
+import sys; sys.path.insert(0, FOLDER)
 try:
     import extmod
 except ImportError as error:
-    print("refused")
-''')
-finally:
-    interpreters.destroy(interpreter)
+    assert "interpreter" in str(error), error
+    print("refused", flush=True)
+'''.replace("FOLDER", repr(FOLDER))
+
+def attempt(*configuration):
+    interpreter = interpreters.create(*configuration)
+    try:
+        assert not interpreters.run_string(interpreter, ATTEMPT)
+    finally:
+        interpreters.destroy(interpreter)
+
+def attempts():
+    attempt()
+    # Since 3.13: one without a lock of its own, as those of older versions are, which the interpreter lets import anything.
+    if interpreters.__name__ == "_interpreters":
+        attempt("legacy")
+
+attempts()
+import extmod
+assert extmod.sum_of(lambda x: x, 4) == 6
+attempts()
+assert extmod.on_a_thread(lambda: 7) == 7
+print("passed", flush=True)
+"""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_another_interpreter_is_refused(folder, version):
+    """Before the main one has imported the library, and afterwards; the main one goes on."""
+    if version not in INTERPRETERS:
+        pytest.skip(f"no Python {version} on this machine")
+    code, out, err = run(INTERPRETERS[version], "-c", INTERPRETERS_PROGRAM.replace("FOLDER", repr(str(folder))))
+    *refused, last = out.split()
+    assert (code, last) == (0, "passed") and set(refused) == {"refused"} and len(refused) >= 2, out + err
+
+
+def test_another_implementation_is_refused_with_a_sentence(folder):
+    """One that has the functions of CPython, as GraalPy does, and says its name."""
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+sys.implementation.name = "graalpy"
+for _ in range(2):
+    try:
+        import extmod
+    except ImportError as error:
+        print(error)
+sys.implementation.name = "cpython"
+import extmod
 assert extmod.subtract(7, 3) == 4
 """
-    for version in ["3.11", "3.12"]:
-        if version in INTERPRETERS:
-            code, out, err = run(INTERPRETERS[version], "-c", program)
-            assert (code, out) == (0, "refused\n"), out + err
+    code, out, err = run(sys.executable, "-c", program)
+    assert (code, out.splitlines()) == (0, ["extmod: graalpy is not supported; CPython 3.9 or newer is needed"] * 2), out + err
 
 
 def test_the_end_of_python(folder):

@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -30,6 +30,7 @@ mod opencl;
 mod other_systems;
 mod proved;
 mod python;
+mod pythons;
 mod races;
 mod ray;
 mod release;
@@ -68,6 +69,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
   races         loom on the lock-free protocols, ThreadSanitizer on threads that register and look up
+  pythons       the extension module under Pythons of Debian unstable (3.13, 3.14, 3.15), PyPy, which refuses it, and 3.13 without the interpreter's
+                lock, built from Debian's source (a quarter of an hour): pythons [3.13 | 3.14 | 3.15 | pypy3 | 3.13t | 3.13t-tsan]..
   filetype      install the model of examples/filetype, build it, and say what kinds of files these are: filetype [PATH..];
                 filetype --wheel makes the wheel filetype-kernpack of it, and tries it in a fresh environment
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
         ["release"] => release::run(),
+        ["pythons", ref versions @ ..] => pythons::run(versions),
         ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),
         ["rpc-server", ref rest @ ..] => rpc_server::run(rest),

@@ -2,6 +2,7 @@
 
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject};
 use kernpack_core::function::{FunctionInfo, did_you_mean};
@@ -219,7 +220,9 @@ impl Arguments {
             if wanted.kind == Kind::Function {
                 false
             } else if wanted.kind == Kind::Object && class::is_known(py.type_of(object)) {
-                let found = (*pointer_place(py, object)).cast::<TVMFFIObject>();
+                // A constructor may write the place at the same time, once.
+                let found =
+                    AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>();
                 if !found.is_null() {
                     place.write(TVMFFIAny::pointer((*found).type_index, found.cast()));
                 }

@@ -98,6 +98,8 @@ pub(crate) mod constant {
     pub(crate) const TP_FREE: c_int = 74;
     pub(crate) const MOD_EXEC: c_int = 2;
     pub(crate) const MOD_MULTIPLE_INTERPRETERS: c_int = 3;
+    pub(crate) const MOD_GIL: c_int = 4;
+    pub(crate) const MOD_GIL_NOT_USED: usize = 1;
 }
 
 /// `PyGetSetDef`.
@@ -241,6 +243,7 @@ table! {
         PyEval_SaveThread() -> *mut c_void;
         PyThreadState_Get() -> *mut c_void;
         PyInterpreterState_Get() -> *mut c_void;
+        PyInterpreterState_Main() -> *mut c_void;
         PyErr_Occurred() -> *mut PyObject;
         PyErr_Clear();
         PyErr_CheckSignals() -> c_int;
@@ -268,8 +271,6 @@ table! {
         PyUnicode_Compare(left: *mut PyObject, right: *mut PyObject) -> c_int;
         PyBytes_AsStringAndSize(object: *mut PyObject, text: *mut *mut c_char, size: *mut isize) -> c_int;
         PyBytes_FromStringAndSize(text: *const c_char, size: isize) -> *mut PyObject;
-        PyByteArray_AsString(object: *mut PyObject) -> *mut c_char;
-        PyByteArray_Size(object: *mut PyObject) -> isize;
         PyList_New(size: isize) -> *mut PyObject;
         PyList_Size(list: *mut PyObject) -> isize;
         PyList_GetItem(list: *mut PyObject, index: isize) -> *mut PyObject;
@@ -286,6 +287,7 @@ table! {
         PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
         PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
         PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+        PyDict_SetDefault(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> *mut PyObject;
         PyDict_Size(dict: *mut PyObject) -> isize;
         PyObject_Str(object: *mut PyObject) -> *mut PyObject;
         PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
@@ -321,7 +323,6 @@ table! {
         PyModule_NewObject(name: *mut PyObject) -> *mut PyObject;
         PyModule_GetNameObject(module: *mut PyObject) -> *mut PyObject;
         PyImport_ImportModule(name: *const c_char) -> *mut PyObject;
-        PySys_GetObject(name: *const c_char) -> *mut PyObject;
         PyImport_GetModuleDict() -> *mut PyObject;
     }
     waiting {
@@ -331,6 +332,7 @@ table! {
     optional {
         PyErr_GetRaisedException() -> *mut PyObject;
         PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
+        PyDict_GetItemRef(dict: *mut PyObject, key: *mut PyObject, value: *mut *mut PyObject) -> c_int;
         PyObject_Vectorcall(callable: *mut PyObject, args: *const *mut PyObject, count: usize, names: *mut PyObject) -> *mut PyObject;
         PyUnicode_New(size: isize, largest: u32) -> *mut PyObject;
         PyThreadState_GetUnchecked() -> *mut c_void;
@@ -573,7 +575,12 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         // SAFETY: promised by the caller.
         return Ok(unsafe { Py::held() });
     }
-    let scope = interpreter().ok_or("the functions of CPython are not in this process")?;
+    let scope = interpreter().ok_or_else(|| {
+        let is_pypy = !Scope::DEFAULT.symbol(c"PyPyErr_SetString").is_null();
+        let problem =
+            if is_pypy { "PyPy is not supported" } else { "the functions of CPython are not in this process" };
+        format!("{problem}; CPython 3.9 or newer is needed")
+    })?;
     let mut addresses = [ptr::null_mut::<c_void>(); COUNT];
     for (index, name) in NAMES.split_inclusive('\0').enumerate() {
         // SAFETY: each part ends with its only NUL.

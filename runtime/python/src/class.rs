@@ -113,8 +113,9 @@ pub(crate) fn base(py: Py) -> PyResult<Owned> {
 /// # Safety
 /// `object` is alive and of a class derived from the base.
 pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject) -> PyResult<*mut TVMFFIObject> {
-    // SAFETY: promised by the caller.
-    let found = unsafe { (*pointer_place(py, object)).cast::<TVMFFIObject>() };
+    // SAFETY: promised by the caller. A constructor may write the place at the same time, once.
+    let found =
+        unsafe { AtomicPtr::from_ptr(pointer_place(py, object)).load(Ordering::Acquire).cast::<TVMFFIObject>() };
     if found.is_null() {
         let text = "the object is empty: its constructor was not called; a derived class calls super().__init__(...)";
         return Err(py.raise(py.PyExc_ValueError(), text));
@@ -418,7 +419,8 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     unsafe {
         let py = Py::held();
         let place = pointer_place(py, this);
-        if !(*place.add(1)).is_null() {
+        // Without the interpreter's lock another thread may be writing the place of the list.
+        if !py.is_plain() || !(*place.add(1)).is_null() {
             py.PyObject_ClearWeakRefs(this);
         }
         let object = (*place).cast::<TVMFFIObject>();

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIFieldSetter, TVMFFIObject, TVMFFIObjectCreator, field_flag, type_index};
 use kernpack_core::generated_code::{MethodDef, ParamInfo};
@@ -85,11 +86,12 @@ impl Fields {
         Some(Self { create: own.create?, all: all.into() })
     }
 
-    /// An object with these values; `None` where the general constructor has to look at them, for what is missing or wrong.
+    /// An object with these values, with a reference for the caller; `None` where the general constructor has to look at them, for what is missing
+    /// or wrong.
     ///
     /// # Safety
     /// The arguments live for the call.
-    unsafe fn make(&self, py: Py, given: Given) -> PyResult<Option<Any>> {
+    unsafe fn make(&self, py: Py, given: Given) -> PyResult<Option<Made>> {
         if given.positional() != self.all.len() || !given.names().is_null() {
             return Ok(None);
         }
@@ -109,14 +111,14 @@ impl Fields {
                 drop(Error::take_raised());
                 return Ok(None);
             }
-            let made = Any::from_object(object.cast());
             for ((offset, setter, _), view) in self.all.iter().zip(arguments.views()) {
                 if setter(object.byte_add(*offset).cast(), view) != 0 {
                     drop(Error::take_raised());
+                    embedded::dec_ref(object.cast());
                     return Ok(None);
                 }
             }
-            Ok(Some(made))
+            Ok(Made::new(object.cast()))
         }
     }
 }
@@ -151,11 +153,29 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
     })
 }
 
+/// A new object, with a reference that belongs to the caller.
+type Made = ptr::NonNull<TVMFFIObject>;
+
 /// What the constructor of a class makes of arguments.
 ///
 /// # Safety
 /// The arguments live for the call.
-unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
+unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Made> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if let Constructor::Function(_, Some(fields)) = &class.constructor
+            && let Some(made) = fields.make(py, given)?
+        {
+            return Ok(made);
+        }
+        made_in_general(py, class, given)
+    }
+}
+
+/// # Safety
+/// As for [`made`].
+#[inline(never)]
+unsafe fn made_in_general(py: Py, class: &Class, given: Given) -> PyResult<Made> {
     let mut arguments = Arguments::new();
     let name = &class.name;
     // SAFETY: promised by the caller; the type table keeps the function; the views live as long as the arguments.
@@ -172,22 +192,20 @@ unsafe fn made(py: Py, class: &Class, given: Given) -> PyResult<Any> {
                 let mut result = callable.before;
                 invoke(py, callable, arguments.views(), &mut result).map(|()| Any::from_raw(result))
             }
-            Constructor::Function(function, fields) => {
-                if let Some(fields) = fields
-                    && let Some(made) = fields.make(py, given)?
-                {
-                    return Ok(made);
-                }
+            Constructor::Function(function, _) => {
                 add_all(py, &mut arguments, given, name)?;
                 handle::call_object(*function, arguments.views())
             }
         }
     };
     let result = result.map_err(|error| exception::raise(py, &error))?;
-    if !class::is_a(result.type_index(), class.index) {
-        return Err(py.raise(py.PyExc_TypeError(), &format!("the constructor of {name} gave no {name}")));
+    match result.as_view().object().and_then(Made::new) {
+        Some(object) if class::is_a(result.type_index(), class.index) => {
+            core::mem::forget(result);
+            Ok(object)
+        }
+        _ => Err(py.raise(py.PyExc_TypeError(), &format!("the constructor of {name} gave no {name}"))),
     }
-    Ok(result)
 }
 
 /// Converts arguments for a function that takes them by position, then by name.
@@ -275,13 +293,7 @@ unsafe extern "C" fn call(
             let is_own = *word(class, offset::INIT) == init as *mut c_void;
             let Some(known) = class::of_class(class).filter(|_| is_own) else { return call_as_usual(py, class, given) };
             let made = made(py, known, given)?;
-            match made.as_view().object() {
-                Some(object) => class::hold(py, class, {
-                    core::mem::forget(made);
-                    object
-                }),
-                None => Err(Raised),
-            }
+            class::hold(py, class, made.as_ptr())
         })()
     };
     object.map_or(ptr::null_mut(), Owned::into_ptr)
@@ -349,13 +361,12 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
         let given = Given::new(values.as_ptr(), positional, names.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
         let made = made(py, class, given)?;
         drop(items);
-        let place = pointer_place(py, this);
-        if !(*place).is_null() {
+        let place = AtomicPtr::from_ptr(pointer_place(py, this));
+        let new = made.as_ptr().cast();
+        if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            embedded::dec_ref(made.as_ptr());
             return Err(py.raise(py.PyExc_TypeError(), &format!("the {} is constructed already", class.name)));
         }
-        let Some(object) = made.as_view().object() else { return Err(Raised) };
-        embedded::inc_ref(object);
-        *place = object.cast();
         Ok(())
     }
 }

@@ -112,29 +112,36 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     }
     let state = State::get(py);
     let name = py.text(kind)?;
-    // SAFETY: the state's dict and the name are alive; what is found in the dict is shared at once.
+    // SAFETY: the state's dict and the name are alive.
     unsafe {
-        let known = py.PyDict_GetItemWithError(state.exceptions, name.as_ptr());
-        if !known.is_null() {
-            return Ok(Owned::share(py, known));
+        if let Some(known) = py.dict_item(state.exceptions, name.as_ptr())? {
+            return Ok(known);
         }
     }
     let declared = state.collected.exceptions.iter().find(|info| info.kind.as_str() == kind);
-    let class = match (declared, builtin(py, kind)?) {
+    let (class, is_new) = match (declared, builtin(py, kind)?) {
         (Some(info), _) => {
             // One that is declared as its own base has none.
             let base = Some(info.base.as_str()).filter(|base| *base != kind).unwrap_or("RuntimeError");
             let base = py.nested(|py| class_of(py, base))?;
-            new_class(py, kind, &state.module, base.as_ptr())?
+            (new_class(py, kind, &state.module, base.as_ptr())?, true)
         }
-        (None, Some(class)) => class,
-        (None, None) => new_class(py, kind, &state.module, py.PyExc_RuntimeError())?,
+        (None, Some(class)) => (class, false),
+        (None, None) => (new_class(py, kind, &state.module, py.PyExc_RuntimeError())?, true),
     };
-    // SAFETY: all three are alive.
-    if unsafe { py.PyDict_SetItem(state.exceptions, name.as_ptr(), class.as_ptr()) } != 0 {
-        return Err(Raised);
+    // SAFETY: all three are alive, and what the dict has is never taken out of it.
+    let known = unsafe {
+        let known = py.PyDict_SetDefault(state.exceptions, name.as_ptr(), class.as_ptr());
+        if known.is_null() {
+            return Err(Raised);
+        }
+        Owned::share(py, known)
+    };
+    // Another thread may have made one meanwhile, whose exceptions are out already.
+    if is_new && known.as_ptr() == class.as_ptr() {
+        publish(py, kind, &state.module, &class)?;
     }
-    Ok(class)
+    Ok(known)
 }
 
 /// The exception of this name among Python's builtins.
@@ -150,7 +157,7 @@ fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
     }
 }
 
-/// A new class of exceptions, an attribute of the module so that its exceptions can be pickled.
+/// A new class of exceptions.
 ///
 /// `base` is a class of exceptions.
 #[inline(never)]
@@ -162,21 +169,21 @@ fn new_class(py: Py, kind: &str, module: &str, base: *mut PyObject) -> PyResult<
     }
     let full = CString::new(format!("{module}.{kind}")).map_err(|_| py.raise(py.PyExc_RuntimeError(), kind))?;
     // SAFETY: a C string with a dot, and a class of exceptions.
-    let class = unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), base, ptr::null_mut()))? };
+    unsafe { Owned::take(py, py.PyErr_NewException(full.as_ptr(), base, ptr::null_mut())) }
+}
+
+/// Makes a new class of exceptions an attribute of the module, so that its exceptions can be pickled.
+fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
     let name = py.text(module)?;
     let attribute = py.text(kind)?;
-    // SAFETY: the dict of modules is alive, and so is the module while it is in there; Python code may run in setting the attribute, so it
-    // is shared for that.
+    // SAFETY: all objects are alive.
     unsafe {
-        let found = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name.as_ptr());
-        if !found.is_null() {
-            let found = Owned::share(py, found);
-            if py.PyObject_SetAttr(found.as_ptr(), attribute.as_ptr(), class.as_ptr()) != 0 {
-                return Err(Raised);
-            }
+        let Some(found) = py.imported(name.as_ptr())? else { return Ok(()) };
+        match py.PyObject_SetAttr(found.as_ptr(), attribute.as_ptr(), class.as_ptr()) {
+            0 => Ok(()),
+            _ => Err(Raised),
         }
     }
-    Ok(class)
 }
 
 /// Takes the exception that is set on this thread.

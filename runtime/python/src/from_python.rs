@@ -293,10 +293,9 @@ unsafe fn other(
             return number::float(py, object);
         }
         if kind != Kind::Tensor && py.PyType_IsSubtype(class, py.PyByteArray_Type()) != 0 {
-            // It may change while the function runs, so the bytes are copied.
-            let (start, size) = (py.PyByteArray_AsString(object), py.PyByteArray_Size(object));
-            let bytes = core::slice::from_raw_parts(start.cast::<u8>(), size.max(0) as usize);
-            return Ok(kept(embedded::new_bytes(bytes)));
+            // It may change while the function runs, so the bytes are copied; while its buffer is lent, no other thread changes its size.
+            let Some(bytes) = tensor::bytes_of_buffer(py, object) else { return Err(unlike(py, object, ty)) };
+            return Ok(kept(embedded::new_bytes(&bytes)));
         }
         if let Some(found) = tvm_ffi::object_of(py, object, class)? {
             return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
@@ -417,10 +416,7 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
                     continue;
                 }
             }
-            let item = match py.PyList_GetItemRef() {
-                Some(get) => Owned::take(py, get(object, index))?,
-                None => Owned::share(py, py.PyList_GetItem(object, index)),
-            };
+            let Some(item) = py.list_item(object, index)? else { break };
             values.push(owned(py, item.as_ptr(), &element)?);
             index += 1;
         }

@@ -6,13 +6,14 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::capi::{self, Py};
+use crate::object::Raised;
 
-/// The interpreter that imported the library first. Its objects are kept in statics, so no other one may use them.
-static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// Whether Python was told to call at its end.
+static TOLD: AtomicBool = AtomicBool::new(false);
 /// Set when Python ends: its objects are gone then.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Finds the functions of Python and claims this library for the interpreter that runs now.
+/// Finds the functions of Python, for the main interpreter of the process: objects are kept in statics, so no other one may use them.
 ///
 /// # Safety
 /// This thread runs in a Python interpreter and holds its lock.
@@ -22,20 +23,46 @@ pub(crate) unsafe fn enter() -> Result<Py, String> {
     }
     // SAFETY: promised by the caller.
     let py = unsafe { capi::find() }?;
-    // SAFETY: the lock is held, so there is an interpreter.
-    let own = unsafe { py.PyInterpreterState_Get() };
-    match FIRST.compare_exchange(ptr::null_mut(), own, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            // SAFETY: a function that stays loaded, as the library does. Without a free place it is never called, and Python is asked
-            // before each use anyway.
-            unsafe { py.Py_AtExit(ended) };
-            Ok(py)
-        }
-        Err(first) if first == own => Ok(py),
-        Err(_) => Err("another interpreter of this process has imported the library, and its classes and functions belong to that one; \
-                       import it in one interpreter only"
-            .to_owned()),
+    if let Some(name) = other_implementation(py) {
+        return Err(format!("{name} is not supported; CPython 3.9 or newer is needed"));
     }
+    check_main(py)?;
+    if !TOLD.swap(true, Ordering::AcqRel) {
+        // SAFETY: a function that stays loaded, as the library does. Without a free place it is never called, and Python is asked before each
+        // use anyway.
+        unsafe { py.Py_AtExit(ended) };
+    }
+    Ok(py)
+}
+
+/// The name of an implementation of Python that is not CPython, though it has its functions, such as `graalpy`. Their objects do not lie in memory as
+/// is known here.
+fn other_implementation(py: Py) -> Option<String> {
+    let name = py.import(c"sys").and_then(|sys| {
+        // SAFETY: the objects are alive while they are used.
+        unsafe {
+            let implementation = py.attribute(sys.as_ptr(), c"implementation")?;
+            let name = py.attribute(implementation.as_ptr(), c"name")?;
+            Ok(py.str_of(name.as_ptr()))
+        }
+    });
+    match name {
+        Ok(name) => (name != "cpython").then_some(name),
+        Err(Raised) => {
+            // SAFETY: an exception is set: a Python that does not say what it is.
+            unsafe { py.PyErr_Clear() };
+            Some("an unnamed implementation of Python".to_owned())
+        }
+    }
+}
+
+/// Refuses interpreters beside the main one. Python 3.13 and newer call `PyInit_<name>` in the main one for all of them, so this is asked again
+/// before a module is filled.
+pub(crate) fn check_main(py: Py) -> Result<(), String> {
+    // SAFETY: the lock is held, so there is an interpreter, and a main one.
+    let is_main = unsafe { py.PyInterpreterState_Get() == py.PyInterpreterState_Main() };
+    let text = "this is not the main interpreter of the process, and the classes and functions of the library belong to that one; import it there";
+    if is_main { Ok(()) } else { Err(text.to_owned()) }
 }
 
 extern "C" fn ended() {

@@ -10,7 +10,7 @@ use kernpack_core::abi::{DLDataType, DLDevice, DLTensor, TVMFFIAny, device_type,
 use crate::capi::{Py, PyObject};
 use crate::exchange;
 use crate::from_python::Refused;
-use crate::object::{Owned, PyResult};
+use crate::object::PyResult;
 use crate::tensor::read_only;
 use crate::wanted::Wanted;
 
@@ -62,14 +62,10 @@ unsafe fn is_ndarray(py: Py, class: *mut PyObject) -> PyResult<bool> {
     if !known.is_null() || !py.is_plain() {
         return Ok(class == known && py.is_plain());
     }
-    // SAFETY: promised by the caller; what the dict of modules gives is shared before other code runs.
+    // SAFETY: promised by the caller; the objects are alive while they are used.
     unsafe {
         let numpy = py.text("numpy")?;
-        let numpy = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), numpy.as_ptr());
-        if numpy.is_null() {
-            return Ok(false);
-        }
-        let numpy = Owned::share(py, numpy);
+        let Some(numpy) = py.imported(numpy.as_ptr())? else { return Ok(false) };
         let Some(ndarray) = py.attribute_if_any(numpy.as_ptr(), c"ndarray")? else { return Ok(false) };
         let Some(version) = py.attribute_if_any(numpy.as_ptr(), c"__version__")? else { return Ok(false) };
         let version = py.str_of(version.as_ptr());

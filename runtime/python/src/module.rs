@@ -85,6 +85,11 @@ impl Module {
             // Since 3.12, as that function. Older versions call an unknown slot an error, and `enter` refuses other interpreters there.
             slots.push(Slot { id: constant::MOD_MULTIPLE_INTERPRETERS, value: ptr::null() });
         }
+        if py.PyDict_GetItemRef().is_some() {
+            // Since 3.13, as that function. What the room keeps is in atomics and behind locks of its own: builds without the interpreter's lock
+            // leave it off.
+            slots.push(Slot { id: constant::MOD_GIL, value: ptr::without_provenance(constant::MOD_GIL_NOT_USED) });
+        }
         slots.push(Slot::END);
         let body = DefinitionBody {
             init: ptr::null(),
@@ -109,7 +114,6 @@ impl Module {
     fn fill(&'static self, py: Py, module: &Owned) -> PyResult<()> {
         tvm_ffi::load_library(py)?;
         provider::api();
-        signals::register();
         let problems = load_problems();
         if !problems.is_empty() {
             return Err(py.raise(py.PyExc_ImportError(), &problems.join("\n")));
@@ -119,6 +123,7 @@ impl Module {
         // SAFETY: the name is alive until it was copied.
         let full_name = unsafe { py.str_of(full_name.as_ptr()) };
         State::prepare(py, &full_name, (self.collected)())?;
+        signals::register(py)?;
         pickle::add(py, module)?;
         let collected = &State::get(py).collected;
         for def in collected.types {
@@ -204,7 +209,11 @@ unsafe extern "C" fn execute(module: *mut PyObject) -> c_int {
     let filled = unsafe {
         let py = Py::held();
         let module = Owned::share(py, module);
-        find(py, &module).and_then(|found| found.fill(py, &module))
+        find(py, &module).and_then(|found| {
+            let is_main = interpreter::check_main(py);
+            is_main.map_err(|text| py.raise(py.PyExc_ImportError(), &format!("{}: {text}", found.name)))?;
+            found.fill(py, &module)
+        })
     };
     if filled.is_ok() { 0 } else { -1 }
 }
@@ -229,7 +238,14 @@ fn find(py: Py, module: &Owned) -> PyResult<&'static Module> {
 unsafe fn refuse_import(name: &str, problem: &str) {
     use kernpack_core::embedded::dynamic_linker::Scope;
     let text = std::ffi::CString::new(format!("{name}: {problem}")).unwrap_or_default();
-    let (set, class) = (Scope::DEFAULT.symbol(c"PyErr_SetString"), Scope::DEFAULT.symbol(c"PyExc_ImportError"));
+    // PyPy's functions have names of their own.
+    let either = |name, other| {
+        Some(Scope::DEFAULT.symbol(name))
+            .filter(|found| !found.is_null())
+            .unwrap_or_else(|| Scope::DEFAULT.symbol(other))
+    };
+    let set = either(c"PyErr_SetString", c"PyPyErr_SetString");
+    let class = either(c"PyExc_ImportError", c"PyPyExc_ImportError");
     if set.is_null() || class.is_null() {
         // CPython raises a SystemError for a NULL without an exception.
         kernpack_core::embedded::notice::notice(format_args!("kernpack: {name}: {problem}"));

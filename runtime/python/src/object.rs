@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use crate::capi::{Py, PyObject};
 
@@ -187,6 +187,67 @@ impl Py {
     pub(crate) fn import(self, name: &CStr) -> PyResult<Owned> {
         // SAFETY: a C string.
         unsafe { Owned::take(self, self.PyImport_ImportModule(name.as_ptr())) }
+    }
+
+    /// What a dict has for a key.
+    ///
+    /// # Safety
+    /// `dict` is a live `dict`, `key` a live `str`.
+    #[inline(never)]
+    pub(crate) unsafe fn dict_item(self, dict: *mut PyObject, key: *mut PyObject) -> PyResult<Option<Owned>> {
+        // SAFETY: promised by the caller. Without the interpreter's lock other threads may change the dict meanwhile, so a reference is asked for;
+        // versions without that function have the lock.
+        unsafe {
+            let mut found = ptr::null_mut();
+            match self.PyDict_GetItemRef() {
+                Some(get) if get(dict, key, &mut found) < 0 => return Err(Raised),
+                Some(_) => {}
+                None => {
+                    found = self.PyDict_GetItemWithError(dict, key);
+                    if found.is_null() && !self.PyErr_Occurred().is_null() {
+                        return Err(Raised);
+                    }
+                    if !found.is_null() {
+                        self.Py_IncRef(found);
+                    }
+                }
+            }
+            Ok(NonNull::new(found).map(Owned))
+        }
+    }
+
+    /// The element of a list at an index; `None` at its end, which other threads may move meanwhile.
+    ///
+    /// # Safety
+    /// `list` is a live `list`.
+    #[inline]
+    pub(crate) unsafe fn list_item(self, list: *mut PyObject, index: isize) -> PyResult<Option<Owned>> {
+        // SAFETY: promised by the caller; as for a dict.
+        unsafe {
+            if index >= self.PyList_Size(list) {
+                return Ok(None);
+            }
+            let Some(get) = self.PyList_GetItemRef() else {
+                return Ok(Some(Owned::share(self, self.PyList_GetItem(list, index))));
+            };
+            match Owned::take(self, get(list, index)) {
+                Ok(item) => Ok(Some(item)),
+                Err(Raised) if self.PyErr_ExceptionMatches(self.PyExc_IndexError()) != 0 => {
+                    self.PyErr_Clear();
+                    Ok(None)
+                }
+                Err(Raised) => Err(Raised),
+            }
+        }
+    }
+
+    /// A module that is imported already.
+    ///
+    /// # Safety
+    /// `name` is a live `str`.
+    pub(crate) unsafe fn imported(self, name: *mut PyObject) -> PyResult<Option<Owned>> {
+        // SAFETY: promised by the caller; the dict of modules lives as long as the interpreter.
+        unsafe { self.dict_item(self.PyImport_GetModuleDict(), name) }
     }
 
     /// Calls with arguments by position.

@@ -1,28 +1,31 @@
 //! Ctrl+C: `kernpack::check_signals()` asks Python.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 
-use kernpack_core::embedded::{self, env};
-use kernpack_core::provider;
+use kernpack_core::{Error, provider};
 
-use crate::exception;
+use crate::capi::Py;
 use crate::interpreter::with_lock;
+use crate::object::PyResult;
+use crate::{exception, tvm_ffi};
 
-/// Tells the provider how signals are handled, if it is this artifact's own. Another one has its own frontend, or was told by its artifact.
-pub(crate) fn register() {
-    if !core::ptr::eq(provider::api(), embedded::table()) {
-        return;
+/// Tells the provider how signals are handled, unless the package tvm_ffi is imported, which has told it: another artifact may have done it, too, in
+/// the same way. The package that is imported later does it anew.
+pub(crate) fn register(py: Py) -> PyResult<()> {
+    if tvm_ffi::is_imported(py)? {
+        return Ok(());
     }
-    let functions: [(&[u8], *mut c_void); 3] = [
-        (b"PyGILState_Ensure", ensure as *mut c_void),
-        (b"PyGILState_Release", release as *mut c_void),
-        (b"PyErr_CheckSignals", check as *mut c_void),
+    let functions: [(&CStr, *mut c_void); 3] = [
+        (c"PyGILState_Ensure", ensure as *mut c_void),
+        (c"PyGILState_Release", release as *mut c_void),
+        (c"PyErr_CheckSignals", check as *mut c_void),
     ];
     for (name, function) in functions {
         // SAFETY: functions of the signatures that belong to the names.
-        let known = unsafe { env::register_c_api(name, function) };
-        debug_assert!(known.is_ok());
+        let status = unsafe { (provider::api().env_register_c_api)(name.as_ptr(), function) };
+        Error::check(status).map_err(|error| exception::raise(py, &error))?;
     }
+    Ok(())
 }
 
 /// Handles signals with the lock held. The exception of a handler becomes the raised error, which carries it: Rust code may call Python again before the error

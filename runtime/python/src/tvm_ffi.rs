@@ -28,22 +28,20 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
     if std::env::var_os(ALONE).is_some_and(|value| value == "1") {
         return Ok(());
     }
-    // SAFETY: what the function gives is borrowed, and shared at once; it may be no list.
-    let path = unsafe {
-        let path = py.PySys_GetObject(c"path".as_ptr());
-        if path.is_null() || py.type_of(path) != py.PyList_Type() {
+    // SAFETY: the objects are alive while they are used; the path may be no list.
+    unsafe {
+        let sys = py.import(c"sys")?;
+        let Some(path) = py.attribute_if_any(sys.as_ptr(), c"path")? else { return Ok(()) };
+        if py.type_of(path.as_ptr()) != py.PyList_Type() {
             return Ok(());
         }
-        Owned::share(py, path)
-    };
-    // SAFETY: the list is alive; each element is looked at before other code of Python runs.
-    unsafe {
-        for index in 0..py.PyList_Size(path.as_ptr()) {
-            let folder = py.PyList_GetItem(path.as_ptr(), index);
-            if folder.is_null() || py.type_of(folder) != py.PyUnicode_Type() {
+        let mut index = 0;
+        while let Some(folder) = py.list_item(path.as_ptr(), index)? {
+            index += 1;
+            if py.type_of(folder.as_ptr()) != py.PyUnicode_Type() {
                 continue;
             }
-            let Ok(folder) = py.utf8(folder) else {
+            let Ok(folder) = py.utf8(folder.as_ptr()) else {
                 py.PyErr_Clear();
                 continue;
             };
@@ -77,6 +75,11 @@ fn core_name(py: Py) -> PyResult<*mut PyObject> {
     Ok(new)
 }
 
+/// Whether the package is imported.
+pub(crate) fn is_imported(py: Py) -> PyResult<bool> {
+    Ok(!object_class(py)?.is_null())
+}
+
 /// That class; NULL while the package is not imported.
 fn object_class(py: Py) -> PyResult<*mut PyObject> {
     let known = OBJECT.load(Ordering::Acquire);
@@ -84,13 +87,9 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
         return Ok(known);
     }
     let name = core_name(py)?;
-    // SAFETY: what the dict of modules gives is shared before other code runs; the class is asked what it is before it is kept.
+    // SAFETY: the objects are alive while they are used; the class is asked what it is before it is kept.
     unsafe {
-        let core = py.PyDict_GetItemWithError(py.PyImport_GetModuleDict(), name);
-        if core.is_null() {
-            return if py.PyErr_Occurred().is_null() { Ok(ptr::null_mut()) } else { Err(Raised) };
-        }
-        let core = Owned::share(py, core);
+        let Some(core) = py.imported(name)? else { return Ok(ptr::null_mut()) };
         let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
         if py.PyType_GetFlags(py.type_of(class.as_ptr())) & constant::TYPE_SUBCLASS == 0 {
             return Ok(ptr::null_mut());

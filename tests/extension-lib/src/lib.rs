@@ -152,7 +152,9 @@ static KEPT: Mutex<Option<Function>> = Mutex::new(None);
 /// Keeps a function for `call_kept`, or lets go of the one that is kept.
 #[packed_func]
 pub fn keep(f: Option<Function>) {
-    *KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = f;
+    let before = std::mem::replace(&mut *KEPT.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), f);
+    // Not while the mutex is locked: the end of a callable takes Python's lock, which a thread may have that waits for the mutex.
+    drop(before);
 }
 
 /// Calls the function that is kept.
@@ -318,5 +320,6 @@ static KEPT_TENSOR: Mutex<Option<Tensor>> = Mutex::new(None);
 /// Keeps a tensor, or lets go of the one that is kept.
 #[packed_func]
 pub fn keep_tensor(x: Option<Tensor>) {
-    *KEPT_TENSOR.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = x;
+    let before = std::mem::replace(&mut *KEPT_TENSOR.lock().unwrap_or_else(|poisoned| poisoned.into_inner()), x);
+    drop(before);
 }

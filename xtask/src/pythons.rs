@@ -1,0 +1,44 @@
+//! `cargo xtask pythons`: the extension module under versions of Python that this machine need not have. CI runs it under those that pyenv or PATH
+//! has; this takes those of Debian unstable, and builds one without the interpreter's lock.
+
+use crate::Result;
+use crate::environment::Environment;
+use crate::step::{self, Show};
+use crate::workspace::shared_library;
+
+/// The only target that the thread sanitizer is asked for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// What the instrumented Python is called.
+const WATCHED: &str = "3.13t-tsan";
+
+/// Runs the checks under these versions, or under all but the instrumented one.
+pub(crate) fn run(versions: &[&str]) -> Result {
+    let environment = Environment::prepare()?;
+    let (watched, others): (Vec<&str>, Vec<&str>) = versions.iter().partition(|version| **version == WATCHED);
+    if watched.is_empty() || !others.is_empty() {
+        let mut cargo = environment.cargo("build");
+        step::run("build tests/extension-lib", cargo.args(["--package", "extmod"]), Show::Warnings)?;
+        check(&environment, &environment.workspace.cargo_target().join("debug"), &others)?;
+    }
+    if watched.is_empty() {
+        return Ok(());
+    }
+    let folder = environment.workspace.folder("tsan")?;
+    let mut cargo = environment.cargo("build");
+    cargo
+        .args(["--package", "extmod", "--target", TARGET])
+        .env("CARGO_TARGET_DIR", &folder)
+        .env("RUSTC_BOOTSTRAP", "1");
+    cargo.env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg kernpack_tsan");
+    step::run("build tests/extension-lib for ThreadSanitizer", &mut cargo, Show::Warnings)?;
+    check(&environment, &folder.join(TARGET).join("debug"), &watched)
+}
+
+/// Runs `versions.py` with the library in a folder.
+fn check(environment: &Environment, folder: &std::path::Path, versions: &[&str]) -> Result {
+    let pythons = environment.workspace.folder("pythons")?;
+    let mut python = environment.command(environment.python.interpreter());
+    python.arg("tests/python_extension/versions.py").arg(pythons).arg(shared_library(folder, "extmod")).args(versions);
+    step::run("the extension module under other Pythons", &mut python, Show::Lines)?;
+    Ok(())
+}
