@@ -33,7 +33,8 @@ use proc_macro::{Span, TokenStream};
 /// - `crate = path`: where the `kernpack` crate is, when it is renamed or re-exported.
 ///
 /// Parameters and results are the types that implement `FromAny` and `IntoReturn`: numbers, `bool`, text, bytes,
-/// `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. A function may return `Result<T, E>` with any
+/// `Option`, `Vec`, tuples, maps, tensors, functions, modules, objects. An object may be taken as `&T` (or `&ObjRef<T>`), and a `T` that is returned
+/// becomes a new object; `&Tensor`, `&String`, `&Vec<..>` and their like are lent for the call, too. A function may return `Result<T, E>` with any
 /// error that converts to `kernpack::Error`. Lifetimes are fine; type parameters, `async`, `unsafe`, `extern` and
 /// `self` are compile errors that say what to write instead.
 ///
@@ -398,7 +399,9 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// documentation and type schema; private functions are left alone, unless one of these attributes stands on them:
 ///
 /// - `#[method(name = "...")]`: a method under another name. Python's names for operators work: `__add__`, `__len__`,
-///   `__getitem__`, `__contains__` and the like, but not `__call__`, `__or__` and `__ror__`: the stock package leaves away a method
+///   `__getitem__`, `__contains__`, `__call__`, `__or__`, `__enter__` and `__exit__` and the like; `__iter__` may return a list of the elements, or an object with
+///   `__next__`, which ends by an error of kind `StopIteration`. Extension modules and wheels have all of them. A class that is written by hand for the stock
+///   package lacks `__call__`, `__or__`, `__ror__` and `__str__`: that package leaves away a method
 ///   whose name the Python class has already, and every class has these. The class can define them: `def __or__(self, other):
 ///   return self.union(other)`. For the same reason a method of a derived type does not replace one of the same name that the
 ///   Python class of its parent has; there, too, the class says it itself, or one method of the parent asks for the type.
@@ -409,7 +412,7 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// - `#[getter]`, `#[getter(name = "...")]`: a property: computed from the object each time it is read. Other languages see it as a
 ///   read-only field that printing, comparing, hashing, shallow copies, JSON and structural operations leave out. But a deep copy
 ///   reads it and copies what it gives: a property that makes a new object of its own type each time has no end then, and a
-///   `Tensor` or `Function` cannot be copied. And the stock library computes it before it leaves it out of JSON: where the property
+///   `Function` cannot be copied. And the stock library computes it before it leaves it out of JSON: where the property
 ///   gives an error, JSON, `pickle` and deep copies of that object give it, too. Make such properties methods.
 /// - `#[operator(...)]`: what languages do with an object without naming a method:
 ///   - `repr`: `fn(&self) -> String`. Python's `repr()` and, unless it has another, `str()`.
@@ -429,7 +432,7 @@ pub fn object(item: TokenStream) -> TokenStream {
 /// A parameter may have a default, `#[default(expression)]`: the expression is evaluated for each call that leaves the argument
 /// away. A parameter at the end that is an `Option` may be left away without one. An extension module takes all arguments by name, too; the package
 /// tvm_ffi those of constructors only. Parameters and results are those of
-/// [`packed_func`], and also `&Self` and `&ObjRef<T>` as parameters (`Option<ObjRef<T>>` for one that may be missing), and `Self` as a
+/// [`packed_func`] (`Option<ObjRef<T>>` for an object that may be missing), and `Self` as a
 /// result, alone or in an `Option` or `Result`. `self` is `&self`: others hold references to the object, too. Where the reference
 /// is needed, the first parameter is `this: &ObjRef<Self>`, because stable Rust has no `self` of that type.
 ///

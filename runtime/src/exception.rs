@@ -40,6 +40,7 @@ macro_rules! exception {
                     use $crate::error_kind::*;
                     $base
                 },
+                register: __k::register_exception,
             };
         };
     };

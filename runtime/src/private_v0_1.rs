@@ -4,13 +4,13 @@
 //! not compile, and the error names the version that it was made for (`tests/ui/*_of_another_version.rs`). A patch release may add to this
 //! module, for a `kernpack-build` of the same minor version; it removes nothing.
 
-pub use kernpack_builtins::{register_carried, register_enum, register_init};
+pub use kernpack_builtins::{register_carried, register_enum, register_init, register_tensor_hooks};
 pub use kernpack_core::generated_code::*;
 pub use kernpack_core::{
     __cpp_result as cpp_result, __entry_point as entry_point, __foreign_entry_point as foreign_entry_point,
     __getter as getter, __has_compressed_modules as has_compressed_modules, __has_cuda_kernels as has_cuda_kernels,
-    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __method_name as method_name,
-    __packed_function as packed_function, __text_symbol as text_symbol,
+    __has_opencl_kernels as has_opencl_kernels, __host_kernel as host_kernel, __library_bin as library_bin,
+    __method_name as method_name, __packed_function as packed_function, __text_symbol as text_symbol,
 };
 pub use linkme;
 
@@ -33,6 +33,18 @@ pub const RECURSION: Option<&'static Recursion> = None;
 /// What gives other languages a constructor made of a type's fields, if they get one.
 pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
     if wanted { Some(register_init) } else { None }
+}
+
+/// What copies and writes tensors, for a type of whose fields some are tensors.
+pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core::Result<()>> {
+    let mut index = 0;
+    while index < fields.len() {
+        if fields[index].mentions("ffi.Tensor") {
+            return Some(register_tensor_hooks);
+        }
+        index += 1;
+    }
+    None
 }
 
 // The name follows the version of the workspace: in `lib.rs`, and wherever kernpack-macros-backend and kernpack-build write it.

@@ -67,6 +67,9 @@ def test_different_types_of_one_key(first, second):
         f"""
         import pytest
         load({first!r}), load({second!r})
+        # What a package that was made by `cargo kernpack wheel --tvm-ffi` asks.
+        told = lambda name: tvm_ffi.get_global_func(f"kernpack.load_problems.{{FOLDER}}/lib{{name}}.so", allow_missing=True)
+        assert told({first!r}) is None and "with another layout" in told({second!r})()
         flat, deep = call("shapes.point", 1.0, 2.0), call("clash.point", 1.0, 2.0, 3.0)
         assert (flat.y, deep.z, call("clash.z", deep)) == (2.0, 3.0, 3.0)
         for function, arguments in [("clash.z", [flat]), ("left.shift", [deep, 1.0])]:

@@ -55,7 +55,7 @@ def test_what_is_in_it(wheel):
     assert "Requires-Dist" not in metadata and "Requires-Python: >=3.9" in metadata
     assert "import tvm_ffi" not in stub
     assert "def subtract(minuend: int, subtrahend: int) -> int:" in stub
-    assert "def echo_vec(x: list[int] | tuple[int, ...]) -> list[int]:" in stub
+    assert "def echo_vec(x: _Sequence[int]) -> list[int]:" in stub
     assert "def line(x: float, gain: float = 0.5, name: str = \"x\", factor: float = ..., mode: Record | None = None) -> str:" in stub
     assert "class Record(object):" in stub
     compile(stub, "__init__.pyi", "exec")

@@ -12,7 +12,7 @@ impl Del {
     #[method(name = "__del__")]
     pub fn close(&self) {}
 
-    #[method(name = "__call__")]
+    #[method(name = "__setattr__")]
     pub fn call(&self) {}
 }
 

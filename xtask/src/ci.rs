@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, times, valgrind};
+use crate::{Result, api, book, demo, floors, other_systems, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -47,6 +47,7 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("systems", other_systems::run(&environment));
     keep("size", size::check());
     keep("api", api::run(false));
     keep("book", book::run(&[]));

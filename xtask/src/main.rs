@@ -27,6 +27,7 @@ mod magika;
 mod node;
 mod onnx;
 mod opencl;
+mod other_systems;
 mod proved;
 mod python;
 mod pythons;
@@ -62,6 +63,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(Choice::ChangedAndRecord),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
+        ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
         ["book", ref rest @ ..] => book::run(rest),

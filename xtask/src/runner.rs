@@ -23,6 +23,7 @@ use std::time::Instant;
 const PYTHON_TESTS: &[&str] = &[
     "tests/python",
     "tests/python_extension",
+    "examples/dspkit/python",
     "examples/imagekit/python",
     "examples/extension/python",
     "examples/python-compiler/python",

@@ -77,6 +77,37 @@ fn a_crate_builds_and_passes_its_tests() {
     the_package_is_the_authors(&folder, Path::new(&python));
 }
 
+/// A source distribution: not of a crate that only builds here; of one that names where Kernpack is, it has the crate's files.
+fn a_source_distribution(folder: &Path, python: &Path) {
+    let make = || {
+        let program = "import kernpack_backend as backend\ntry: print(backend.build_sdist('.'))\nexcept SystemExit as problem: print(problem)";
+        // What cargo says follows.
+        let text = succeed(Command::new(python).args(["-c", program]).current_dir(folder));
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let problem = make();
+    assert!(
+        problem.starts_with("kernpack, kernpack-build: a source distribution is built on other machines"),
+        "{problem}"
+    );
+    let manifest = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    let lines = text.lines().map(|line| match line.split_once(" = ") {
+        Some((name @ ("kernpack" | "kernpack-build"), _)) => {
+            format!("{name} = {{ git = \"https://example.invalid/kernpack\" }}")
+        }
+        _ => line.to_owned(),
+    });
+    std::fs::write(&manifest, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let name = make();
+    std::fs::write(&manifest, text).unwrap();
+    let listed = succeed(Command::new(python).args(["-m", "tarfile", "-l", &name]).current_dir(folder));
+    std::fs::remove_file(folder.join(&name)).unwrap();
+    for file in ["/Cargo.toml", "/kernpack_backend.py", "/src/lib.rs", "/python/fresh_kit/wrappers.py", "/PKG-INFO"] {
+        assert!(listed.contains(file), "{file} is not in\n{listed}");
+    }
+}
+
 /// A module of the author beside the library, what is hidden, and the ways of installing: pip from the folder, pip from where it is,
 /// `cargo kernpack develop`.
 fn the_package_is_the_authors(folder: &Path, python: &Path) {
@@ -93,6 +124,7 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
         std::fs::write(sources.join("wrappers.py"), text).unwrap();
     };
     wrapper(2);
+    a_source_distribution(folder, python);
     let environment = folder.join("environment");
     succeed(Command::new(python).args(["-m", "venv"]).arg(&environment));
     let installed = environment.join("bin/python");

@@ -1,3 +1,4 @@
+pub(crate) mod bridge;
 mod native_flags;
 
 use std::ffi::OsStr;

@@ -13,8 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use crate::cache::digest::Digest;
-
 /// A folder with more files is not worth walking through at each build.
 const MOST_FILES: usize = 10_000;
 
@@ -115,6 +113,7 @@ fn first_missing(path: &Path) -> PathBuf {
 /// Makes the folder of links; nothing where there are none to make.
 #[cfg(unix)]
 fn link_folder(out_dir: &Path, targets: &BTreeSet<PathBuf>) -> Option<PathBuf> {
+    use crate::cache::digest::Digest;
     use filetime::FileTime;
 
     let folder = out_dir.join("kernpack-watch");

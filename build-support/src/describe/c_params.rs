@@ -37,6 +37,28 @@ pub(crate) fn signature(params: &[String]) -> Result<Signature, String> {
     Ok(Signature { params: params.collect::<Result<_, _>>()?, result: Type::None }.name_all())
 }
 
+/// The type of a result, from the words before a function's name; `None` for what is no number and not `void`.
+pub(crate) fn result(text: &str) -> Option<Type> {
+    // Macros that export a function are written in capitals.
+    let is_macro =
+        |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let text = text.replace("\"C\"", "");
+    let words: Vec<&str> = words(&text)
+        .into_iter()
+        .filter(|word| {
+            !QUALIFIERS.contains(word) && !matches!(*word, "extern" | "static" | "inline" | "__inline" | "__inline__")
+        })
+        .filter(|word| !is_macro(word))
+        .collect();
+    match words[..] {
+        _ if text.contains('*') => None,
+        ["void"] => Some(Type::None),
+        // `long double` is wider than any type that is passed.
+        ["long", "double"] => None,
+        _ => number(&words),
+    }
+}
+
 fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect()
 }

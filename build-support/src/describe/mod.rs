@@ -1,6 +1,6 @@
 //! What is known about kernels besides their code: documentation, and names and types of arguments, for typed functions and for hosts.
 
-mod c_params;
+pub(crate) mod c_params;
 pub(crate) mod device_source;
 pub(crate) mod signature;
 mod source_docs;

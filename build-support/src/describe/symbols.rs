@@ -80,6 +80,14 @@ pub(crate) fn host_kernels(inputs: &[Compiled]) -> Result<Vec<HostKernel>> {
     kernels_of(&Error::collect(inputs.iter().map(Symbols::read))?)
 }
 
+/// Whether objects call functions that only the process brings which loads the library: those of the TVM FFI.
+pub(crate) fn call_the_host(inputs: &[Compiled]) -> bool {
+    let objects: Vec<Symbols> = inputs.iter().filter_map(|input| Symbols::read(input).ok()).collect();
+    // In C++ the name of the namespace is in that of the function.
+    let is_hosts = |name: &String| name.starts_with("TVM") || name.contains("3tvm");
+    objects.iter().any(|object| object.undefined.iter().any(is_hosts))
+}
+
 fn kernels_of(objects: &[Symbols]) -> Result<Vec<HostKernel>> {
     let mut results = Vec::new();
     let mut defined: BTreeMap<&str, &str> = BTreeMap::new();

@@ -157,6 +157,7 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
         static KIND: __k::CarriedKind = __k::CarriedKind {{
             kind: {kind:?},
             register: __k::register_carried,
+            library_bin: __k::library_bin!(),
         }};
     }}
 ",

@@ -22,12 +22,14 @@ use crate::{Error, Result};
 #[must_use = "nothing is compiled before .build()"]
 pub struct Library {
     c: Vec<PathBuf>,
+    c_headers: Vec<crate::c::bridge::Header>,
     #[cfg(feature = "llvm")]
     llvm: Vec<LlvmInput>,
     #[cfg(not(feature = "llvm"))]
     llvm: Vec<PathBuf>,
     cuda: CudaInputs,
     opencl: Vec<PathBuf>,
+    opencl_options: Vec<String>,
     cpu: Option<String>,
     levels: Option<Vec<String>>,
     includes: Vec<PathBuf>,
@@ -57,6 +59,31 @@ impl Library {
     /// their variants per target are respected. A file without kernels is fine if another one uses what it defines.
     pub fn c<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.c.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
+        self
+    }
+
+    /// Makes kernels of plain functions in C that a header declares, so that no kernel is written around them. The functions are in a file of
+    /// [`Library::c`], or in a library that the build script links.
+    ///
+    /// ```no_run
+    /// # fn main() -> kernpack_build::Result<()> {
+    /// kernpack_build::Library::new()
+    ///     .c(["vendor/fft.c"])
+    ///     .c_header("vendor/fft.h", ["fft_init", "fft_run(samples[n], spectrum[2*n+2], n)"])
+    ///     .build()
+    /// # }
+    /// ```
+    ///
+    /// A parameter is a number or a pointer to numbers, which becomes a tensor; the result is a number or nothing. How many elements a pointer
+    /// leads to is said in brackets: an integer, the name of an integer parameter, products and sums of these. The kernel checks type,
+    /// place and size of each tensor and the range of each integer before it calls the function; what else the function demands is its callers'
+    /// to keep.
+    ///
+    /// The header is found in the package and the folders of [`Library::include`]. It is read as text: types that macros or typedefs hide are
+    /// errors, which say so.
+    pub fn c_header<S: Into<String>>(mut self, path: impl AsRef<Path>, functions: impl IntoIterator<Item = S>) -> Self {
+        let functions = functions.into_iter().map(Into::into).collect();
+        self.c_headers.push(crate::c::bridge::Header { path: path.as_ref().to_owned(), functions });
         self
     }
 
@@ -311,6 +338,12 @@ impl Library {
         self
     }
 
+    /// An option for the compilers of OpenCL devices, such as `-cl-fast-relaxed-math`. It travels with the code, in a comment in its first line.
+    pub fn opencl_option(mut self, option: impl Into<String>) -> Self {
+        self.opencl_options.push(option.into());
+        self
+    }
+
     /// Compiles cpu kernels for this CPU, by LLVM's name: `"x86-64-v3"`, `"skylake"`, `"native"`.
     ///
     /// Without this it is the CPU that rustc is told (`-C target-cpu` in `RUSTFLAGS` or the cargo configuration), else
@@ -338,13 +371,13 @@ impl Library {
         self
     }
 
-    /// Adds a folder in which C, C++ and CUDA look for headers. The one of `kernpack/kernel.h` is always there.
+    /// Adds a folder in which C, C++, CUDA and OpenCL C look for headers. The one of `kernpack/kernel.h` is always there.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.includes.push(folder.as_ref().to_owned());
         self
     }
 
-    /// Defines a preprocessor macro for C, C++ and CUDA; `None` defines it without a value.
+    /// Defines a preprocessor macro for C, C++, CUDA and OpenCL C; `None` defines it without a value.
     pub fn define<'a>(mut self, name: impl Into<String>, value: impl Into<Option<&'a str>>) -> Self {
         self.defines.push((name.into(), value.into().map(str::to_owned)));
         self

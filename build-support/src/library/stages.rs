@@ -42,6 +42,8 @@ struct Build<'a> {
     cuda: CudaOutcome,
     opencl: Vec<OpenClImage>,
     kernels: Vec<HostKernel>,
+    /// Whether kernels call functions that the process brings which loads the library.
+    calls_the_host: bool,
     /// What the library is linked with.
     objects: Vec<PathBuf>,
     /// Kinds of the modules that the library carries.
@@ -61,7 +63,8 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(library: Library, session: &'a Session) -> Result<Self> {
+    fn new(mut library: Library, session: &'a Session) -> Result<Self> {
+        library.c.extend(c::bridge::write(session, &library.c_headers)?);
         Ok(Self {
             versions: multiversion::versions(session, library.levels.as_deref())?,
             sources: sources(&library),
@@ -72,6 +75,7 @@ impl<'a> Build<'a> {
             cuda: CudaOutcome::default(),
             opencl: Vec::new(),
             kernels: Vec::new(),
+            calls_the_host: false,
             objects: Vec::new(),
             kinds: Vec::new(),
             #[cfg(feature = "graph")]
@@ -94,9 +98,9 @@ impl<'a> Build<'a> {
             let c = scope.spawn(move || c::compile(session, inputs, flags, versions));
             let inputs = &library.cuda;
             let cuda = scope.spawn(move || cuda::compile(session, inputs));
-            let inputs = &library.opencl;
+            let (inputs, options) = (&library.opencl, &library.opencl_options);
             let opencl = scope.spawn(move || -> Result<(Vec<OpenClImage>, String)> {
-                let images = opencl::read(session, inputs)?;
+                let images = opencl::read(session, inputs, options)?;
                 let warnings = opencl::check(session, &images)?;
                 Ok((images, warnings))
             });
@@ -159,6 +163,7 @@ impl<'a> Build<'a> {
     /// Reads the names of the cpu kernels off the objects, and lists what was compiled.
     fn find_kernels(&mut self) -> Result<()> {
         self.kernels = symbols::host_kernels(&self.compiled[0])?;
+        self.calls_the_host = symbols::call_the_host(&self.compiled[0]);
         for Compiled { source, object } in self.compiled.iter().flatten() {
             let own = self.kernels.iter().filter(|kernel| kernel.source == *source).map(|kernel| kernel.name.as_str());
             self.outputs.push(Output::of("object", object, source, own));
@@ -217,6 +222,10 @@ impl<'a> Build<'a> {
             lines.link_arg_cdylib("-Wl,-z,nodelete");
             // Kernels of the same name in two libraries of a process stay apart, however the libraries were loaded.
             lines.link_arg_cdylib("-Wl,-Bsymbolic");
+            // A function that is nowhere is an error of the build, not of a first call.
+            if !self.calls_the_host && !is_sanitized(session) {
+                lines.link_arg_cdylib("-Wl,-z,defs");
+            }
         }
         Ok(())
     }
@@ -323,6 +332,13 @@ fn makes_cdylib(session: &Session) -> bool {
         return false;
     }
     true
+}
+
+/// Whether a sanitizer is on, whose functions only the program has.
+fn is_sanitized(session: &Session) -> bool {
+    ["CARGO_ENCODED_RUSTFLAGS", "CFLAGS", "CXXFLAGS"]
+        .into_iter()
+        .any(|name| session.environment.cargo_optional(name).is_some_and(|flags| flags.contains("sanitize")))
 }
 
 /// Leaves a file alone that has this text already.

@@ -3,11 +3,11 @@
 mod builtin_names;
 #[cfg(feature = "opencl")]
 mod check;
+mod source;
 
-use std::fs;
 use std::path::PathBuf;
 
-use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage};
+use kernpack_formats::device_image::{ArgType, DeviceFunction, DeviceImage, with_opencl_options};
 
 use crate::cuda::ptx::PtxKernel;
 use crate::describe::device_source::{self, SourceKernel};
@@ -66,13 +66,12 @@ impl OpenClImage {
 }
 
 /// Reads every input, even when one is wrong.
-pub(crate) fn read(session: &Session, paths: &[PathBuf]) -> Result<Vec<OpenClImage>> {
+pub(crate) fn read(session: &Session, paths: &[PathBuf], options: &[String]) -> Result<Vec<OpenClImage>> {
     Error::collect(paths.iter().map(|path| {
-        session.input(path)?;
         let source = session.name_of(path);
-        let code = fs::read_to_string(session.package_dir.join(path))
-            .map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
+        let code = source::read(session, path)?;
         let kernels = kernels(&code, &source)?;
+        let code = with_opencl_options(options, &code);
         Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes() })
     }))
 }
@@ -85,7 +84,7 @@ fn kernels(code: &str, source: &str) -> Result<Vec<PtxKernel>> {
         .any(|line| line.trim_start().strip_prefix('#').is_some_and(|rest| rest.trim_start().starts_with("include")))
     {
         return Err(Error::new(format!(
-            "{source}: has an #include, which the device's compiler would not find at run time; put it into one file"
+            "{source}: includes what a macro names, which is not known here; name the header itself"
         )));
     }
     let found = source_kernels(&text);
@@ -253,9 +252,7 @@ mod tests {
             ("int f() { return 1; }", "k.cl: has no __kernel functions".to_owned()),
             (
                 "#include \"x.h\"\n__kernel void f() {}",
-                "k.cl: has an #include, which the device's compiler would not find at run time; put \
-              it into one file"
-                    .to_owned(),
+                "k.cl: includes what a macro names, which is not known here; name the header itself".to_owned(),
             ),
             (
                 "__kernel void mix(__global float* x) {}",

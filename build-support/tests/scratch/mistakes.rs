@@ -383,3 +383,26 @@ fn a_package_without_crate_type() {
     let built = package.cargo(&["build"], &[]);
     assert!(!built.success && built.stderr.contains("but beside it is no build.rs; write one"), "{}", built.stderr);
 }
+
+#[test]
+fn a_function_that_is_nowhere() {
+    let code = c_kernel("blur", "nowhere_to_be_found()").replacen('\n', "\nlong nowhere_to_be_found(void);\n", 1);
+    let package = Package::new("nowhere", ".c([\"blur.c\"])").file("blur.c", &code);
+    let built = package.cargo(&["build"], &[]);
+    assert!(!built.success, "the build succeeded");
+    assert!(built.stderr.contains("nowhere_to_be_found"), "{}", built.stderr);
+}
+
+#[test]
+fn headers_of_c_functions() {
+    let package =
+        Package::new("headers", ".c([\"mean.c\"]).c_header(\"mean.h\", [\"mean\", \"other(x[n])\", \"mean(x[m])\"])")
+            .file("mean.c", "#include \"mean.h\"\ndouble mean(const float* x, int n) { return n > 0 ? x[0] : 0; }\n")
+            .file("mean.h", "double mean(const float* x, int n);\n");
+    let problems = "error: headers@0.1.0: 3 problems\n\
+                    error: headers@0.1.0: mean.h: mean: say how many elements `x` leads to, as in \"mean(x[n], ...)\"; [0] where the function knows it\n\
+                    error: headers@0.1.0: mean.h: other(x[n]): the header declares no such function\n\
+                    error: headers@0.1.0: mean.h: mean(x[m]): `m` in [m] is neither a number nor an integer parameter; + and * join these\n";
+    let found = first_errors(&package.cargo(&["build"], &[]), &package);
+    assert!(found.starts_with(problems), "{found}");
+}

@@ -40,7 +40,8 @@ fn whole_expansion() {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Histogram>();
                 const _: () = {
@@ -114,6 +115,9 @@ fn whole_expansion() {
                     create: __k::create_of::<Histogram>(__k::is_creatable::<Histogram>()),
                     copy: __k::copy_of::<Histogram>(),
                     generated_init: __k::generated_init(true),
+                    tensor_hooks: __k::tensor_hooks(
+                        &[__k::SchemaOf::<i64>::TYPE, __k::SchemaOf::<Array<i64>>::TYPE],
+                    ),
                     fingerprint: 9203034741562390005u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",
@@ -170,6 +174,14 @@ fn whole_expansion() {
                     }
                 }
                 unsafe impl __k::ObjectStruct for Histogram {}
+                impl __k::Schema for Histogram {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("imagekit.Histogram");
+                }
+                impl __k::IntoAny for Histogram {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
+                    }
+                }
                 #[allow(unused_variables)]
                 impl __k::VisitAttrs for Histogram {
                     fn visit_attrs(
@@ -214,7 +226,8 @@ fn with_a_base() {
                 use my::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
                 use __k::{
-                    NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _,
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _,
+                    NotThreadSafe as _,
                 };
                 const _: () = __k::assert_object_layout::<Square>();
                 const _: () = ::core::assert!(::core::mem::offset_of!(Square, base) == 0);
@@ -238,6 +251,7 @@ fn with_a_base() {
                     create: __k::create_of::<Square>(__k::is_creatable::<Square>()),
                     copy: __k::copy_of::<Square>(),
                     generated_init: __k::generated_init(true),
+                    tensor_hooks: __k::tensor_hooks(&[]),
                     fingerprint: 4455552364056222083u64,
                     index: __k::TypeIndexCell::new(),
                     crate_name: "imagekit",
@@ -287,6 +301,14 @@ fn with_a_base() {
                     }
                 }
                 unsafe impl __k::ObjectStruct for Square {}
+                impl __k::Schema for Square {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("imagekit.Square");
+                }
+                impl __k::IntoAny for Square {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
+                    }
+                }
                 impl ::core::ops::Deref for Square {
                     type Target = Shape;
                     #[inline]

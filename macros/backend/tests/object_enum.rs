@@ -195,7 +195,9 @@ fn a_family() {
             const _: () = {
                 use ::kernpack::__private_v0_1 as __k;
                 #[allow(unused_imports)]
-                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
+                use __k::{
+                    NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NotThreadSafe as _,
+                };
                 const _: () = __k::assert_object_layout::<Expr>();
                 const _: () = {
                     __k::assert_object_part::<i64, { __k::ThreadSafety::<Expr>::HOLDS }>();
@@ -240,6 +242,7 @@ fn a_family() {
                     is_final: false,
                     fields: &[],
                     hidden: &[],
+                    tensor_hooks: ::core::option::Option::None,
                     create: ::core::option::Option::None,
                     copy: ::core::option::Option::None,
                     generated_init: __k::generated_init(false),
@@ -307,6 +310,7 @@ fn a_family() {
                             ::core::option::Option::None,
                         ),
                     ],
+                    tensor_hooks: __k::tensor_hooks(&[__k::SchemaOf::<i64>::TYPE]),
                     create: __k::create_of::<__KernpackVariant0>(false),
                     copy: __k::copy_of::<Expr>(),
                     generated_init: __k::generated_init(true),
@@ -337,6 +341,7 @@ fn a_family() {
                     is_final: true,
                     fields: &[],
                     hidden: &[__k::tag_def::<1u32>()],
+                    tensor_hooks: __k::tensor_hooks(&[]),
                     create: __k::create_of::<__KernpackVariant1>(true),
                     copy: __k::copy_of::<Expr>(),
                     generated_init: __k::generated_init(true),
@@ -388,6 +393,14 @@ fn a_family() {
                             Self::Const { .. } => __k::type_index_of(&__KERNPACK_TYPE_0),
                             Self::Nil { .. } => __k::type_index_of(&__KERNPACK_TYPE_1),
                         }
+                    }
+                }
+                impl __k::Schema for Expr {
+                    const TYPE: __k::TypeSchema = __k::TypeSchema::new("a.Expr");
+                }
+                impl __k::IntoAny for Expr {
+                    fn into_any(self) -> __k::Any {
+                        __k::IntoAny::into_any(__k::ObjRef::new(self))
                     }
                 }
                 #[allow(unused_variables)]

@@ -446,7 +446,7 @@ fn signatures() {
         ("#[method(name = \"__ffi_x\")] fn f(&self) {}", "belong to the ABI"),
         ("#[method(name = \"__eq__\")] fn f(&self) {}", "use #[operator(eq)]"),
         ("#[method(name = \"__del__\")] fn f(&self) {}", "implement `Drop`"),
-        ("#[method(name = \"__call__\")] fn f(&self) {}", "Python would not see `__call__`"),
+        ("#[method(name = \"__setattr__\")] fn f(&self) {}", "Python would not see `__setattr__`"),
         ("pub fn f(#[default(1)] a: i64, b: i64) {}", "parameter `b` follows one with a default"),
         ("pub fn f(#[default] a: i64) {}", "write the default in parentheses"),
         ("pub fn f(#[default()] a: i64) {}", "takes a Rust expression"),

@@ -44,6 +44,8 @@ pub use catalog::register;
 pub use catalog::{register_carried, register_init};
 #[doc(hidden)]
 pub use dataclass::enum_registration::register_enum;
+#[doc(hidden)]
+pub use engines::json_graph::tensor::register_tensor_hooks;
 
 /// What the crate `kernpack` has for artifacts, for the unit tests of this crate.
 #[cfg(test)]

@@ -56,15 +56,6 @@ impl core::fmt::Display for ErrorKind {
     }
 }
 
-/// A kind of errors that `kernpack::exception!` declares.
-#[doc(hidden)]
-pub struct ExceptionInfo {
-    /// The kind.
-    pub kind: ErrorKind,
-    /// The kind that it is a special case of.
-    pub base: ErrorKind,
-}
-
 /// For `error.kind() == ValueError`.
 impl PartialEq<ErrorKind> for &str {
     fn eq(&self, other: &ErrorKind) -> bool {

@@ -14,8 +14,9 @@ use crate::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFICustomAllocator, TVMFFIFieldInfo, TVMFFIMethodInfo, TVMFFIObjectHandle,
     TVMFFIStreamHandle, TVMFFITypeAttrColumn, TVMFFITypeInfo, TVMFFITypeMetadata, TVMFFIVersion, for_each_function,
 };
-use crate::device::workspace;
-use crate::{provider, thread_pool};
+use crate::provider;
+#[cfg(target_os = "linux")]
+use crate::{device::workspace, thread_pool};
 
 macro_rules! symbol {
     ($name:expr, $function:path) => {

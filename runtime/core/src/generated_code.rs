@@ -5,7 +5,7 @@ pub use core::ffi::c_void;
 pub use crate::abi::{TVMFFIAny, field_flag, seq_hash_kind};
 pub use crate::device::DeviceKindInfo;
 pub use crate::embedded::{HEADER_SIZE as OBJECT_HEADER_SIZE, ObjectCell};
-pub use crate::error_kind::ExceptionInfo;
+pub use crate::function::{ExceptionInfo, register_exception};
 pub use crate::function::{
     FunctionInfo, ParamInfo, arg, call_bound, call_getter, call_packed, no_entry_point, return_doc, return_metadata,
 };
@@ -14,7 +14,7 @@ pub use crate::kernel::{
     extent_of, host_kernel_metadata, kernel_arg, kernel_doc, launch_kernel, register_kernel,
 };
 pub use crate::module::device_image::ArgType;
-pub use crate::module::{CarriedKind, register_carried as register_carried_loader};
+pub use crate::module::{CarriedKind, note_carried, register_carried as register_carried_loader};
 pub use crate::object::derived::{
     FieldNames, assert_new_name, assert_open_parent, default_of, duplicate_field, duplicate_of, is_creatable,
     is_parent_creatable, parent_def, parent_duplicate, parent_index, parent_names,
@@ -39,7 +39,7 @@ pub use crate::reflect::derived::{NoVisit, VisitOf, visit_base, visit_base_mut, 
 pub use crate::reflect::{AttrVisitor, AttrVisitorMut, ConvertOf, NoConvert, VisitAttrs};
 pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level, on_load};
 pub use crate::tensor::{TensorView, TensorViewMut};
-pub use crate::value::{Access, Any, FromAny, FromArg, IntoReturn, ResultPlace, Schema, Storage, TypeSchema};
+pub use crate::value::{Access, Any, FromAny, FromArg, IntoAny, IntoReturn, ResultPlace, Schema, Storage, TypeSchema};
 
 /// Checks at compile time what can be checked about an object type without a base.
 pub const fn assert_object_layout<T: Object>() {
@@ -48,6 +48,19 @@ pub const fn assert_object_layout<T: Object>() {
         core::mem::offset_of!(ObjectCell<T>, body) == OBJECT_HEADER_SIZE,
         "an object's value follows its header directly"
     );
+}
+
+/// Where the import tree of this artifact is: a function, for generated code.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __library_bin {
+    () => {{
+        unsafe extern "C" {
+            #[link_name = "__tvm_ffi__library_bin"]
+            static LIBRARY_BIN: u8;
+        }
+        || &raw const LIBRARY_BIN
+    }};
 }
 
 /// The schema of a type, for the tables that generated code fills: `SchemaOf::<T>::TYPE`.
@@ -87,7 +100,9 @@ macro_rules! __constructor {
         }
 
         #[used]
-        #[unsafe(link_section = ".init_array.00102")]
+        #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+        #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
+        #[cfg_attr(not(any(target_vendor = "apple", windows)), unsafe(link_section = ".init_array.00102"))]
         static CONSTRUCTOR: extern "C" fn() = constructor;
     };
 }

@@ -46,7 +46,7 @@ pub use error::{Error, Result};
 pub use error_kind::ErrorKind;
 pub use function::{Args, Function, TypedClosure, TypedFunction};
 pub use kernel::{DeviceKernel, ImageStatus, Kernel};
-pub use layout::Element;
+pub use layout::{BF16, Complex, Element, F16};
 pub use module::Module;
 pub use object::EnumType;
 pub use object::{Field, FieldValue, Identity, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, WeakRef};

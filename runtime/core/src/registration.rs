@@ -14,7 +14,7 @@ use crate::container::sequence;
 use crate::device;
 use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
-use crate::error_kind::ExceptionInfo;
+use crate::function::ExceptionInfo;
 use crate::function::{Function, FunctionInfo, install_hook};
 use crate::kernel::KernelInfo;
 use crate::module::CarriedKind;
@@ -138,7 +138,21 @@ fn register(origin: Origin) -> Vec<String> {
     register_into(collected(), origin, &mut problems);
     #[cfg(any(feature = "cuda", feature = "opencl"))]
     note(&mut problems, tensor::register_device_functions());
+    if !problems.is_empty() {
+        tell(&problems);
+    }
     problems
+}
+
+/// Lets a loader in another language ask what went wrong, since the one of the stock library does not: the global function
+/// `kernpack.load_problems.<file>`.
+#[cold]
+fn tell(problems: &[String]) {
+    let file = artifact::file_of((&raw const COLLECTED).cast()).unwrap_or_default();
+    let text = problems.join("\n");
+    let function = Function::from_fn(move || text.clone());
+    // The problems themselves are noted where they are found.
+    let _ = Function::register_global_override(&format!("kernpack.load_problems.{file}"), &function);
 }
 
 fn note(problems: &mut Vec<String>, result: Result<()>) {
@@ -179,8 +193,11 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     for kind in collected.devices {
         note(kind.offer());
     }
+    for info in collected.exceptions {
+        note((info.register)(info));
+    }
     for carried in collected.carried {
-        note((carried.register)(carried.kind));
+        note((carried.register)(carried));
     }
 }
 

@@ -1,4 +1,6 @@
 //! The dynamic linker: what is loaded, where symbols are, and which file an address is in. All calls of `dl*` functions are here.
+//!
+//! Elsewhere than on Unix nothing is found, and what asks for a library gets [`UNSUPPORTED`] as the reason.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -15,18 +17,18 @@ unsafe impl Sync for Scope {}
 
 impl Scope {
     /// All files whose symbols every file sees.
-    pub const DEFAULT: Self = Self(libc::RTLD_DEFAULT);
+    pub const DEFAULT: Self = Self(system::DEFAULT);
     /// Those behind the calling file in the order of [`Scope::DEFAULT`].
-    pub const NEXT: Self = Self(libc::RTLD_NEXT);
+    pub const NEXT: Self = Self(system::NEXT);
 
     /// A file that is loaded already; no code of it runs. It stays loaded until the scope is closed.
     pub fn loaded(name: &CStr) -> Option<Self> {
-        Self::of(Some(name), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+        Self::of(Some(name), flags::LAZY | flags::NOLOAD)
     }
 
     /// The program.
     pub fn program() -> Option<Self> {
-        Self::of(None, libc::RTLD_LAZY)
+        Self::of(None, flags::LAZY)
     }
 
     /// Loads a file with `dlopen` and its flags.
@@ -40,7 +42,7 @@ impl Scope {
     fn of(name: Option<&CStr>, flags: c_int) -> Option<Self> {
         let name = name.map_or(ptr::null(), CStr::as_ptr);
         // SAFETY: the name is a C string or NULL. Only `open` can run code, for whose caller that is.
-        let handle = unsafe { libc::dlopen(name, flags) };
+        let handle = unsafe { system::open(name, flags) };
         (!handle.is_null()).then_some(Self(handle))
     }
 
@@ -48,7 +50,7 @@ impl Scope {
     #[inline]
     pub fn symbol(self, name: &CStr) -> *mut c_void {
         // SAFETY: the scope is open, by the promise of `close`; the name is a C string.
-        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+        unsafe { system::symbol(self.0, name.as_ptr()) }
     }
 
     /// Gives the file back, which may be unloaded then.
@@ -57,13 +59,13 @@ impl Scope {
     /// The scope was opened, is closed once, and no copy of it is used afterwards; nor is what only this scope kept loaded.
     pub unsafe fn close(self) {
         // SAFETY: promised by the caller.
-        unsafe { libc::dlclose(self.0) };
+        unsafe { system::close(self.0) };
     }
 }
 
 /// Keeps a file that is loaded in the process for good; false when no file of this name is loaded.
 pub fn keep_loaded(name: &CStr) -> bool {
-    let scope = Scope::of(Some(name), libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+    let scope = Scope::of(Some(name), flags::LAZY | flags::NOLOAD | flags::NODELETE);
     // SAFETY: opened above and not used any more; the file stays.
     scope.is_some_and(|scope| unsafe {
         scope.close();
@@ -77,7 +79,7 @@ pub fn keep_loaded(name: &CStr) -> bool {
 pub fn with_last_error<R>(read: impl FnOnce(Option<&CStr>) -> R) -> R {
     // SAFETY: the text is NULL or valid until this thread asks the dynamic linker again, and `read` has ended by then: it cannot keep
     // it, and what it calls does not ask.
-    read(unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) })
+    read(unsafe { system::error().as_ref().map(|text| CStr::from_ptr(text)) })
 }
 
 /// A symbol of a C++ runtime in this process, which need not be visible to every file; NULL when there is none. There may be several runtimes: only for
@@ -103,11 +105,11 @@ pub fn symbol_beside(address: *const c_void, name: &CStr) -> Option<*mut c_void>
     (!symbol.is_null() && base_at(symbol) == Some(info.dli_fbase)).then_some(symbol)
 }
 
-fn info_at(address: *const c_void) -> Option<libc::Dl_info> {
+fn info_at(address: *const c_void) -> Option<system::Info> {
     // SAFETY: a plain query, which fills `info` in when it succeeds; zeros are valid before.
     unsafe {
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        (libc::dladdr(address, &mut info) != 0 && !info.dli_fname.is_null()).then_some(info)
+        let mut info: system::Info = core::mem::zeroed();
+        (system::look_up(address, &mut info) != 0 && !info.dli_fname.is_null()).then_some(info)
     }
 }
 
@@ -130,6 +132,7 @@ pub fn symbol_at(address: *const c_void) -> Option<CString> {
 }
 
 /// Shows each loaded file, until `look` returns true. It must not load or unload any.
+#[cfg(target_os = "linux")]
 pub fn each_loaded(mut look: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
     unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _size: usize, look: *mut c_void) -> c_int {
         // SAFETY: `dl_iterate_phdr` passes a valid description, and `look` is the closure given to it below.
@@ -140,6 +143,7 @@ pub fn each_loaded(mut look: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
 }
 
 /// The names of the loaded files, without the program.
+#[cfg(target_os = "linux")]
 pub fn loaded_files() -> Vec<CString> {
     let mut names = Vec::new();
     each_loaded(&mut |info| {
@@ -152,6 +156,82 @@ pub fn loaded_files() -> Vec<CString> {
         false
     });
     names
+}
+
+/// The names of the loaded files, where the system does not tell them.
+#[cfg(not(target_os = "linux"))]
+pub fn loaded_files() -> Vec<CString> {
+    Vec::new()
+}
+
+/// How a file is loaded: the flags of `dlopen`.
+#[cfg(unix)]
+pub mod flags {
+    pub use libc::{
+        RTLD_GLOBAL as GLOBAL, RTLD_LAZY as LAZY, RTLD_LOCAL as LOCAL, RTLD_NODELETE as NODELETE,
+        RTLD_NOLOAD as NOLOAD, RTLD_NOW as NOW,
+    };
+}
+
+/// How a file would be loaded.
+#[cfg(not(unix))]
+#[expect(missing_docs, reason = "as the flags of `dlopen`")]
+pub mod flags {
+    use core::ffi::c_int;
+
+    pub const LAZY: c_int = 1;
+    pub const NOW: c_int = 2;
+    pub const NOLOAD: c_int = 4;
+    pub const GLOBAL: c_int = 0x100;
+    pub const LOCAL: c_int = 0;
+    pub const NODELETE: c_int = 0x1000;
+}
+
+#[cfg(unix)]
+mod system {
+    pub(super) use libc::{
+        Dl_info as Info, RTLD_DEFAULT as DEFAULT, RTLD_NEXT as NEXT, dladdr as look_up, dlclose as close,
+        dlerror as error, dlopen as open, dlsym as symbol,
+    };
+}
+
+/// What is said where libraries cannot be loaded while a program runs.
+pub const UNSUPPORTED: &CStr = c"Kernpack does not load libraries on this system yet; Linux is supported";
+
+#[cfg(not(unix))]
+mod system {
+    use core::ffi::{c_char, c_int, c_void};
+    use core::ptr;
+
+    pub(super) const DEFAULT: *mut c_void = ptr::null_mut();
+    pub(super) const NEXT: *mut c_void = ptr::null_mut();
+
+    #[repr(C)]
+    pub(super) struct Info {
+        pub(super) dli_fname: *const c_char,
+        pub(super) dli_fbase: *mut c_void,
+        pub(super) dli_sname: *const c_char,
+    }
+
+    pub(super) unsafe fn open(_: *const c_char, _: c_int) -> *mut c_void {
+        ptr::null_mut()
+    }
+
+    pub(super) unsafe fn symbol(_: *mut c_void, _: *const c_char) -> *mut c_void {
+        ptr::null_mut()
+    }
+
+    pub(super) unsafe fn close(_: *mut c_void) -> c_int {
+        0
+    }
+
+    pub(super) unsafe fn error() -> *const c_char {
+        super::UNSUPPORTED.as_ptr()
+    }
+
+    pub(super) unsafe fn look_up(_: *const c_void, _: &mut Info) -> c_int {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +256,7 @@ mod tests {
         assert_ne!(base_at(strlen), base_at((base_at as *const ()).cast()));
         assert_eq!(symbol_at(ptr::without_provenance(1)), None);
         // SAFETY: there is no such file, so nothing runs.
-        assert!(unsafe { Scope::open(c"/nowhere/libnowhere.so", libc::RTLD_LAZY) }.is_none());
+        assert!(unsafe { Scope::open(c"/nowhere/libnowhere.so", flags::LAZY) }.is_none());
         assert!(with_last_error(|text| text.is_some_and(|text| text.to_string_lossy().contains("libnowhere.so"))));
     }
 }

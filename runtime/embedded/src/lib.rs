@@ -22,6 +22,7 @@ mod cells;
 pub mod dynamic_linker;
 pub mod env;
 #[doc(hidden)]
+pub mod memory;
 pub mod notice;
 mod sync;
 mod tables;

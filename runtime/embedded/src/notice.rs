@@ -7,5 +7,5 @@ use core::fmt;
 pub fn notice(line: fmt::Arguments<'_>) {
     let line = format!("{line}\n");
     // SAFETY: the bytes live for the call. Nothing can be done when stderr is closed.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len() as _) };
 }

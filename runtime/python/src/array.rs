@@ -14,11 +14,11 @@ use crate::interpreter::without_lock;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::tensor::{CAPSULE, VERSIONED, format, pair};
-use crate::to_python;
+use crate::{tensor_copy, to_python};
 
 /// Makes the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
-    static METHODS: Shared<[PyMethodDef; 4]> = Shared([
+    static METHODS: Shared<[PyMethodDef; 6]> = Shared([
         PyMethodDef {
             name: c"__dlpack__".as_ptr(),
             function: dlpack as *const c_void,
@@ -31,6 +31,14 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
             numpy,
             c"numpy($self, /)\n--\n\nThe tensor as a NumPy array, which shares its memory.",
         ),
+        PyMethodDef::no_arguments(c"__reduce__", tensor_copy::reduce, c"Element type, shape and bytes, for pickle."),
+        PyMethodDef {
+            name: c"__deepcopy__".as_ptr(),
+            function: tensor_copy::deep_copy as *const c_void,
+            flags: constant::METH_O,
+            doc: c"__deepcopy__($self, memo, /)\n--\n\nA tensor with a copy of the elements, on the same device."
+                .as_ptr(),
+        },
         PyMethodDef::END,
     ]);
     static PROPERTIES: Shared<[PyGetSet; 5]> = Shared([
@@ -66,6 +74,15 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
 pub(crate) unsafe fn new(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller.
     unsafe { holder(py, State::get(py).tensor, tensor) }
+}
+
+/// The tensor object of an object, borrowed from it.
+///
+/// # Safety
+/// The interpreter calls with its lock held, with an object that `new` made.
+pub(crate) unsafe fn tensor_of(this: *mut PyObject) -> *mut TVMFFIObject {
+    // SAFETY: promised by the caller.
+    unsafe { of(this).1 }
 }
 
 /// The tensor of an object, borrowed from it.

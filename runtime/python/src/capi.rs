@@ -65,6 +65,7 @@ pub(crate) mod constant {
     pub(crate) const METH_VARARGS: c_int = 1;
     pub(crate) const METH_KEYWORDS: c_int = 2;
     pub(crate) const METH_NOARGS: c_int = 4;
+    pub(crate) const METH_O: c_int = 8;
     pub(crate) const METH_FASTCALL: c_int = 0x80;
     pub(crate) const TPFLAGS_DEFAULT: c_uint = 1 << 18;
     pub(crate) const LONG_SUBCLASS: c_ulong = 1 << 24;
@@ -280,6 +281,10 @@ table! {
         PyTuple_SetItem(tuple: *mut PyObject, index: isize, item: *mut PyObject) -> c_int;
         PyDict_New() -> *mut PyObject;
         PyDict_Items(dict: *mut PyObject) -> *mut PyObject;
+        PyDict_Update(dict: *mut PyObject, other: *mut PyObject) -> c_int;
+        PySequence_Check(object: *mut PyObject) -> c_int;
+        PySequence_List(object: *mut PyObject) -> *mut PyObject;
+        PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
         PyDict_SetItem(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int;
         PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
         PyDict_SetDefault(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> *mut PyObject;

@@ -19,7 +19,7 @@ use crate::gc::{self, Edge};
 use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{enumeration, function, handle, method, operators, pickle};
+use crate::{enumeration, function, handle, iteration, method, operators, pickle};
 
 /// The class of a type. It lives forever.
 pub(crate) struct Class {
@@ -389,7 +389,13 @@ fn add_methods(py: Py, info: TypeInfo, key: &str, class: &Owned) -> PyResult<()>
                 true => static_method(function::of_class(py, info, name)?)?,
                 false => method::new(py, class, info, name)?,
             };
-            set(name, attribute)?;
+            match name {
+                iteration::METHOD => {
+                    set(iteration::ELEMENTS, attribute)?;
+                    set(name, iteration::new(py, class, info)?)?;
+                }
+                _ => set(name, attribute)?,
+            }
             own.push(name);
         }
     }

@@ -311,6 +311,11 @@ unsafe fn other(
             }
             Kind::DataType => return dtype(py, object),
             Kind::Device => return device(py, object),
+            Kind::Map if py.attribute_if_any(object, c"keys")?.is_some() => return mapping(py, object, wanted),
+            // A mapping has items, too, but no order of them by number.
+            Kind::Sequence if py.PySequence_Check(object) != 0 && py.attribute_if_any(object, c"keys")?.is_none() => {
+                return sequence(py, object, wanted);
+            }
             _ => {}
         }
         if tensor::is_array(py, object)? {
@@ -453,6 +458,33 @@ unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
         }
         let pairs = pairs.into_iter().map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
         Ok(kept_object(embedded::map::new_map(pairs)?))
+    }
+}
+
+/// The elements of a sequence of another class, such as a range, a deque or an array of NumPy.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the list is ours alone.
+    unsafe {
+        let elements = Owned::take(py, py.PySequence_List(object))?;
+        py.nested(|py| list(py, elements.as_ptr(), wanted))
+    }
+}
+
+/// What a mapping of another class has.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn mapping(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the dict is ours alone.
+    unsafe {
+        let entries = Owned::take(py, py.PyDict_New())?;
+        if py.PyDict_Update(entries.as_ptr(), object) != 0 {
+            return Err(Raised.into());
+        }
+        py.nested(|py| dict(py, entries.as_ptr(), wanted))
     }
 }
 

@@ -3,6 +3,7 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
+use std::borrow::Cow;
 
 use kernpack_core::Error;
 use kernpack_core::abi::{SafeCall, TVMFFIAny, type_index};
@@ -142,11 +143,15 @@ pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
 /// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one, which `skip` parameters are.
 pub(crate) fn documentation(name: &str, first: &str, info: &FunctionInfo, skip: usize) -> String {
     let mut text = format!("{name}({first}");
-    for parameter in parameters(info).skip(skip) {
+    let unnamed = info.params.iter().rposition(|param| is_keyword(param.name));
+    for (index, parameter) in parameters(info).enumerate().skip(skip) {
         if !text.ends_with('(') {
             text.push_str(", ");
         }
         text.push_str(&parameter);
+        if unnamed == Some(index) {
+            text.push_str(", /");
+        }
     }
     if first.starts_with('$') && info.params.len() <= skip {
         text.push_str(", /");
@@ -161,10 +166,21 @@ pub(crate) fn parameters(info: &FunctionInfo) -> impl Iterator<Item = String> {
     let required = info.params.len().saturating_sub(info.defaults.len());
     info.params.iter().enumerate().map(move |(place, param)| {
         match place.checked_sub(required).and_then(|place| info.defaults.get(place)) {
-            Some(default) => format!("{}={}", param.name, literal(default)),
-            None => param.name.to_owned(),
+            Some(default) => format!("{}={}", written(param.name), literal(default)),
+            None => written(param.name).into_owned(),
         }
     })
+}
+
+/// A parameter's name in a signature: one that is a word of Python's own gets an underscore. It is given by position.
+fn written(name: &str) -> Cow<'_, str> {
+    if is_keyword(name) { Cow::Owned(format!("{name}_")) } else { Cow::Borrowed(name) }
+}
+
+fn is_keyword(name: &str) -> bool {
+    const KEYWORDS: &str = " False None True and as assert async await break class continue def del elif else except finally for from global \
+                            if import in is lambda nonlocal not or pass raise return try while with yield ";
+    name.bytes().all(|byte| byte.is_ascii_alphabetic()) && KEYWORDS.contains(&format!(" {name} "))
 }
 
 /// A default, which is JSON, as Python writes it; `...` for what only a call can tell.

@@ -12,8 +12,8 @@
 //! | `number`, `from_python` | Python objects as values |
 //! | `to_python` | values as Python objects |
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
-//! | `tensor`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
-//! | `class` | a class for each registered type: `field`, `method`, `construct`, `operators`, `pickle`, `gc` |
+//! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
+//! | `class` | a class for each registered type: `field`, `method`, `iteration`, `construct`, `operators`, `pickle`, `gc` |
 //! | `enumeration` | a class for each enum without data |
 //! | `heap_type`, `freelist` | how classes are made, and their objects |
 //! | `wanted`, `arguments`, `function` | a call |
@@ -39,6 +39,7 @@ mod gc;
 mod handle;
 mod heap_type;
 mod interpreter;
+mod iteration;
 mod lend;
 mod method;
 mod module;
@@ -49,6 +50,7 @@ mod pickle;
 mod signals;
 mod state;
 mod tensor;
+mod tensor_copy;
 mod to_python;
 mod tvm_ffi;
 mod wanted;

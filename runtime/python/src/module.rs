@@ -14,7 +14,7 @@ use crate::heap_type::leaked;
 use crate::interpreter;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{class, enumeration, exception, signals, tvm_ffi};
+use crate::{class, enumeration, exception, pickle, signals, tvm_ffi};
 
 /// A module of this library: what `PyInit_<name>` gives to Python.
 pub struct Module {
@@ -124,6 +124,7 @@ impl Module {
         let full_name = unsafe { py.str_of(full_name.as_ptr()) };
         State::prepare(py, &full_name, (self.collected)())?;
         signals::register(py)?;
+        pickle::add(py, module)?;
         let collected = &State::get(py).collected;
         for def in collected.types {
             let Ok(info) = TypeInfo::by_key(def.key.as_bytes()) else { continue };

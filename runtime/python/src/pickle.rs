@@ -1,13 +1,18 @@
 //! How objects are pickled and copied.
 
+use core::ffi::{CStr, c_void};
 use core::ptr;
+use std::ffi::CString;
 
 use kernpack_core::reflect::TypeInfo;
 
-use crate::capi::{Py, PyObject};
+use crate::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::class::{self, object_of};
 use crate::construct::parameters;
+use crate::heap_type::Shared;
 use crate::object::{Owned, PyResult, Raised};
+use crate::state::State;
+use crate::tensor_copy;
 
 /// How objects are pickled and copied: the class, called with the values of the fields that its constructor takes by name.
 pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
@@ -31,22 +36,89 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
             ));
         };
         let named = Owned::take(py, py.PyDict_New())?;
-        for parameter in names {
-            let parameter = py.interned(&parameter)?;
-            let value = Owned::take(py, py.PyObject_GetAttr(this, parameter.as_ptr()))?;
+        for text in names {
+            let c_name = CString::new(text.as_str()).unwrap_or_default();
+            let parameter = py.interned(&text)?;
+            let Some(value) = py.attribute_if_any(this, &c_name)? else {
+                return Err(py.raise(
+                    py.PyExc_TypeError(),
+                    &format!(
+                        "{name} cannot be pickled or copied: its constructor takes '{text}', and it has no field or property of that \
+                         name"
+                    ),
+                ));
+            };
             if py.PyDict_SetItem(named.as_ptr(), parameter.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }
         }
-        let functools = py.import(c"functools")?;
-        let partial = py.attribute(functools.as_ptr(), c"partial")?;
-        let positional = py.tuple([Owned::share(py, class)])?;
-        let again = Owned::take(py, py.PyObject_Call(partial.as_ptr(), positional.as_ptr(), named.as_ptr()))?;
-        let nothing = py.tuple([])?;
+        let again = of_module(py, OBJECT)?;
+        // A deep copy copies these arguments.
+        let arguments = py.tuple([Owned::share(py, class), named])?;
         match py.attribute_if_any(this, c"__dict__")? {
             // What a derived class adds.
-            Some(attributes) => py.tuple([again, nothing, attributes]),
-            None => py.tuple([again, nothing]),
+            Some(attributes) => py.tuple([again, arguments, attributes]),
+            None => py.tuple([again, arguments]),
         }
     }
+}
+
+/// What the module has for pickles: functions that make objects and tensors.
+const OBJECT: &CStr = c"_object";
+pub(crate) const TENSOR: &CStr = c"_tensor";
+
+/// Adds the functions that make what was pickled.
+pub(crate) fn add(py: Py, module: &Owned) -> PyResult<()> {
+    static METHODS: Shared<[PyMethodDef; 2]> = Shared([
+        PyMethodDef {
+            name: OBJECT.as_ptr(),
+            function: make as *const c_void,
+            flags: constant::METH_VARARGS,
+            doc: c"_object(class, arguments, /)\n--\n\nAn object of a pickle.".as_ptr(),
+        },
+        PyMethodDef {
+            name: TENSOR.as_ptr(),
+            function: tensor_copy::make as *const c_void,
+            flags: constant::METH_VARARGS,
+            doc: c"_tensor(dtype, shape, data, /)\n--\n\nA tensor of a pickle.".as_ptr(),
+        },
+    ]);
+    let name = py.text(&State::get(py).module)?;
+    for method in &METHODS.0 {
+        // SAFETY: the definitions live forever, and the others are alive.
+        unsafe {
+            let function = Owned::take(py, py.PyCFunction_NewEx(method, ptr::null_mut(), name.as_ptr()))?;
+            if py.PyObject_SetAttrString(module.as_ptr(), method.name, function.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One of these functions, as the module has it.
+pub(crate) fn of_module(py: Py, name: &CStr) -> PyResult<Owned> {
+    let module = CString::new(State::get(py).module.as_str()).unwrap_or_default();
+    let module = py.import(&module)?;
+    // SAFETY: the module is alive.
+    unsafe { py.attribute(module.as_ptr(), name) }
+}
+
+unsafe extern "C" fn make(_: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with a tuple, which keeps its elements.
+    let made = unsafe {
+        let py = Py::held();
+        if py.PyTuple_Size(arguments) != 2 {
+            Err(py.raise(py.PyExc_TypeError(), "_object() takes a class and its arguments"))
+        } else {
+            py.tuple([]).and_then(|nothing| {
+                let (class, named) = (py.PyTuple_GetItem(arguments, 0), py.PyTuple_GetItem(arguments, 1));
+                if py.PyType_GetFlags(py.type_of(named)) & constant::DICT_SUBCLASS == 0 {
+                    return Err(py.raise(py.PyExc_TypeError(), "_object() takes a class and its arguments"));
+                }
+                Owned::take(py, py.PyObject_Call(class, nothing.as_ptr(), named))
+            })
+        }
+    };
+    made.map_or(ptr::null_mut(), Owned::into_ptr)
 }

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::path::Path;
 
 use kernpack_core::abi::{TVMFFIObject, type_index};
-use kernpack_core::embedded::dynamic_linker::Scope;
+use kernpack_core::embedded::dynamic_linker::{Scope, flags};
 use kernpack_core::provider::{self, Origin};
 use kernpack_core::{Any, Function, embedded};
 
@@ -52,7 +52,7 @@ pub(crate) fn load_library(py: Py) -> PyResult<()> {
             }
             let Ok(name) = CString::new(file.into_os_string().into_encoded_bytes()) else { continue };
             // The file is what `import tvm_ffi` loads from the same place, with the same flags. It stays loaded.
-            Scope::open(&name, libc::RTLD_NOW | libc::RTLD_GLOBAL);
+            Scope::open(&name, flags::NOW | flags::GLOBAL);
             break;
         }
     }

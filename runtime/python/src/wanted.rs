@@ -30,6 +30,9 @@ pub(crate) enum Kind {
     Tensor,
     Function,
     Bytes,
+    /// An array, a tuple or a shape.
+    Sequence,
+    Map,
     /// An enum of integers of this artifact.
     Enum,
     /// An object of a type of this artifact.
@@ -57,6 +60,8 @@ impl Wanted {
             "ffi.Tensor" | "DLTensor*" => Kind::Tensor,
             "ffi.Function" => Kind::Function,
             "ffi.Bytes" => Kind::Bytes,
+            "ffi.Array" | "ffi.List" | "Tuple" | "ffi.Shape" => Kind::Sequence,
+            "ffi.Map" | "ffi.Dict" => Kind::Map,
             key if State::has_int_enum(key) => Kind::Enum,
             key if State::has_type(key) => Kind::Object,
             _ => Kind::Other,

@@ -1,7 +1,7 @@
 //! What a library says about itself when it is loaded: signatures, documentation, types, global functions. A process of its own
 //! loads it, because that runs the library's code: whatever happens there, this process goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -54,6 +54,12 @@ impl Loaded {
     /// Objects with `key`, `parent`, `doc`, `fields`, `methods`, `variants` and `constructible`; `equal`, `hash` and `order` for those that the library defines.
     pub(crate) fn types(&self) -> &[Value] {
         self.list("types")
+    }
+
+    /// Kinds of errors of the library's own, and the kind that each is a special case of.
+    pub(crate) fn exceptions(&self) -> BTreeMap<String, String> {
+        let kinds = self.0.get("exceptions").and_then(Value::as_object).into_iter().flatten();
+        kinds.filter_map(|(kind, base)| Some((kind.clone(), base.as_str()?.to_owned()))).collect()
     }
 
     pub(crate) fn global_functions(&self) -> &[Value] {
@@ -138,11 +144,19 @@ pub(crate) fn describe(file: &Path, time: bool) -> Result<String> {
     let globals: Vec<_> = global_names().map_err(text)?.difference(&globals).cloned().collect();
     let metadata = globals.iter().filter_map(|name| Some((name.clone(), Value::from(global_metadata(name)?))));
     let metadata: serde_json::Map<String, Value> = metadata.collect();
+    let exceptions = globals.iter().filter_map(|name| {
+        let kind = name.strip_prefix("kernpack.exception.")?;
+        let base: String = Function::global(name).ok()?.call_as(()).ok()?;
+        Some((kind.to_owned(), Value::from(base)))
+    });
+    let exceptions: serde_json::Map<String, Value> = exceptions.collect();
+    let globals: Vec<_> = globals.into_iter().filter(|name| !name.starts_with("kernpack.exception.")).collect();
     let problem = loaded.err().map(|error| error.to_string());
     let answer = json!({
         "functions": functions,
         "models": models,
         "types": new,
+        "exceptions": exceptions,
         "global_functions": globals,
         "global_metadata": metadata,
         "problem": problem,

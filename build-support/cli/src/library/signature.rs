@@ -109,6 +109,7 @@ fn ty(schema: &Value, depth: usize) -> String {
         other => other.strip_prefix("ffi.").unwrap_or(other),
     };
     match (name, args.as_slice()) {
+        ("Function", [result, params @ ..]) => format!("Callable[[{}], {result}]", params.join(", ")),
         ("Optional", [inner]) => format!("{inner} | None"),
         ("Union" | "Variant", [_, ..]) => args.join(" | "),
         (_, []) => name.to_owned(),
@@ -143,5 +144,7 @@ mod tests {
         assert_eq!(of_function("not json"), None);
         let optional = metadata(r#"{"type":"Optional","args":[{"type":"ffi.String"}]}"#);
         assert_eq!(of_field(&optional).as_deref(), Some("str | None"));
+        let callback = metadata(r#"{"type":"ffi.Function","args":[{"type":"float"},{"type":"int"}]}"#);
+        assert_eq!(of_field(&callback).as_deref(), Some("Callable[[int], float]"));
     }
 }

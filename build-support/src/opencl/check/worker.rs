@@ -11,6 +11,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::io::Write as _;
 use std::ptr::{null, null_mut};
 
+use kernpack_formats::device_image::opencl_options;
 use opencl_sys::cl_function_types as ty;
 use opencl_sys::{
     CL_DEVICE_AVAILABLE, CL_DEVICE_COMPILER_AVAILABLE, CL_DEVICE_NAME, CL_DEVICE_NOT_FOUND, CL_DEVICE_TYPE_ALL,
@@ -182,8 +183,9 @@ fn build(library: &Library, platform: &str, device: &str, file: &str) -> Result<
     if status != 0 {
         return Ok(format!("clCreateProgramWithSource failed ({status})\n"));
     }
-    // SAFETY: program and device belong together; the options are those of kernpack's runtime.
-    let built = unsafe { build_program(program, 1, &device, c"".as_ptr(), None, null_mut()) };
+    let options = std::ffi::CString::new(opencl_options(code.as_ref())).unwrap_or_default();
+    // SAFETY: program and device belong together; the options, those of kernpack's runtime, live for the call.
+    let built = unsafe { build_program(program, 1, &device, options.as_ptr(), None, null_mut()) };
     // SAFETY: as above; it writes a size, then as many bytes.
     let log =
         info(|size, value, found| unsafe { build_info(program, device, CL_PROGRAM_BUILD_LOG, size, value, found) });

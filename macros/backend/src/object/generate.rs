@@ -28,13 +28,14 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
     let is_final = attributes.is_final;
     let names = field_names(definition);
     let visits = visits(definition);
+    let conversions = conversions(ident, key);
     quote! {
         #claim
         #[allow(deprecated)]
         const _: () = {
             use #krate::__private_v0_1 as __k;
             #[allow(unused_imports)]
-            use __k::{NoClone as _, NoConvert as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
+            use __k::{NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NoVisit as _, NotThreadSafe as _};
 
             #layout
             #base_layout
@@ -78,9 +79,25 @@ pub(super) fn generate(definition: &Definition, crate_name: &str) -> TokenStream
             // SAFETY: a struct; the impl above leaves the rest as provided.
             unsafe impl __k::ObjectStruct for #ident {}
 
+            #conversions
             #base_access
             #visits
         };
+    }
+}
+
+/// A value of the type that a function returns becomes a new object.
+pub(super) fn conversions(ident: &Ident, key: &str) -> TokenStream {
+    quote! {
+        impl __k::Schema for #ident {
+            const TYPE: __k::TypeSchema = __k::TypeSchema::new(#key);
+        }
+
+        impl __k::IntoAny for #ident {
+            fn into_any(self) -> __k::Any {
+                __k::IntoAny::into_any(__k::ObjRef::new(self))
+            }
+        }
     }
 }
 
@@ -162,6 +179,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
         false => quote!(::core::option::Option::None),
     };
     let init = attributes.has_generated_init();
+    let types = fields.iter().map(|field| &field.ty);
     let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker(index, field)));
     let hidden = hidden.iter().map(|field| field.definition(&offset_of(ident, &field.ident)));
     let here = ident.span();
@@ -182,6 +200,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
             create: __k::create_of::<#ident>(__k::is_creatable::<#ident>()),
             copy: #copy,
             generated_init: __k::generated_init(#init),
+            tensor_hooks: __k::tensor_hooks(&[#(__k::SchemaOf::<#types>::TYPE),*]),
             fingerprint: #fingerprint,
             index: __k::TypeIndexCell::new(),
             crate_name: #crate_name,

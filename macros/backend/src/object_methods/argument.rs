@@ -5,6 +5,8 @@ use syn::{Expr, FnArg, Receiver, ReceiverKind, Type};
 use super::self_type::{SelfType, wrapper};
 use crate::mistakes::Mistakes;
 use crate::signature::default::Defaulted;
+use crate::signature::passing;
+pub(super) use crate::signature::passing::Passing;
 use crate::signature::{self, Subject, without_group};
 
 /// A parameter of a method, `self` included.
@@ -37,32 +39,6 @@ impl Defaulted for Argument {
 
     fn default(&mut self) -> &mut Option<Expr> {
         &mut self.default
-    }
-}
-
-/// How the converted argument is handed to the function.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passing {
-    Value,
-    /// Borrowed for the call; passed as `&Self`.
-    Object,
-    /// Borrowed for the call; passed as `&ObjRef<Self>`.
-    Reference,
-    /// Converted to a counted reference; passed as `&Self`.
-    CountedObject,
-    /// Converted to a counted reference; passed as `&ObjRef<T>`.
-    CountedReference,
-}
-
-impl Passing {
-    /// The expression that hands over the local variable.
-    pub(super) fn pass(self, local: &impl ToTokens) -> TokenStream {
-        match self {
-            Self::Value => quote!(#local),
-            Self::Object => quote!(&**#local),
-            Self::Reference | Self::CountedObject => quote!(&*#local),
-            Self::CountedReference => quote!(&#local),
-        }
     }
 }
 
@@ -122,7 +98,7 @@ fn converted(ty: &Type, has_default: bool, self_type: &SelfType) -> (TokenStream
             _ => {}
         }
     }
-    (ty.to_token_stream(), Passing::Value)
+    passing::converted(ty, has_default)
 }
 
 /// Whether a type is `&Self` or `&ObjRef<Self>`.

@@ -192,7 +192,7 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
 }
 
 /// Names that each Python object has, so that stock tvm_ffi does not put a method there.
-const TAKEN_METHODS: [(&str, &str); 23] = [
+const TAKEN_METHODS: [(&str, &str); 20] = [
     ("__init__", "use #[init]"),
     ("__new__", "use #[init]"),
     ("__repr__", "use #[operator(repr)]"),
@@ -204,9 +204,6 @@ const TAKEN_METHODS: [(&str, &str); 23] = [
     ("__le__", "use #[operator(lt)]"),
     ("__gt__", "use #[operator(lt)]"),
     ("__ge__", "use #[operator(lt)]"),
-    ("__call__", "use a name without underscores"),
-    ("__or__", "use a name without underscores"),
-    ("__ror__", "use a name without underscores"),
     ("__getattribute__", "use a name without underscores"),
     ("__setattr__", "use a name without underscores"),
     ("__class__", "use another name"),

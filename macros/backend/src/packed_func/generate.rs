@@ -6,7 +6,7 @@ use super::options::Options;
 use crate::lifetime;
 use crate::name::{SYMBOL_PREFIX, claim_function_name};
 use crate::options::CratePath;
-use crate::signature::{self, default, inside};
+use crate::signature::{self, default, inside, passing};
 
 /// The items that follow the function.
 ///
@@ -96,7 +96,7 @@ fn argument_type(function: &PackedFunction, index: usize) -> TokenStream {
     let parameter = &function.parameters[index];
     match &function.parallel {
         Some(parallel) => parallel.argument(index, parameter),
-        None => lifetime::elide(parameter.ty.to_token_stream()),
+        None => lifetime::elide(passing::converted(&parameter.ty, parameter.default.is_some()).0),
     }
 }
 
@@ -136,7 +136,14 @@ fn body(function: &PackedFunction, krate: &CratePath, result: &TokenStream) -> T
     });
     let call = match &function.parallel {
         Some(parallel) => parallel.run(ident, &function.parameters, &locals, function.result.as_ref(), &place),
-        None => quote!(<#result as __k::IntoReturn>::into_return_at(#ident(#(#locals),*), #place)),
+        None => {
+            let passed = function.parameters.iter().zip(&locals).map(|(parameter, local)| {
+                let (_, passing) = passing::converted(&parameter.ty, parameter.default.is_some());
+                let local = quote_spanned!(inside(&parameter.ty)=> #local);
+                passing.pass(&local)
+            });
+            quote!(<#result as __k::IntoReturn>::into_return_at(#ident(#(#passed),*), #place))
+        }
     };
     let has_defaults = function.defaults().any(|default| default.is_some());
     let given = has_defaults.then(|| quote!(, #given: ::core::primitive::u64));

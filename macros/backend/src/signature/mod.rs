@@ -3,6 +3,7 @@
 
 mod conversion;
 pub(crate) mod default;
+pub(crate) mod passing;
 mod types;
 
 use proc_macro2::TokenStream;

@@ -19,6 +19,7 @@ use crate::functions::{modules, values};
 use crate::module;
 use crate::provider::{self, Origin};
 use crate::{Function, Result, dataclass};
+use kernpack_core::generated_code::{CarriedKind, note_carried};
 
 /// The rows of one file.
 type Rows = &'static [Builtin];
@@ -72,12 +73,13 @@ pub fn register_init(type_index: i32) -> Result<()> {
 
 /// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
 /// with.
-pub fn register_carried(kind: &'static str) -> Result<()> {
+pub fn register_carried(carried: &'static CarriedKind) -> Result<()> {
     module::offer_context_symbols()?;
+    note_carried(carried);
     if cfg!(feature = "embedded") && provider::origin_while_binding() == Origin::Embedded {
         register_host_functions()?;
     }
-    kernpack_core::generated_code::register_carried_loader(kind)
+    kernpack_core::generated_code::register_carried_loader(carried.kind)
 }
 
 /// Registers the functions that the process does not have.

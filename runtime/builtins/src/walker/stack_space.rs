@@ -42,7 +42,14 @@ fn find_limit() -> usize {
     limit
 }
 
+/// The lowest address of this thread's stack, which not every system tells.
+#[cfg(not(target_os = "linux"))]
+fn stack_start() -> Option<usize> {
+    None
+}
+
 /// The lowest address of this thread's stack.
+#[cfg(target_os = "linux")]
 fn stack_start() -> Option<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut start, mut size) = (core::ptr::null_mut(), 0);

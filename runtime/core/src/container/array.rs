@@ -34,7 +34,7 @@ pub(super) fn array_of(values: impl Iterator<Item = Any>) -> Any {
 }
 
 impl<T> Array<T> {
-    fn as_views(&self) -> &[AnyView<'_>] {
+    pub(super) fn as_views(&self) -> &[AnyView<'_>] {
         // SAFETY: the object is an array; arrays are only changed by their sole owner, and `self` holds a reference.
         unsafe { views(self.object.as_ptr()) }
     }
@@ -57,21 +57,36 @@ impl<T: for<'a> FromAny<'a>> Array<T> {
         self.as_views().get(index).and_then(|element| T::from_any(element).ok())
     }
 
+    /// The element at `index`.
+    ///
+    /// # Panics
+    /// When there are not so many elements, and as for [`Array::iter`].
+    pub fn at(&self, index: usize) -> T {
+        match self.as_views().get(index) {
+            Some(element) => converted(element),
+            None => panic!("there is no element {index} in an array of {}", self.len()),
+        }
+    }
+
     /// The elements in order.
     ///
     /// # Panics
     /// When an element is a mutable list or dict that no longer converts, because other code changed it.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + DoubleEndedIterator + '_ {
-        self.as_views().iter().map(|element| match T::from_any(element) {
-            Ok(value) => value,
-            // Every element was checked when the array was made, but one that is a list may have changed since.
-            Err(mismatch) => panic!("an element of the array has changed: {}", mismatch.describe(&T::TYPE, element)),
-        })
+        self.as_views().iter().map(converted)
     }
 
     /// The elements in a vector.
     pub fn to_vec(&self) -> Vec<T> {
         self.iter().collect()
+    }
+}
+
+fn converted<'a, T: FromAny<'a>>(element: &'a AnyView<'a>) -> T {
+    match T::from_any(element) {
+        Ok(value) => value,
+        // Every element was checked when the array was made, but one that is a list may have changed since.
+        Err(mismatch) => panic!("an element of the array has changed: {}", mismatch.describe(&T::TYPE, element)),
     }
 }
 

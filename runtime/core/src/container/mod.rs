@@ -10,6 +10,7 @@
 //! ```
 
 mod array;
+mod iteration;
 mod map;
 mod shape;
 mod tuple;
@@ -17,5 +18,6 @@ mod tuple;
 #[doc(hidden)]
 pub use crate::value::sequence;
 pub use array::Array;
+pub use iteration::{ArrayIntoIter, ArrayIter, InPlace};
 pub use map::Map;
 pub use shape::Shape;

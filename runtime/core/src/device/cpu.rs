@@ -107,7 +107,9 @@ impl DeviceApi for Cpu {
                 int(std::thread::available_parallelism().ok().and_then(|count| i64::try_from(count.get()).ok()))
             }
             DeviceAttribute::L2CacheSize => int(second_level_cache()),
+            #[cfg(target_os = "linux")]
             DeviceAttribute::TotalGlobalMemory => int(pages(libc::_SC_PHYS_PAGES)),
+            #[cfg(target_os = "linux")]
             DeviceAttribute::AvailableGlobalMemory => int(available_memory().or_else(|| pages(libc::_SC_AVPHYS_PAGES))),
             _ => None,
         };
@@ -119,10 +121,8 @@ impl DeviceApi for Cpu {
         ensure!(alignment.is_power_of_two(), ValueError, "an alignment is a power of two, got {alignment}");
         let huge = size >= HUGE_BLOCK && huge_pages();
         let alignment = alignment.max(if huge { HUGE_PAGE } else { ALIGNMENT });
-        let mut data = ptr::null_mut();
-        // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `data` is writable.
-        let status = unsafe { libc::posix_memalign(&raw mut data, alignment, size.max(1)) };
-        ensure!(status == 0 && !data.is_null(), MemoryError, "out of memory: there are no {size} bytes left on cpu:0");
+        let data = crate::embedded::memory::aligned(size.max(1), alignment);
+        ensure!(!data.is_null(), MemoryError, "out of memory: there are no {size} bytes left on cpu:0");
         #[cfg(target_os = "linux")]
         if huge {
             // SAFETY: advice on whole huge pages of a block of ours; its content does not matter to it. It may be refused.
@@ -134,7 +134,7 @@ impl DeviceApi for Cpu {
     unsafe fn free(&self, index: i32, data: *mut c_void) -> Result<()> {
         check_index(index)?;
         // SAFETY: the caller promises that it came from `allocate`.
-        unsafe { libc::free(data) };
+        unsafe { crate::embedded::memory::free_aligned(data) };
         Ok(())
     }
 
@@ -204,13 +204,14 @@ impl DeviceApi for Cpu {
 }
 
 /// A number that the system knows; None when it does not, or it is 0.
+#[cfg(target_os = "linux")]
 fn system_number(name: i32) -> Option<i64> {
     // SAFETY: any name may be asked for.
     Some(unsafe { libc::sysconf(name) }).filter(|&number| number > 0)
 }
 
 /// Bytes of the second-level cache of one processor.
-#[cfg(not(target_env = "musl"))]
+#[cfg(all(target_os = "linux", not(target_env = "musl")))]
 fn second_level_cache() -> Option<i64> {
     system_number(libc::_SC_LEVEL2_CACHE_SIZE)
 }
@@ -222,7 +223,14 @@ fn second_level_cache() -> Option<i64> {
     text.trim().strip_suffix('K')?.parse::<i64>().ok()?.checked_mul(1024)
 }
 
+/// The same on systems that are not asked.
+#[cfg(not(target_os = "linux"))]
+fn second_level_cache() -> Option<i64> {
+    None
+}
+
 /// Bytes in as many pages as the system says.
+#[cfg(target_os = "linux")]
 fn pages(name: i32) -> Option<i64> {
     system_number(name)?.checked_mul(system_number(libc::_SC_PAGESIZE)?)
 }

@@ -13,6 +13,7 @@ mod args;
 mod bound;
 mod closure;
 mod entry_point;
+mod exception;
 mod handle;
 mod info;
 #[cfg(all(feature = "embedded", not(feature = "builtins")))]
@@ -26,6 +27,8 @@ mod typed;
 pub use args::Args;
 pub use bound::{call_bound, call_getter, no_entry_point};
 pub use closure::TypedClosure;
+#[doc(hidden)]
+pub use exception::{ExceptionInfo, register_exception};
 pub use handle::Function;
 pub(crate) use handle::{invoke, invoke_as};
 #[doc(hidden)]

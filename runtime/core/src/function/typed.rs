@@ -43,18 +43,42 @@ impl<A: Args, R: for<'a> FromAny<'a>> From<Function> for TypedFunction<A, R> {
     }
 }
 
-impl<A, R> Schema for TypedFunction<A, R> {
-    const TYPE: TypeSchema = <Function as Schema>::TYPE;
+/// The result, then the parameters, as the stock library has it.
+macro_rules! schema {
+    ($($name:ident)*) => {
+        impl<$($name: Schema,)* R: Schema> Schema for TypedFunction<($($name,)*), R> {
+            const TYPE: TypeSchema = TypeSchema { key: "ffi.Function", args: &[R::TYPE, $($name::TYPE),*] };
+        }
+    };
 }
+schema!();
+schema!(A);
+schema!(A B);
+schema!(A B C);
+schema!(A B C D);
+schema!(A B C D E);
+schema!(A B C D E F);
+schema!(A B C D E F G);
+schema!(A B C D E F G H);
+schema!(A B C D E F G H I);
+schema!(A B C D E F G H I J);
+schema!(A B C D E F G H I J K);
+schema!(A B C D E F G H I J K L);
 
 /// The types are promised, not checked: a function does not say which it has.
-impl<'a, A: Args, R: for<'b> FromAny<'b>> FromAny<'a> for TypedFunction<A, R> {
+impl<'a, A: Args, R: for<'b> FromAny<'b>> FromAny<'a> for TypedFunction<A, R>
+where
+    Self: Schema,
+{
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         Function::from_any(value).map(Self::new)
     }
 }
 
-impl<A, R> IntoAny for TypedFunction<A, R> {
+impl<A, R> IntoAny for TypedFunction<A, R>
+where
+    Self: Schema,
+{
     fn into_any(self) -> Any {
         self.function.into_any()
     }

@@ -38,6 +38,7 @@ pub(super) fn read(token: &[u8]) -> Option<Number> {
 }
 
 /// Whether C accepts a number at or below the smallest normal float.
+#[cfg(target_os = "linux")]
 #[cold]
 #[inline]
 fn is_exact(token: &[u8]) -> bool {
@@ -48,6 +49,17 @@ fn is_exact(token: &[u8]) -> bool {
         libc::strtod(text.as_ptr(), core::ptr::null_mut());
         *libc::__errno_location() == 0
     }
+}
+
+/// The same where the number of an error is found in another way: what is not 0 but rounds to it is refused.
+#[cfg(not(target_os = "linux"))]
+#[cold]
+#[inline]
+fn is_exact(token: &[u8]) -> bool {
+    let mantissa = token.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or_default();
+    let is_zero = !mantissa.iter().any(|byte| matches!(byte, b'1'..=b'9'));
+    let float = str::from_utf8(token).ok().and_then(|text| text.parse::<f64>().ok());
+    float.is_some_and(|float| float.is_finite() && (float != 0.0 || is_zero))
 }
 
 /// Appends decimal digits.

@@ -126,7 +126,7 @@ impl DeviceKernel {
     /// blockIdx.x, .y, .z, threadIdx.x, .y, .z, then the dynamic shared memory in bytes if the kernel uses any.
     ///
     /// # Errors
-    /// RuntimeError when the image was not built, or a program only links the crate and has not loaded its library, or the image lacks the kernel.
+    /// RuntimeError when the image was not built, or the image lacks the kernel.
     #[inline]
     pub fn function(&self) -> Result<&Function> {
         let DeviceKernelInfo { kind, name, arg_names, .. } = self.info;

@@ -7,7 +7,7 @@ use crate::value::DataType;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor element type",
     label = "not a tensor element type",
-    note = "use u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64"
+    note = "use u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, kernpack::F16, BF16, Complex<f32> or Complex<f64>"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static {
     /// The element type that matches.

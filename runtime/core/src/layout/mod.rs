@@ -1,13 +1,17 @@
 //! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
 
+mod complex;
 mod element;
+mod half;
 
 use core::ops::Range;
 
 use crate::abi::{DLTensor, TVMFFIObject, device_type, dtype_code, type_index};
 use crate::embedded;
 use crate::value::{AnyView, DataType, Device, Mismatch};
+pub use complex::Complex;
 pub use element::Element;
+pub use half::{BF16, F16};
 
 /// The shape and strides of a tensor, in elements.
 #[derive(Clone, Copy)]

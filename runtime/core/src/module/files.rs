@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -41,7 +40,7 @@ pub(in crate::module) fn read_at(file: &File, offset: u64, len: usize) -> io::Re
     bytes.resize(len, 0);
     let mut filled = 0;
     while filled < len {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
+        match read_some(file, &mut bytes[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -50,6 +49,16 @@ pub(in crate::module) fn read_at(file: &File, offset: u64, len: usize) -> io::Re
     }
     bytes.truncate(filled);
     Ok(bytes)
+}
+
+#[cfg(unix)]
+fn read_some(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_some(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
 /// Names of the functions that a library file exports, for hints; none when the file cannot be read or understood.

@@ -37,6 +37,8 @@ pub struct TypeDef {
     pub copy: Option<CopyFn>,
     /// Gives other languages a constructor made of the fields, unless the type has one of its own: for a provider that cannot make it.
     pub generated_init: Option<RegisterInit>,
+    /// Registers how tensors are copied and written as JSON, for a type with tensors among its fields.
+    pub tensor_hooks: Option<fn() -> Result<()>>,
     /// A number made of the names and types of all fields, private ones too.
     pub fingerprint: u64,
     /// The index, once registered.

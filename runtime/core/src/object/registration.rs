@@ -135,6 +135,9 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
         // Without any, Python's classes would make instances that refer to no object.
         register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?;
     }
+    if let Some(register) = def.tensor_hooks {
+        register()?;
+    }
     register_attr(index, "__ffi_type_final__", &def.is_final.into_any())?;
     methods.map(drop)
 }

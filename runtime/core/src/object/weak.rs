@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use super::{ObjRef, Object};
 use crate::abi::TVMFFIObject;
 use crate::embedded;
+use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema};
 
 /// A reference that does not keep an object's value alive: for a link back to an owner, or a cache.
 ///
@@ -93,6 +94,24 @@ impl<T: Object> Drop for WeakRef<T> {
     fn drop(&mut self) {
         // SAFETY: this reference is owned.
         unsafe { embedded::dec_weak(self.object.as_ptr()) }
+    }
+}
+
+/// What is optional is the object, which may be gone.
+impl<T: Object> Schema for WeakRef<T> {
+    const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[TypeSchema::new(T::TYPE_KEY)] };
+}
+
+/// `None` to other languages once the object is gone.
+impl<T: Object> IntoAny for WeakRef<T> {
+    fn into_any(self) -> Any {
+        self.upgrade().into_any()
+    }
+}
+
+impl<'a, T: Object> FromAny<'a> for WeakRef<T> {
+    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
+        ObjRef::<T>::from_any(value).map(|strong| strong.downgrade())
     }
 }
 

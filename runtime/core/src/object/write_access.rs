@@ -51,9 +51,7 @@ fn fresh_here() -> u32 {
     thread_local!(static WORD: Cell<u32> = const { Cell::new(0) });
     #[cold]
     fn first() -> u32 {
-        // SAFETY: a system call without arguments.
-        let number = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let fresh = FRESH | number;
+        let fresh = FRESH | thread_number();
         let word = if is_fresh(fresh) { fresh } else { COMPLETE };
         WORD.set(word);
         word
@@ -62,6 +60,30 @@ fn fresh_here() -> u32 {
         0 => first(),
         word => word,
     }
+}
+
+#[cfg(target_os = "linux")]
+fn thread_number() -> u32 {
+    // SAFETY: a system call without arguments.
+    (unsafe { libc::syscall(libc::SYS_gettid) }) as u32
+}
+
+#[cfg(target_vendor = "apple")]
+fn thread_number() -> u32 {
+    let mut number = 0;
+    // SAFETY: the number of this thread is written to a variable.
+    unsafe { libc::pthread_threadid_np(0, &mut number) };
+    number as u32
+}
+
+#[cfg(windows)]
+fn thread_number() -> u32 {
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetCurrentThreadId() -> u32;
+    }
+    // SAFETY: a plain call.
+    unsafe { GetCurrentThreadId() }
 }
 
 fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {

@@ -8,7 +8,6 @@
 //! No crate does this: the work-stealing pools give no two tasks a promise to run at the same time, which a barrier needs.
 
 use core::ffi::{CStr, c_void};
-use core::mem::MaybeUninit;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use core::time::Duration;
@@ -96,7 +95,10 @@ impl Pool {
         static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
         if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
             // SAFETY: the function may be called at any time; this artifact is never unloaded.
-            unsafe { libc::pthread_atfork(None, None, Some(forget_pool)) };
+            #[cfg(unix)]
+            unsafe {
+                libc::pthread_atfork(None, None, Some(forget_pool));
+            }
         }
         let cpus = cpus();
         let size = size(cpus, |name| {
@@ -224,6 +226,13 @@ fn number(text: &[u8]) -> Option<u32> {
 }
 
 /// How many CPUs this thread may use, and the threads that it starts.
+#[cfg(not(target_os = "linux"))]
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+}
+
+/// How many CPUs this thread may use, and the threads that it starts.
+#[cfg(target_os = "linux")]
 fn cpus() -> u32 {
     // SAFETY: the set is writable and has the size that is given; zeros are valid.
     let count = unsafe {
@@ -248,9 +257,23 @@ enum Role {
 
 /// Starts a thread, with the stack that threads of C programs get: compiled code may need more than Rust's. The error is the
 /// system's number.
+#[cfg(not(unix))]
+fn start_thread(pool: &'static Pool, role: Role) -> Result<(), i32> {
+    // A thread that no system call could start is reported with the system's number.
+    let start = Box::into_raw(Box::new((pool, role))).expose_provenance();
+    let threads = std::thread::Builder::new().stack_size(8 << 20);
+    // The thread takes the box over. (Without a thread it is lost, which is a few bytes.)
+    match threads.spawn(move || run_thread(core::ptr::with_exposed_provenance_mut(start)).addr()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.raw_os_error().unwrap_or(-1)),
+    }
+}
+
+/// As above.
+#[cfg(unix)]
 fn start_thread(pool: &'static Pool, role: Role) -> Result<(), i32> {
     let start = Box::into_raw(Box::new((pool, role)));
-    let mut thread = MaybeUninit::uninit();
+    let mut thread = core::mem::MaybeUninit::uninit();
     // SAFETY: the function's type is right, and it takes over the box; without a thread it is still ours.
     unsafe {
         let status = libc::pthread_create(thread.as_mut_ptr(), ptr::null(), run_thread, start.cast());
@@ -284,10 +307,19 @@ extern "C" fn run_thread(start: *mut c_void) -> *mut c_void {
 
 /// Names this thread for debuggers; `name` ends with a NUL and has at most 16 bytes.
 fn name_thread(name: &str) {
-    if let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) {
-        // SAFETY: the name is a C string, and the thread is this one.
-        unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
+    let Ok(name) = CStr::from_bytes_with_nul(name.as_bytes()) else { return };
+    // SAFETY: the name is a C string, and the thread is this one.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::pthread_setname_np(libc::pthread_self(), name.as_ptr());
     }
+    // SAFETY: as above.
+    #[cfg(target_vendor = "apple")]
+    unsafe {
+        libc::pthread_setname_np(name.as_ptr());
+    }
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    let _ = name;
 }
 
 #[cfg(test)]

@@ -1,12 +1,20 @@
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 impl<T: Schema> Schema for Option<T> {
-    const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[T::TYPE] };
+    // What is optional twice is optional.
+    const TYPE: TypeSchema = match T::TYPE {
+        TypeSchema { key, args: [_] } if is_optional(key) => T::TYPE,
+        _ => TypeSchema { key: "Optional", args: &[T::TYPE] },
+    };
     // References to objects are never NULL, so that NULL is `None`.
     const STORAGE: crate::value::Storage = match T::STORAGE {
         crate::value::Storage::Object if size_of::<Self>() == size_of::<*const ()>() => crate::value::Storage::Object,
         _ => crate::value::Storage::Rust,
     };
+}
+
+const fn is_optional(key: &str) -> bool {
+    matches!(key.as_bytes(), b"Optional")
 }
 
 impl<'a, T: FromAny<'a>> FromAny<'a> for Option<T> {

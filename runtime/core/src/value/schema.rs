@@ -74,6 +74,26 @@ impl TypeSchema {
         Self { key, args: &[] }
     }
 
+    /// Whether it is the type of this key, or has it among its arguments.
+    pub const fn mentions(&self, key: &str) -> bool {
+        let (own, other) = (self.key.as_bytes(), key.as_bytes());
+        let mut same = 0;
+        while own.len() == other.len() && same < own.len() && own[same] == other[same] {
+            same += 1;
+        }
+        if own.len() == other.len() && same == own.len() {
+            return true;
+        }
+        let mut index = 0;
+        while index < self.args.len() {
+            if self.args[index].mentions(key) {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// Appends the JSON form to `out`.
     pub fn write_json(&self, out: &mut String) {
         out.push_str("{\"type\":\"");
@@ -96,6 +116,14 @@ impl TypeSchema {
 /// Python-like names for people: `int`, `str`, `Optional[float]`, `Array[int]`.
 impl fmt::Display for TypeSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ("ffi.Function", [result, params @ ..]) = (self.key, self.args) {
+            f.write_str("Callable[[")?;
+            for (index, param) in params.iter().enumerate() {
+                let comma = if index > 0 { ", " } else { "" };
+                write!(f, "{comma}{param}")?;
+            }
+            return write!(f, "], {result}]");
+        }
         f.write_str(readable(self.key))?;
         if let [first, rest @ ..] = self.args {
             write!(f, "[{first}")?;
@@ -131,5 +159,10 @@ mod tests {
         list.write_json(&mut json);
         assert_eq!(json, r#"{"type":"ffi.Array","args":[{"type":"ffi.String"}]}"#);
         assert_eq!(list.to_string(), "Array[str]");
+        for (key, is_there) in
+            [("ffi.Array", true), ("ffi.String", true), ("ffi.Strin", false), ("int", false), ("", false)]
+        {
+            assert_eq!(list.mentions(key), is_there, "{key}");
+        }
     }
 }

@@ -38,9 +38,8 @@ unsafe extern "C" fn allocate(size: usize, alignment: usize, _type_index: i32, _
         return failed(size, alignment);
     }
     let Some(total) = size.checked_add(distance) else { return failed(size, alignment) };
-    let mut start = core::ptr::null_mut();
-    // SAFETY: the alignment is a power of two and a multiple of a pointer's; the result is checked.
-    if unsafe { libc::posix_memalign(&raw mut start, distance, total) } != 0 {
+    let start = crate::memory::aligned(total, distance);
+    if start.is_null() {
         return failed(size, alignment);
     }
     // SAFETY: the block has `distance` bytes, at least 16, in front of the body.
@@ -63,7 +62,7 @@ unsafe extern "C" fn free(body: *mut c_void) {
     // SAFETY: only reachable through a header that `allocate` wrote, next to the distance.
     unsafe {
         let distance = body.cast::<usize>().sub(2).read();
-        libc::free(body.byte_sub(distance));
+        crate::memory::free_aligned(body.byte_sub(distance));
     }
 }
 

@@ -34,6 +34,7 @@
 mod arg_type;
 mod function;
 mod layout;
+mod opencl_options;
 
 use std::collections::HashSet;
 
@@ -42,6 +43,7 @@ use layout::{Layout, WGSL};
 use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 pub use arg_type::ArgType;
 pub use function::DeviceFunction;
+pub use opencl_options::{opencl_options, with_opencl_options};
 
 #[doc(hidden)]
 pub const FORMAT: &str = "device image";

@@ -80,7 +80,18 @@ impl<'a> Annotations<'a> {
             "Union" | "Variant" if !args.is_empty() => all().join(" | "),
             "Tuple" | "std::tuple" if !args.is_empty() => format!("{}[{}]", self.builtin("tuple"), all().join(", ")),
             "Tuple" => format!("{}[()]", self.builtin("tuple")),
-            "ffi.Function" => "_Callable[..., _Any]".to_owned(),
+            "ffi.Function" => match args {
+                // What it is called with is a result to it, and what it gives is an argument.
+                [result, params @ ..] => {
+                    let (given, taken) = match position {
+                        Position::Parameter => (Position::Result, Position::Parameter),
+                        Position::Result => (Position::Parameter, Position::Result),
+                    };
+                    let params: Vec<_> = params.iter().map(|param| self.at(param, given, depth - 1)).collect();
+                    format!("_Callable[[{}], {}]", params.join(", "), self.at(result, taken, depth - 1))
+                }
+                [] => "_Callable[..., _Any]".to_owned(),
+            },
             "ffi.Tensor" | "Tensor" | "DLTensor*" if is_parameter => "_DLPack".to_owned(),
             "ffi.Tensor" | "Tensor" | "DLTensor*" => "_ffi.Tensor".to_owned(),
             "ffi.Shape" => "_ffi.Shape".to_owned(),
@@ -103,12 +114,13 @@ impl<'a> Annotations<'a> {
             (self.builtin("list"), self.builtin("tuple"), self.builtin("int"), self.builtin("str"));
         Some(match (key, position) {
             ("ffi.Array" | "ffi.List" | "list", Position::Result) => format!("{list}[{}]", of(0)),
-            ("ffi.Array" | "ffi.List" | "list", Position::Parameter) => {
-                format!("{list}[{0}] | {tuple}[{0}, ...]", of(0))
+            ("ffi.Array" | "ffi.List" | "list", Position::Parameter) => format!("_Sequence[{}]", of(0)),
+            ("ffi.Map" | "ffi.Dict" | "dict", Position::Result) => {
+                format!("{}[{}, {}]", self.builtin("dict"), of(0), of(1))
             }
-            ("ffi.Map" | "ffi.Dict" | "dict", _) => format!("{}[{}, {}]", self.builtin("dict"), of(0), of(1)),
+            ("ffi.Map" | "ffi.Dict" | "dict", Position::Parameter) => format!("_Mapping[{}, {}]", of(0), of(1)),
             ("ffi.Shape", Position::Result) => format!("{tuple}[{int}, ...]"),
-            ("ffi.Shape", Position::Parameter) => format!("{list}[{int}] | {tuple}[{int}, ...]"),
+            ("ffi.Shape", Position::Parameter) => format!("_Sequence[{int}]"),
             ("ffi.Tensor" | "Tensor" | "DLTensor*", Position::Result) => "_Tensor".to_owned(),
             ("DataType" | "dtype" | "Device", Position::Result) => text,
             ("DataType" | "dtype" | "Device", Position::Parameter) => "_Any".to_owned(),
@@ -140,22 +152,40 @@ impl<'a> Annotations<'a> {
         };
         let mut parts: Vec<String> = first.map(str::to_owned).into_iter().collect();
         for (index, param) in schema.params.iter().enumerate().skip(skip) {
-            let name = schema.names.get(index).filter(|name| super::names::is_identifier(name));
-            let name = name.cloned().unwrap_or_else(|| format!("_{index}"));
+            let name = match schema.names.get(index) {
+                Some(name) if super::names::is_identifier(name) => name.clone(),
+                // A word of Python's own.
+                Some(name) if super::names::is_identifier(&format!("{name}_")) => format!("{name}_"),
+                _ => format!("_{index}"),
+            };
             let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
             parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
         }
-        let are_named = schema
-            .params
-            .iter()
-            .enumerate()
-            .all(|(index, _)| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name)));
-        let takes_keywords = by_name && are_named;
-        if !parts.is_empty() && !takes_keywords {
-            // Arguments go by position: the ABI has no names for them.
-            parts.push("/".to_owned());
+        // Arguments go by position where the ABI has no names for them, and where Python cannot write one.
+        let is_named = |index: usize| schema.names.get(index).is_some_and(|name| super::names::is_identifier(name));
+        let unnamed = match by_name {
+            true => (skip..schema.params.len()).rposition(|index| !is_named(index)).map(|last| last + 1),
+            false => (!parts.is_empty()).then_some(schema.params.len().saturating_sub(skip)),
+        };
+        if let Some(unnamed) = unnamed {
+            parts.insert(unnamed + usize::from(first.is_some()), "/".to_owned());
         }
         format!("({}) -> {}", parts.join(", "), self.of(&schema.result, Position::Result))
+    }
+
+    /// What iterates over an object whose `__iter__` gives this: the library's method gives the elements.
+    pub(super) fn iterator(&self, schema: Option<&Schema>) -> String {
+        let Some(schema) = schema else { return "_Iterator[_Any]".to_owned() };
+        let key = schema.result.get("type").and_then(Value::as_str).unwrap_or("Any");
+        let first = schema.result.get("args").and_then(|args| args.get(0));
+        match (key, first) {
+            ("ffi.Array" | "ffi.List" | "ffi.Map" | "ffi.Dict", Some(element)) => {
+                format!("_Iterator[{}]", self.of(element, Position::Result))
+            }
+            // An object of the library that is an iterator itself.
+            (key, _) if self.api.type_name(key).is_some() => self.of(&schema.result, Position::Result),
+            _ => "_Iterator[_Any]".to_owned(),
+        }
     }
 
     /// The parameters of `__init__`; `None` when only the library makes objects.
@@ -198,7 +228,7 @@ mod tests {
 
     #[test]
     fn types() {
-        let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let annotations = Annotations::new(&api, Host::TvmFfi);
         let array = |inner: Value| json!({ "type": "ffi.Array", "args": [inner] });
         for (schema, parameter, result) in [
@@ -231,18 +261,24 @@ mod tests {
 
     #[test]
     fn an_extension_module_has_pythons_own_containers_and_keywords() {
-        let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let annotations = Annotations::new(&api, Host::Extension);
         let ints = json!({ "type": "ffi.Array", "args": [{ "type": "int" }] });
         for (schema, parameter, result) in [
-            (ints.clone(), "list[int] | tuple[int, ...]", "list[int]"),
+            (ints.clone(), "_Sequence[int]", "list[int]"),
             (
                 json!({ "type": "ffi.Map", "args": [{ "type": "str" }, ints] }),
-                "dict[str, list[int] | tuple[int, ...]]",
+                "_Mapping[str, _Sequence[int]]",
                 "dict[str, list[int]]",
             ),
             (json!({ "type": "ffi.Tensor" }), "_DLPack", "_Tensor"),
-            (json!({ "type": "ffi.Shape" }), "list[int] | tuple[int, ...]", "tuple[int, ...]"),
+            (json!({ "type": "ffi.Shape" }), "_Sequence[int]", "tuple[int, ...]"),
+            (json!({ "type": "ffi.Function" }), "_Callable[..., _Any]", "_Callable[..., _Any]"),
+            (
+                json!({ "type": "ffi.Function", "args": [{ "type": "ffi.Shape" }, { "type": "ffi.Tensor" }] }),
+                "_Callable[[_Tensor], _Sequence[int]]",
+                "_Callable[[_DLPack], tuple[int, ...]]",
+            ),
             (json!({ "type": "Device" }), "_Any", "str"),
             (json!({ "type": "int" }), "int", "int"),
         ] {
@@ -266,7 +302,7 @@ mod tests {
             is_hidden: false,
         };
         let types = vec![ty("Color", Base::IntEnum), ty("Mode", Base::StrEnum), ty("Point", Base::Object)];
-        let api = Api { functions: Vec::new(), types, nameless: Vec::new() };
+        let api = Api { functions: Vec::new(), types, exceptions: Vec::new(), nameless: Vec::new() };
         let annotations = Annotations::new(&api, Host::Extension);
         for (key, parameter, result) in [
             ("kit.Color", "Color | int | str", "Color"),
@@ -281,7 +317,7 @@ mod tests {
 
     #[test]
     fn constructors_take_names_in_both_hosts_and_functions_in_one() {
-        let api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let schema = || Schema {
             params: vec![json!({ "type": "float" }), json!({ "type": "str" })],
             result: json!({ "type": "None" }),

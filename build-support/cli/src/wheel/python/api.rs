@@ -15,6 +15,8 @@ pub(crate) struct Api {
     pub(super) functions: Vec<Function>,
     /// A type comes after its parent.
     pub(super) types: Vec<Type>,
+    /// Classes of exceptions, and what each is derived from; one comes after its base.
+    pub(super) exceptions: Vec<(String, String)>,
     /// What has no name in Python: reached through `__library__`.
     pub(crate) nameless: Vec<String>,
 }
@@ -96,7 +98,7 @@ impl Api {
     /// Two things that would have the same name.
     pub(crate) fn of(inspection: &Inspection<'_>, package: &str) -> Result<Self> {
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
-        let mut api = Api { functions: Vec::new(), types: Vec::new(), nameless: Vec::new() };
+        let mut api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let loaded = inspection.loaded.as_ref().ok_or("the library was not loaded")?;
         for function in &inspection.functions {
             let Some(name) = attribute(function.name, package) else {
@@ -140,6 +142,14 @@ impl Api {
                 doc: String::new(),
             });
         }
+        let mut kinds = loaded.exceptions();
+        while let Some(kind) = kinds.keys().find(|kind| !kinds.contains_key(&kinds[*kind])).cloned() {
+            let base = kinds.remove(&kind).unwrap_or_default();
+            if is_identifier(&kind) && is_identifier(&base) {
+                take(&mut taken, &kind, format!("kind of errors {kind}"))?;
+                api.exceptions.push((kind, base));
+            }
+        }
         api.functions.sort_by(|a, b| a.name.cmp(&b.name));
         let types: Vec<&Value> = loaded.types().iter().filter(|ty| !is_internal(text(ty, "key"))).collect();
         let mut left: Vec<&Value> = types.clone();
@@ -168,6 +178,11 @@ impl Api {
     /// The name in Python of a type.
     pub(super) fn type_name(&self, key: &str) -> Option<&str> {
         self.types.iter().find(|ty| ty.key == key).map(|ty| ty.name.as_str())
+    }
+
+    /// The classes of exceptions that it offers.
+    pub(super) fn exceptions(&self) -> impl Iterator<Item = &str> {
+        self.exceptions.iter().map(|(name, _)| name.as_str())
     }
 
     /// How many functions and types it offers.

@@ -63,9 +63,15 @@ fn try_write(out: &mut String, api: &Api, library: &str, version: &str, about: &
 
 fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::fmt::Result {
     out.push_str(ERRORS);
+    for (name, base) in &api.exceptions {
+        writeln!(
+            out,
+            "\n\n@_ffi.register_error\nclass {name}({base}):\n    \"\"\"A kind of errors of the library.\"\"\"\n"
+        )?;
+    }
     writeln!(out, "\n__version__ = {}", literal(version))?;
-    out.push_str("__library__ = _ffi.load_module(_pathlib.Path(__file__).with_name(");
-    writeln!(out, "{}))", literal(library))?;
+    writeln!(out, "_file = _pathlib.Path(__file__).with_name({})", literal(library))?;
+    out.push_str(LOAD);
     let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
     if !exported.is_empty() {
         out.push_str(
@@ -83,8 +89,15 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
         }
     }
     let annotations = Annotations::new(api, Host::TvmFfi);
+    let takes_methods = |ty: &Type| ty.methods.iter().any(|method| LEFT_AWAY.contains(&method.name.as_str()));
+    if api.types.iter().any(takes_methods) {
+        out.push_str(METHODS);
+    }
     for ty in &api.types {
         class(out, ty, &annotations)?;
+        if takes_methods(ty) {
+            writeln!(out, "\n\n_take_methods({})", ty.name)?;
+        }
     }
     out.push_str("\n\n__all__ = [\n");
     for name in exports(api) {
@@ -117,6 +130,30 @@ for _kind in """
         if _kind == "SystemExit":
             _ffi.register_error(_kind, _Exit)
 del _kind
+"#;
+
+/// A library whose types are defined in another way by one that was loaded before is no half of a package.
+const LOAD: &str = r#"__library__ = _ffi.load_module(_file)
+_problems = _ffi.get_global_func(f"kernpack.load_problems.{_file}", allow_missing=True)
+if _problems is not None:
+    raise ImportError(_problems())
+"#;
+
+/// Methods that tvm_ffi leaves away, because every class has an attribute of this name; and the one whose result Python wants to be an iterator.
+const LEFT_AWAY: [&str; 6] = ["__call__", "__or__", "__ror__", "__str__", "__iter__", "__contains__"];
+
+const METHODS: &str = r#"
+
+def _take_methods(cls):
+    for method in cls.__tvm_ffi_type_info__.methods:
+        if method.name == "__iter__":
+            cls.__iter__ = lambda self, _of=method.as_callable(cls): _iterator(_of(self))
+        elif not method.name.startswith("__ffi_"):
+            setattr(cls, method.name, method.as_callable(cls))
+
+
+def _iterator(elements):
+    return elements if hasattr(elements, "__next__") else iter(elements)
 "#;
 
 fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
@@ -152,16 +189,19 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 16] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
     (": typing.", "import typing"),
     ("_pathlib.", "import pathlib as _pathlib"),
     ("_Callable[", "from collections.abc import Callable as _Callable"),
+    ("_Iterator[", "from collections.abc import Iterator as _Iterator"),
     ("_Mapping[", "from collections.abc import Mapping as _Mapping"),
     ("_MutableMapping[", "from collections.abc import MutableMapping as _MutableMapping"),
     ("_MutableSequence[", "from collections.abc import MutableSequence as _MutableSequence"),
     ("_Sequence[", "from collections.abc import Sequence as _Sequence"),
+    // Type checkers take what is not installed for Any.
+    ("_np.", "import numpy as _np"),
     ("_Any", "from typing import Any as _Any"),
     ("_Protocol", "from typing import Protocol as _Protocol"),
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
@@ -179,7 +219,7 @@ pub(super) fn imports(text: &str) -> String {
 pub(super) fn exports(api: &Api) -> Vec<&str> {
     let functions = api.functions.iter().filter(|function| !function.is_hidden).map(|function| function.name.as_str());
     let types = api.types.iter().filter(|ty| !ty.is_hidden).map(|ty| ty.name.as_str());
-    let mut names: Vec<&str> = functions.chain(types).collect();
+    let mut names: Vec<&str> = functions.chain(types).chain(api.exceptions()).collect();
     names.sort_unstable();
     names
 }

@@ -30,7 +30,7 @@ class _Tensor(_Protocol):
     def device(self) -> str: ...
     @property
     def ndim(self) -> int: ...
-    def numpy(self) -> _Any: ...
+    def numpy(self) -> _np.ndarray[_Any, _Any]: ...
     def __dlpack__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 ";
@@ -95,6 +95,9 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place) -> std::fmt::
             Host::TvmFfi => out.push_str("__library__: _ffi.Module\n"),
             Host::Extension => writeln!(out, "__library__: {}", annotations.builtin("str"))?,
         }
+    }
+    for (name, base) in &api.exceptions {
+        writeln!(out, "\nclass {name}({base}): ...")?;
     }
     for ty in &api.types {
         class(out, ty, &annotations)?;
@@ -175,12 +178,26 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     Ok(())
 }
 
+/// The parameters of an operator of Python's, which are given by position.
+fn operand(name: &str, signature: String) -> String {
+    let is_operator = name.starts_with("__") && name != "__call__";
+    match signature.split_once(") -> ") {
+        Some((parameters, result)) if is_operator && parameters != "(self" && !parameters.ends_with('/') => {
+            format!("{parameters}, /) -> {result}")
+        }
+        _ => signature,
+    }
+}
+
 fn method(out: &mut String, method: &Method, annotations: &Annotations<'_>) -> std::fmt::Result {
     let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
     if method.is_static {
         writeln!(out, "    {}", annotations.decorator("staticmethod"))?;
     }
-    let signature = annotations.signature(method.signature.as_ref(), first, skip);
+    let signature = match method.name.as_str() {
+        "__iter__" => format!("(self) -> {}", annotations.iterator(method.signature.as_ref())),
+        name => operand(name, annotations.signature(method.signature.as_ref(), first, skip)),
+    };
     write!(out, "    def {}{signature}:", method.name)?;
     body(out, &method.doc, "        ");
     Ok(())

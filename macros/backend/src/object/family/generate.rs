@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 
 use super::super::attributes::StructuralKind;
 use super::super::definition::Fingerprint;
-use super::super::generate::thread_safety;
+use super::super::generate::{conversions, thread_safety};
 use super::{Family, FamilyVariant};
 use crate::doc::Doc;
 use crate::name::claim_type_key;
@@ -14,6 +14,7 @@ impl Family {
     /// The impls, the reflection data and the registration.
     pub(in super::super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, variants, .. } = self;
+        let conversions = conversions(ident, key);
         let krate = &attributes.krate;
         let here = ident.span();
         let claims = variants.iter().map(|variant| claim_type_key(&variant.key, variant.ident.span()));
@@ -33,7 +34,7 @@ impl Family {
             const _: () = {
                 use #krate::__private_v0_1 as __k;
                 #[allow(unused_imports)]
-                use __k::{NoClone as _, NoConvert as _, NoSetter as _, NotThreadSafe as _};
+                use __k::{NoClone as _, NoConvert as _, NoSchema as _, NoSetter as _, NotThreadSafe as _};
 
                 #object_layout
                 #threads
@@ -73,6 +74,7 @@ impl Family {
                     }
                 }
 
+                #conversions
                 #visits
             };
         }
@@ -128,7 +130,7 @@ impl Family {
             child_slots,
             structural: attributes.structural,
             is_final: false,
-            content: quote!(fields: &[], hidden: &[]),
+            content: quote!(fields: &[], hidden: &[], tensor_hooks: ::core::option::Option::None),
             create: quote!(create: ::core::option::Option::None, copy: ::core::option::Option::None),
             init: false,
             fingerprint,
@@ -146,6 +148,7 @@ impl Family {
             markers.extend(field.marker(&marker_of(at, index), &name, index, &offset_of(at, &field.ident)));
         }
         let tag = at as u32;
+        let types = fields.iter().map(|field| &field.ty);
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
         // What other languages make must not lack what they do not see.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
@@ -168,7 +171,11 @@ impl Family {
             child_slots: 0,
             structural: variants[at].structural,
             is_final: true,
-            content: quote!(fields: &[#(#fields),*], hidden: &[__k::tag_def::<#tag>(), #(#hidden),*]),
+            content: quote! {
+                fields: &[#(#fields),*],
+                hidden: &[__k::tag_def::<#tag>(), #(#hidden),*],
+                tensor_hooks: __k::tensor_hooks(&[#(__k::SchemaOf::<#types>::TYPE),*])
+            },
             create: quote!(create: #creator, copy: #copy),
             init: attributes.has_generated_init(),
             fingerprint: &fingerprint,

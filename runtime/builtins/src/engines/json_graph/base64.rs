@@ -6,7 +6,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 /// The digits of some bytes.
 #[inline]
-pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut digits = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let word = group.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
@@ -24,7 +24,7 @@ pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
 /// # Errors
 /// InternalError when the digits are not whole groups of four.
 #[inline]
-pub(super) fn decode(digits: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn decode(digits: &[u8]) -> Result<Vec<u8>> {
     let (groups, []) = digits.as_chunks::<4>() else {
         bail!(InternalError, "Check failed: (bytes.size % 4 == 0) is false: invalid base64 encoding");
     };

@@ -14,6 +14,7 @@ mod encode;
 mod leaf;
 mod node_table;
 mod plain;
+pub(crate) mod tensor;
 mod text_output;
 mod value_output;
 

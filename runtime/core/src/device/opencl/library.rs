@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use opencl_sys::cl_function_types as ty;
 use opencl_sys::cl_int;
 
-use crate::embedded::dynamic_linker::Scope;
+use crate::embedded::dynamic_linker::{Scope, flags};
 
 /// Names the file to load instead of the system's.
 const LIBRARY_VARIABLE: &str = "KERNPACK_OPENCL_LIBRARY";
@@ -138,7 +138,7 @@ impl Library {
         let configured = configured.map_err(|_| format!("{LIBRARY_VARIABLE} contains a NUL byte"))?;
         let name = configured.as_deref().unwrap_or(LIBRARY);
         // SAFETY: loading the OpenCL library runs its constructors; it stays loaded.
-        if let Some(library) = unsafe { Scope::open(name, libc::RTLD_NOW | libc::RTLD_LOCAL) } {
+        if let Some(library) = unsafe { Scope::open(name, flags::NOW | flags::LOCAL) } {
             // SAFETY: it is the OpenCL library, by its name or by what the user says.
             return Ok(unsafe { Self::look_up(library) });
         }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use cudarc::nvrtc::sys;
 use cudarc::nvrtc::sys::nvrtcProgram;
 
-use crate::embedded::dynamic_linker::{Scope, file_at};
+use crate::embedded::dynamic_linker::{Scope, file_at, flags};
 use crate::{Error, Result};
 
 /// A status of NVRTC; 0 is success.
@@ -248,7 +248,7 @@ fn open_from_toolkit() {
                 let path = toolkit.join(folder).join(name);
                 let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { continue };
                 // SAFETY: as in `load`.
-                if unsafe { Scope::open(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL) }.is_some() {
+                if unsafe { Scope::open(&path, flags::LAZY | flags::LOCAL) }.is_some() {
                     return;
                 }
             }
@@ -264,7 +264,7 @@ fn open_builtins() {
         let is_one = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libnvrtc-builtins.so."));
         if is_one && let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
             // SAFETY: NVIDIA's library, which NVRTC loads itself where it finds it. If this fails NVRTC says so.
-            unsafe { Scope::open(&path, libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+            unsafe { Scope::open(&path, flags::LAZY | flags::LOCAL) };
         }
     }
 }

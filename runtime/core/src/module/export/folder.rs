@@ -1,4 +1,3 @@
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,7 +24,7 @@ impl Folder {
         loop {
             let path = std::env::temp_dir().join(format!("kernpack-export-{}", unique()));
             // No other code puts anything into it that is compiled and loaded.
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+            match create_for_us(&path) {
                 Ok(()) => return Ok(Self { path, is_ours: true }),
                 // Another process of the same number left it.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -46,6 +45,18 @@ impl Folder {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// A folder that no other user writes to.
+#[inline]
+fn create_for_us(path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    // The temporary folder of a user of Windows is theirs alone.
+    #[cfg(not(unix))]
+    let builder = &mut builder;
+    builder.create(path)
 }
 
 impl Drop for Folder {

@@ -57,7 +57,9 @@ pub struct CarriedKind {
     /// Name of the kind.
     pub kind: &'static str,
     /// Registers what loads such modules, so that only an artifact that carries some has that.
-    pub register: fn(&'static str) -> Result<()>,
+    pub register: fn(&'static Self) -> Result<()>,
+    /// Where the import tree is, in this artifact.
+    pub library_bin: fn() -> *const u8,
 }
 
 pub use kernpack_formats::OWN_KIND_PREFIX;

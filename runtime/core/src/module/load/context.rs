@@ -4,13 +4,16 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::CString;
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::loader;
 use super::symbols::Symbols;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
-use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
+use crate::module::kinds::CarriedKind;
+use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
 use crate::module::{Module, set_current_device};
 use crate::provider::{self, Origin};
 use crate::value::{AnyView, Device, IntoAny};
@@ -267,7 +270,10 @@ fn set_device() -> Function {
 #[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     let context = match artifact::library_context() {
-        context if context.is_null() => context_of_own(name)?,
+        context if context.is_null() => match context_of_own()? {
+            Some(context) => context,
+            None => return linked(name),
+        },
         context => context,
     };
     let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name cannot contain a NUL byte"))?;
@@ -285,23 +291,91 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     }
 }
 
-/// Loads this very library as a module, which stays, and gives its context.
+/// Loads this very library as a module, which stays, and gives its context; `None` in a program, whose import tree has no name for others.
 #[cold]
 #[inline]
-fn context_of_own(name: &str) -> Result<*mut c_void> {
-    // A program that links the crate carries no import tree that could be found by name.
+fn context_of_own() -> Result<Option<*mut c_void>> {
     let Some(file) = artifact::own_symbol(LIBRARY_BIN_SYMBOL).and_then(|symbol| artifact::file_of(symbol.cast()))
     else {
-        return Err(crate::error!(
-            RuntimeError,
-            "'{name}' is in a device image of this library, which must be loaded as a module for that: Module::load(path) in \
-             Rust, tvm_ffi.load_module(path) in Python"
-        ));
+        return Ok(None);
     };
     // It is the context from now on, so it is never freed. No lock, as loaders of other languages may run: threads that come here at the same
     // time load a module each.
     core::mem::forget(Module::load(file)?);
-    Ok(artifact::library_context())
+    Ok(Some(artifact::library_context()))
+}
+
+/// The import tree that this artifact carries, if it does.
+static CARRIED: OnceLock<&'static CarriedKind> = OnceLock::new();
+
+/// Notes that this artifact carries modules.
+#[inline]
+pub fn note_carried(carried: &'static CarriedKind) {
+    // All kinds are in one tree.
+    let _ = CARRIED.set(carried);
+}
+
+/// The function `name` in the imports of a program that links the crate, of which a module is made at the first call.
+#[cold]
+#[inline]
+fn linked(name: &str) -> Result<Function> {
+    static MODULE: OnceLock<Module> = OnceLock::new();
+    let module = match MODULE.get() {
+        Some(module) => module,
+        None => {
+            let Some(carried) = CARRIED.get() else {
+                return Err(crate::error!(RuntimeError, "'{name}' is in a device image, which this program lacks"));
+            };
+            let module = loader::load_symbols(Arc::new(Linked { library_bin: (carried.library_bin)() }))?;
+            // Another thread may have been quicker.
+            MODULE.get_or_init(|| module)
+        }
+    };
+    module
+        .find_import(name)?
+        .ok_or_else(|| crate::error!(RuntimeError, "the device images of this program have no kernel '{name}'"))
+}
+
+/// A program that links a crate: what it carries of symbols that others look up is its import tree.
+struct Linked {
+    library_bin: *const u8,
+}
+
+// SAFETY: the tree is constant, and stays.
+unsafe impl Send for Linked {}
+// SAFETY: as above.
+unsafe impl Sync for Linked {}
+
+impl Symbols for Linked {
+    #[inline]
+    fn symbol(&self, name: &str) -> *mut c_void {
+        if name == LIBRARY_BIN_SYMBOL { self.library_bin.cast_mut().cast() } else { ptr::null_mut() }
+    }
+
+    #[inline]
+    fn name(&self) -> String {
+        "this program".to_owned()
+    }
+
+    #[inline]
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    #[inline]
+    fn is_code(&self, _address: *const c_void) -> bool {
+        false
+    }
+
+    #[inline]
+    fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
+        // SAFETY: the symbol is the tree that a build script packed, which begins with its size.
+        unsafe {
+            let header = address.cast::<[u8; 8]>().read();
+            let size = LibraryBin::total_size(header).unwrap_or(header.len());
+            Some(core::slice::from_raw_parts(address, size))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::symbols::Symbols;
 use crate::Result;
-use crate::embedded::dynamic_linker::{Scope, each_loaded, with_last_error};
+use crate::embedded::dynamic_linker::{Scope, flags, with_last_error};
 
 /// A library that `dlopen` loaded. It stays loaded for the life of the process.
 pub(in crate::module) struct SharedLibrary {
@@ -25,8 +25,8 @@ impl SharedLibrary {
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
         // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
         // SAFETY: loading runs the library's constructors: that is what the caller asks for.
-        let open = |time| unsafe { Scope::open(&c_path, time | libc::RTLD_LOCAL | libc::RTLD_NODELETE) };
-        let scope = match open(libc::RTLD_NOW) {
+        let open = |time| unsafe { Scope::open(&c_path, time | flags::LOCAL | flags::NODELETE) };
+        let scope = match open(flags::NOW) {
             Some(scope) => scope,
             None => {
                 let reason = last_error();
@@ -39,7 +39,7 @@ impl SharedLibrary {
                     ));
                 }
                 // Other functions that are nowhere matter when they are called.
-                open(libc::RTLD_LAZY)
+                open(flags::LAZY)
                     .ok_or_else(|| crate::error!(RuntimeError, "cannot load {}: {}", path.display(), last_error()))?
             }
         };
@@ -96,7 +96,7 @@ impl Symbols for SharedLibrary {
     fn is_code(&self, address: *const c_void) -> bool {
         let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.contains(&address.addr()) {
-            match segment(address, libc::PF_X) {
+            match segment(address, PF_X) {
                 Some(found) => *code = found,
                 None => return false,
             }
@@ -132,16 +132,28 @@ fn lacks_functions(reason: &str) -> bool {
 /// The readable memory from `address` to the end of the loaded segment that it is in.
 #[inline]
 fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
-    let end = segment(address.cast(), libc::PF_R)?.end;
+    let end = segment(address.cast(), PF_R)?.end;
     // SAFETY: the segment is mapped readable for as long as the library is loaded, which is forever.
     Some(unsafe { core::slice::from_raw_parts(address, end - address as usize) })
 }
 
+/// Flags of a segment, as in ELF files.
+const PF_X: u32 = 1;
+const PF_R: u32 = 4;
+
+/// The same where the system does not tell.
+#[cfg(not(target_os = "linux"))]
+#[inline]
+fn segment(_address: *const c_void, _flag: u32) -> Option<Range<usize>> {
+    None
+}
+
 /// The loaded segment that `address` is in, if its flags contain `flag`.
+#[cfg(target_os = "linux")]
 #[inline]
 fn segment(address: *const c_void, flag: u32) -> Option<Range<usize>> {
     let mut found = None;
-    each_loaded(&mut |info| {
+    crate::embedded::dynamic_linker::each_loaded(&mut |info| {
         // SAFETY: a description has `dlpi_phnum` headers.
         let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
         found = headers.iter().find_map(|header| {

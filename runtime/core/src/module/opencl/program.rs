@@ -3,12 +3,15 @@
 use core::ffi::CStr;
 use core::fmt;
 use core::ptr::{self, null_mut};
+use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 use opencl_sys::{
     CL_PROGRAM_BINARIES, CL_PROGRAM_BINARY_SIZES, CL_PROGRAM_BUILD_LOG, cl_command_queue, cl_context, cl_device_id,
     cl_program,
 };
+
+use kernpack_formats::device_image::opencl_options;
 
 use super::kernel::Kernel;
 use super::{BINARY_FORMATS, SOURCE_FORMAT};
@@ -98,8 +101,10 @@ impl Program {
         // From here on it is released, whatever happens.
         let built = Self { target, program, kernels: Mutex::default() };
         let Target { library, id, name, .. } = &built.target;
+        let options = if format == SOURCE_FORMAT { opencl_options(code) } else { "" };
+        let options = CString::new(options).unwrap_or_default();
         // SAFETY: program and device are alive; there is no callback, so it is built on return.
-        let outcome = unsafe { cl_call!(library, clBuildProgram(program, 1, id, c"".as_ptr(), None, null_mut())) };
+        let outcome = unsafe { cl_call!(library, clBuildProgram(program, 1, id, options.as_ptr(), None, null_mut())) };
         match outcome {
             Ok(()) => Ok(built),
             Err(why) => {

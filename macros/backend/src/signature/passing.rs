@@ -1,0 +1,83 @@
+//! Parameters that are references: what the argument is converted to, and how that is handed to the function.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{GenericArgument, PathArguments, Type};
+
+use super::types::without_group;
+use crate::lifetime;
+
+/// How the converted argument is handed to the function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passing {
+    Value,
+    /// Borrowed for the call; passed as a reference to the object's value.
+    Object,
+    /// Borrowed for the call; passed as `&ObjRef<T>`.
+    Reference,
+    /// Converted to a counted reference; passed as a reference to the object's value.
+    CountedObject,
+    /// Converted to a value of its own; passed as a reference to it.
+    CountedReference,
+}
+
+impl Passing {
+    /// The expression that hands over the local variable.
+    pub(crate) fn pass(self, local: &impl ToTokens) -> TokenStream {
+        match self {
+            Self::Value => quote!(#local),
+            Self::Object => quote!(&**#local),
+            Self::Reference | Self::CountedObject => quote!(&*#local),
+            Self::CountedReference => quote!(&#local),
+        }
+    }
+}
+
+/// Types that are converted as a whole, and then lent.
+const WHOLE: [&str; 16] = [
+    "Any",
+    "Array",
+    "BTreeMap",
+    "Bytes",
+    "DataType",
+    "Device",
+    "HashMap",
+    "Map",
+    "Module",
+    "Option",
+    "Shape",
+    "Str",
+    "String",
+    "Tensor",
+    "TypedFunction",
+    "Vec",
+];
+
+/// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.
+pub(crate) fn converted(ty: &Type, has_default: bool) -> (TokenStream, Passing) {
+    if let Type::Reference(reference) = without_group(ty)
+        && reference.mutability.is_none()
+        && let content = without_group(&reference.elem)
+        && let Type::Path(path) = content
+        && let Some(last) = path.path.segments.last()
+        && last.ident != "str"
+    {
+        let inner = match &last.arguments {
+            PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+                Some(GenericArgument::Type(inner)) if last.ident == "ObjRef" => Some(inner),
+                _ => None,
+            },
+            _ => None,
+        };
+        let content = lifetime::elide(content.to_token_stream());
+        return match inner {
+            Some(_) if has_default => (content, Passing::CountedReference),
+            Some(inner) => (quote!(__k::Borrowed<'_, #inner>), Passing::Reference),
+            None if WHOLE.iter().any(|name| last.ident == name) => (content, Passing::CountedReference),
+            None if has_default => (quote!(__k::ObjRef<#content>), Passing::CountedObject),
+            // An object is lent by the conversion itself.
+            None => (ty.to_token_stream(), Passing::Value),
+        };
+    }
+    (ty.to_token_stream(), Passing::Value)
+}

@@ -1,0 +1,101 @@
+use core::ops::{Add, Mul, Neg, Sub};
+
+use super::Element;
+use crate::value::DataType;
+
+/// A complex number, an element of tensors of `complex64` (of `f32`) and `complex128` (of `f64`).
+///
+/// ```
+/// use kernpack::{Complex, Tensor};
+///
+/// let signal = Tensor::from_vec(vec![Complex::new(3.0f32, 4.0), Complex::from(1.0)], &[2])?;
+/// assert_eq!(signal.dtype().to_string(), "complex64");
+/// let first = signal.view::<Complex<f32>>()?.to_vec()[0];
+/// assert_eq!((first.norm(), first * first.conj()), (5.0, Complex::new(25.0, 0.0)));
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Complex<T> {
+    /// The real part.
+    pub re: T,
+    /// The imaginary part.
+    pub im: T,
+}
+
+impl<T> Complex<T> {
+    /// A number of its parts.
+    pub const fn new(re: T, im: T) -> Self {
+        Self { re, im }
+    }
+}
+
+macro_rules! complex {
+    ($($part:ident $bits:literal $name:literal)*) => {$(
+        // SAFETY: two floats side by side, as DLPack's complex numbers are.
+        unsafe impl Element for Complex<$part> {
+            const DTYPE: DataType = DataType::scalar(crate::abi::dtype_code::COMPLEX, $bits);
+            const NAME: &'static str = $name;
+            const ZERO: Self = Self::new(0.0, 0.0);
+        }
+
+        impl Complex<$part> {
+            /// The number with the imaginary part of the other sign.
+            pub const fn conj(self) -> Self {
+                Self::new(self.re, -self.im)
+            }
+
+            /// The distance from 0.
+            pub fn norm(self) -> $part {
+                self.re.hypot(self.im)
+            }
+        }
+
+        impl From<$part> for Complex<$part> {
+            fn from(re: $part) -> Self {
+                Self::new(re, 0.0)
+            }
+        }
+
+        impl Add for Complex<$part> {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self::new(self.re + other.re, self.im + other.im)
+            }
+        }
+
+        impl Sub for Complex<$part> {
+            type Output = Self;
+
+            fn sub(self, other: Self) -> Self {
+                Self::new(self.re - other.re, self.im - other.im)
+            }
+        }
+
+        impl Mul for Complex<$part> {
+            type Output = Self;
+
+            fn mul(self, other: Self) -> Self {
+                Self::new(self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re)
+            }
+        }
+
+        impl Mul<$part> for Complex<$part> {
+            type Output = Self;
+
+            fn mul(self, factor: $part) -> Self {
+                Self::new(self.re * factor, self.im * factor)
+            }
+        }
+
+        impl Neg for Complex<$part> {
+            type Output = Self;
+
+            fn neg(self) -> Self {
+                Self::new(-self.re, -self.im)
+            }
+        }
+    )*};
+}
+complex!(f32 64 "complex64" f64 128 "complex128");

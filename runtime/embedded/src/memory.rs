@@ -1,0 +1,36 @@
+//! Memory with a wanted alignment.
+
+use core::ffi::c_void;
+
+/// New memory, NULL when there is none. The alignment is a power of two and a multiple of a pointer's size.
+#[cfg(unix)]
+pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
+    let mut start = core::ptr::null_mut();
+    // SAFETY: `start` is writable; what does not fit is an error of the function.
+    let status = unsafe { libc::posix_memalign(&raw mut start, alignment, size) };
+    if status == 0 { start } else { core::ptr::null_mut() }
+}
+
+/// New memory, NULL when there is none. The alignment is a power of two and a multiple of a pointer's size.
+#[cfg(not(unix))]
+pub fn aligned(size: usize, alignment: usize) -> *mut c_void {
+    // SAFETY: a plain call; what does not fit is NULL.
+    unsafe { libc::aligned_malloc(size, alignment) }
+}
+
+/// Frees what [`aligned`] gave.
+///
+/// # Safety
+/// It came from there, and is not used any more.
+pub unsafe fn free_aligned(start: *mut c_void) {
+    #[cfg(unix)]
+    // SAFETY: promised by the caller.
+    unsafe {
+        libc::free(start);
+    }
+    #[cfg(not(unix))]
+    // SAFETY: as above.
+    unsafe {
+        libc::aligned_free(start);
+    }
+}

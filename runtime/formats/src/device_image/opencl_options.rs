@@ -1,0 +1,35 @@
+//! Options of a device's compiler that travel with OpenCL C: the format has no place for them, so they are a comment in its first line.
+
+const MARK: &str = "// kernpack-options: ";
+
+/// The code with the options in front of it; none leave it as it is.
+pub fn with_opencl_options(options: &[String], code: &str) -> String {
+    if options.is_empty() { code.to_owned() } else { format!("{MARK}{}\n{code}", options.join(" ")) }
+}
+
+/// The options that travel with the code.
+pub fn opencl_options(code: &[u8]) -> &str {
+    let line = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = str::from_utf8(line).unwrap_or_default();
+    // The text goes to a function in C.
+    line.strip_prefix(MARK).filter(|options| !options.contains('\0')).map_or("", str::trim_end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_travel_with_the_code() {
+        let code = "__kernel void f() {}\n";
+        let options = ["-cl-fast-relaxed-math".to_owned(), "-DN=2".to_owned()];
+        let written = with_opencl_options(&options, code);
+        assert_eq!(written, "// kernpack-options: -cl-fast-relaxed-math -DN=2\n__kernel void f() {}\n");
+        assert_eq!(opencl_options(written.as_bytes()), "-cl-fast-relaxed-math -DN=2");
+        assert_eq!(with_opencl_options(&[], code), code);
+        for code in [code, "", "\u{fffd}", "// kernpack-options: a\0b\n"] {
+            assert_eq!(opencl_options(code.as_bytes()), "", "{code}");
+        }
+        assert_eq!(opencl_options(b"\xff\n"), "");
+    }
+}

@@ -1,0 +1,49 @@
+//! `__iter__` of a type: the library's method gives the elements, as a list say, and Python wants an iterator over them.
+
+use core::ffi::{c_char, c_void};
+use core::ptr;
+
+use kernpack_core::function::FunctionInfo;
+
+use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::function::documentation;
+use crate::heap_type::leaked;
+use crate::object::{Owned, PyResult};
+
+/// What the method is called.
+pub(crate) const METHOD: &str = "__iter__";
+/// Where the class has the library's own method.
+pub(crate) const ELEMENTS: &str = "__kernpack_iter__";
+
+/// What a class has as `__iter__`, where the library's method is [`ELEMENTS`].
+pub(crate) fn new(py: Py, class: &Owned, info: &FunctionInfo) -> PyResult<Owned> {
+    let method = PyMethodDef {
+        name: leaked(METHOD),
+        function: iterate as *const c_void,
+        flags: constant::METH_NOARGS,
+        doc: leaked(&documentation(METHOD, "$self", info, 1)) as *const c_char,
+    };
+    // SAFETY: a class, and a definition that lives forever.
+    unsafe { Owned::take(py, py.PyDescr_NewMethod(class.as_ptr(), Box::leak(Box::new(method)))) }
+}
+
+unsafe extern "C" fn iterate(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, with an object of the method's class.
+    let iterator = unsafe { iterator(Py::held(), this) };
+    iterator.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// # Safety
+/// `this` is alive.
+unsafe fn iterator(py: Py, this: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the other objects are alive.
+    unsafe {
+        let method = py.attribute(this, c"__kernpack_iter__")?;
+        let elements = py.call(method.as_ptr(), [])?;
+        // An iterator of the library's own may be the very object.
+        match py.attribute_if_any(elements.as_ptr(), c"__next__")? {
+            Some(_) => Ok(elements),
+            None => Owned::take(py, py.PyObject_GetIter(elements.as_ptr())),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask systems`: the runtime, the macros and the build helper compile for macOS and Windows. Nothing is linked, and nothing runs: there is no
+//! such machine here. README.md says so, too.
+
+use crate::Result;
+use crate::environment::Environment;
+use crate::rust_target;
+use crate::step::{self, Show};
+
+const TARGETS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
+const PACKAGES: [&str; 3] = ["kernpack", "kernpack-macros", "kernpack-build"];
+
+/// Checks all packages for each target. A target whose standard library is not to be had is named and left out.
+pub(crate) fn run(environment: &Environment) -> Result {
+    for target in TARGETS {
+        let flags = match rust_target::prepare(environment, target) {
+            Ok(flags) => flags,
+            Err(error) => {
+                println!("skipped: {target} is not checked: {error}");
+                continue;
+            }
+        };
+        let mut cargo = environment.cargo("check");
+        cargo.args(["--target", target]).args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+        if let Some(flags) = flags {
+            cargo.env("RUSTFLAGS", flags);
+        }
+        step::run(&format!("cargo check --target {target}"), &mut cargo, Show::Warnings)?;
+    }
+    Ok(())
+}
