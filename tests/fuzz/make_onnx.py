@@ -45,4 +45,21 @@ write("text-and-numbers", [node("Constant", [], ["w"], value_floats=[1.0, float(
 write("no-elements", [node("Concat", ["x", "w"], ["h"], axis=0), node("ReduceSum", ["h"], ["y"])], {"x": [0, 2]}, {"y": None}, {"w": np.zeros((0, 2), np.float32)})
 write("old", [node("BatchNormalization", ["x", "s", "s", "s", "s"], ["h"], epsilon=1e-3), node("Dropout", ["h"], ["y"], ratio=0.3)], {"x": [1, 2, 3]}, {"y": None}, {"s": np.abs(f32(2)) + 1}, opset=9)
 write("products", [node("MatMul", ["x", "t"], ["h"]), node("Transpose", ["h"], ["u"]), node("Gemm", ["u", "u"], ["y"], transA=1, alpha=0.5)], {"x": [2, 3]}, {"y": None}, {"t": f32(3, 3)})
+def sparse(name, shape, places):
+    return helper.make_sparse_tensor(numpy_helper.from_array(f32(len(places)), name), numpy_helper.from_array(np.array(places)), shape)
+
+
+model = helper.make_model(
+    helper.make_graph(
+        [node("Constant", [], ["c"], sparse_value=sparse("", [2], [1])), node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "c"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        sparse_initializer=[sparse("w", [3, 2], [1, 4])],
+    ),
+    opset_imports=[helper.make_opsetid("", 21)],
+    producer_name="",
+    ir_version=9,
+)
+(FOLDER / "sparse.onnx").write_bytes(model.SerializeToString())
 write("unknown-value", [node("Add", ["x", "w"], ["y"])], {"x": [2]}, {"y": None})

@@ -168,10 +168,45 @@ def test_a_tensor_as_any_value(extmod):
     assert extmod.apply(lambda x: x, 1) == 1
 
 
-def test_tensors_of_no_buffer_format(extmod):
-    """bfloat16 has none; DLPack carries it."""
-    ones = extmod.echo_dtype("bfloat16")
-    assert ones == "bfloat16"
+class Exporter:
+    """An array of another library, such as JAX or CuPy: DLPack and nothing else."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **arguments):
+        return self.tensor.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float16", "bool", "uint64"])
+def test_types_of_elements(extmod, name):
+    """bfloat16 and smaller floats have no format of buffers; DLPack carries them both ways."""
+    tensor = extmod.tensor_of(name, (2, 3))
+    assert (tensor.dtype, tensor.shape) == (name, (2, 3))
+    again = extmod.echo_any(Exporter(tensor))
+    assert (again.dtype, again.shape) == (name, (2, 3)) and extmod.element_count(Exporter(again)) == 6
+    if name in ("bfloat16", "float8_e4m3fn"):
+        with pytest.raises(BufferError, match=f"a buffer has no elements of type {name}"):
+            memoryview(tensor)
+    else:
+        array = tensor.numpy()
+        array[:] = 1
+        assert np.from_dlpack(again).all() and array.dtype == name
+    with pytest.raises(TypeError, match=f"expected a tensor of float64, got one of {name}"):
+        extmod.sum_of_elements(tensor)
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128", "float16", "int8"])
+def test_types_of_numpys_elements(extmod, name):
+    array = np.arange(6).reshape(2, 3).astype(name)
+    same = extmod.echo_any(array)
+    assert same.dtype == name and np.from_dlpack(same).tolist() == array.tolist()
+    same.numpy()[1, 2] = 7
+    assert array[1, 2] == 7 and extmod.element_count(array) == 6
+    assert extmod.echo_any(array.T).numpy().tolist() == array.T.tolist()
 
 
 def test_nothing_is_kept(extmod):

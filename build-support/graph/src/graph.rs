@@ -10,7 +10,7 @@ use kernpack_compiler::take_reported;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
-use crate::op::{Call, NodeOp, Operand};
+use crate::op::{Call, NodeOp, Operand, half};
 
 /// The number of a value of a graph.
 pub type ValueId = usize;
@@ -153,6 +153,17 @@ impl Parts {
     }
 }
 
+/// How a model is compiled for several extents of a dimension, one of which each call has. The graph that has this is that of the largest.
+#[derive(Clone)]
+pub struct Sizes {
+    /// The name of the dimension.
+    pub dim: String,
+    /// The extent that the graph itself was made for.
+    pub size: i64,
+    /// Graphs for the other extents, largest first, with arguments of the same names, types and numbers of dimensions.
+    pub others: Vec<(i64, Graph)>,
+}
+
 /// How much a graph has at some time: values, nodes and warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
@@ -181,6 +192,8 @@ pub struct Graph {
     pub dequantized: BTreeMap<ValueId, Dequantized>,
     /// How it is computed for a dimension that each call tells.
     pub parts: Option<Arc<Parts>>,
+    /// For which other extents of a dimension it is compiled.
+    pub sizes: Option<Arc<Sizes>>,
     /// What was found and is no error: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.
@@ -214,7 +227,7 @@ impl Node {
             },
             wanted: self.outputs.iter().map(Option::is_some).collect(),
         };
-        let made = self.op.make(&call).and_then(|made| {
+        let made = half::make(&self.op, call).and_then(|made| {
             take_reported()?;
             Ok(made)
         });

@@ -13,6 +13,7 @@ use kernpack_compiler::{PassContext, TargetDescription};
 
 use crate::attrs::Attr;
 use crate::constant::{Constant, stored};
+use crate::extent::OpenDim;
 use crate::graph::{Graph, ValueId};
 use crate::lower::{LowerOptions, argument_names, identifier, lower};
 use crate::nnvm::{bytes_of, tensor_of};
@@ -28,7 +29,7 @@ pub struct Argument {
     pub name: Str,
     /// The element type of the tensor that is passed.
     pub dtype: DataType,
-    /// The extents of the tensor.
+    /// The extents of the tensor; of dimensions that each call tells, the largest ones that kernels are compiled for.
     pub shape: Shape,
     /// Of an output whose extents depend on data: the output that tells them, an `int64` for each axis. The result lies at the start of the tensor along each axis.
     #[field(default = None)]
@@ -108,6 +109,15 @@ impl Model {
         Ok(lower(&self.graph, name, &target, &context, LowerOptions::of_level(level))?.module)
     }
 
+    /// The shapes of the outputs of a call with inputs of these shapes. Without dimensions that each call tells they are always the same.
+    ///
+    /// # Errors
+    /// Shapes that no call can have, with the input or the dimension.
+    pub fn output_shapes(&self, inputs: Array<Shape>) -> Result<Array<Shape>> {
+        let inputs: Vec<Vec<i64>> = inputs.iter().map(|shape| shape.to_vec()).collect();
+        Ok(self.graph.output_shapes(&inputs)?.iter().map(|shape| Shape::new(shape)).collect())
+    }
+
     /// The weights and other values that are known before the model runs, by their names.
     ///
     /// # Errors
@@ -134,6 +144,10 @@ fn typed(graph: &Graph, id: ValueId) -> String {
 fn print(graph: &Graph) -> String {
     let list = |ids: &mut dyn Iterator<Item = ValueId>| ids.map(|id| typed(graph, id)).collect::<Vec<_>>().join(", ");
     let mut text = format!("graph {}({})\n", graph.name, list(&mut graph.inputs.iter().copied()));
+    for OpenDim { name, extents, .. } in graph.open_dims() {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "  {name} is {extents}; shown is the graph of the largest for which there are kernels");
+    }
     for node in &graph.nodes {
         let inputs = node.inputs.iter().map(|input| match input {
             Some(id) if graph.values[*id].producer.is_none() && graph.values[*id].known.is_some() => typed(graph, *id),
@@ -157,6 +171,8 @@ fn print(graph: &Graph) -> String {
 /// | option | |
 /// |---|---|
 /// | `dims` | extents by the names of dimensions |
+/// | `dims_up_to` | the largest extent of a dimension that each call tells, by its name: a batch |
+/// | `dims_in` | several extents of a dimension, one of which each call has, by its name |
 /// | `inputs` | shapes by the names of inputs |
 /// | `constants` | tensors by the names of inputs that always have these values |
 /// | `sequences` | for each input that is a sequence, the shapes of its tensors |
@@ -196,6 +212,8 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
     for (name, value) in options.iter() {
         match name.as_str() {
             "dims" => all.dims = value.to()?,
+            "dims_up_to" => all.up_to = value.to()?,
+            "dims_in" => all.dims_in = value.to()?,
             "inputs" => {
                 let shapes: BTreeMap<String, Shape> = value.to()?;
                 all.inputs = shapes.into_iter().map(|(name, shape)| (name, shape.to_vec())).collect();
@@ -224,7 +242,7 @@ fn read(options: &Map<Str, Any>) -> Result<ModelOptions> {
             other => {
                 return Err(error!(
                     ValueError,
-                    "unknown option `{other}`: the options are dims, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
+                    "unknown option `{other}`: the options are dims, dims_up_to, dims_in, inputs, constants, sequences, bounds, absent, outputs, operators, allow_nan, plain and weights"
                 ));
             }
         }

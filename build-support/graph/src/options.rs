@@ -14,6 +14,8 @@ pub struct ModelOptions {
     pub dims: BTreeMap<String, i64>,
     /// The largest extent of a dimension that each call tells, by its name in the model: one of them at most.
     pub up_to: BTreeMap<String, i64>,
+    /// Several extents of a dimension, one of which each call has, by its name in the model: one dimension at most.
+    pub dims_in: BTreeMap<String, Vec<i64>>,
     /// Shapes of inputs by their names.
     pub inputs: BTreeMap<String, Vec<i64>>,
     /// Inputs that always have the same value, by their names.

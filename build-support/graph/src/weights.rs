@@ -12,10 +12,8 @@ use crate::attrs::Attr;
 use crate::constant::{Constant, element_bytes};
 use crate::error::{Result, require};
 use crate::graph::{Graph, ValueId};
+use crate::op::half::WIDENING;
 use crate::op::matmul::{PANELS, WIDTH};
-
-/// Operators whose second input may be narrower than the first one.
-const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
 /// Fewer elements save nothing.
 const LEAST: usize = 256;

@@ -6,6 +6,8 @@ mod custom;
 mod differences;
 #[path = "models/filters.rs"]
 mod filters;
+#[path = "models/half.rs"]
+mod half;
 #[path = "models/hostile.rs"]
 mod hostile;
 #[path = "models/loops.rs"]
@@ -16,6 +18,10 @@ mod parts;
 mod quantized;
 #[path = "models/regions.rs"]
 mod regions;
+#[path = "models/sizes.rs"]
+mod sizes;
+#[path = "models/sparse.rs"]
+mod sparse;
 #[path = "models/structures.rs"]
 mod structures;
 #[path = "models/texts.rs"]

@@ -8,9 +8,13 @@ mod gradient;
 mod graph;
 #[path = "nnvm/inference.rs"]
 mod inference;
+#[path = "nnvm/layout.rs"]
+mod layout;
 #[path = "nnvm/operators.rs"]
 mod operators;
 #[path = "nnvm/support.rs"]
 mod support;
+#[path = "nnvm/table.rs"]
+mod table;
 #[path = "nnvm/vision.rs"]
 mod vision;

@@ -16,8 +16,8 @@ pub(crate) struct ModelItems {
     pub(crate) outputs: Vec<ModelArgument>,
     /// Inputs that a state keeps, and the outputs that take their place for the next call: by their numbers.
     pub(crate) kept: Vec<(usize, usize)>,
-    /// The dimension that each call tells, and its largest extent.
-    pub(crate) bound: Option<(String, i64)>,
+    /// The dimensions that each call tells.
+    pub(crate) dims: Vec<OpenDimension>,
     /// Bytes of temporary memory for a call, on any CPU level.
     pub(crate) state: u64,
     /// How many kernels run, one after the other.
@@ -33,17 +33,51 @@ pub(crate) struct ModelArgument {
     /// Of its elements: the code of DLPack, the number of bits, and what it is called.
     pub(crate) dtype: (u8, u8, String),
     pub(crate) shape: Vec<i64>,
-    /// The first axis, if its extent is not that of `shape` but told by each call.
-    pub(crate) open: Option<OpenAxis>,
+    /// Its extents for people, with the names of dimensions that each call tells.
+    pub(crate) texts: Vec<String>,
+    /// The axes whose extents are not those of `shape` in each call.
+    pub(crate) open: Vec<OpenAxis>,
 }
 
-/// An axis whose extent follows from a dimension that each call tells.
+/// An axis whose extent follows from dimensions that each call tells.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenAxis {
-    /// The name of the dimension.
-    pub(crate) dim: String,
-    /// How many indices of the axis belong to one of the dimension.
-    pub(crate) share: i64,
+    pub(crate) axis: usize,
+    /// The extent for each of the extents of `chosen`, or one of them that is the same for all.
+    pub(crate) by_size: Vec<i64>,
+    /// The number of the dimension that it is times the extent of.
+    pub(crate) cut: Option<usize>,
+    /// The number of the dimension with some extents, if it depends on that.
+    pub(crate) chosen: Option<usize>,
+}
+
+/// A dimension that each call tells.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenDimension {
+    /// Its name in the model.
+    pub(crate) name: String,
+    /// Which extents it may have, for people: `1 to 64`, or `32, 64 or 128`.
+    pub(crate) extents: String,
+    /// The largest one.
+    pub(crate) most: i64,
+    /// All of them, the largest first, if it may have some only.
+    pub(crate) one_of: Vec<i64>,
+    /// The number of the input that has it, and the axis.
+    pub(crate) at: (usize, usize),
+}
+
+impl OpenDimension {
+    /// Whether an extent fits, as a condition of Rust.
+    fn fits(&self, extent: &str) -> String {
+        if self.one_of.is_empty() {
+            return format!("(1..={}).contains(&{extent})", self.most);
+        }
+        format!("{:?}.contains(&{extent})", self.one_of)
+    }
+
+    fn least(&self) -> i64 {
+        self.one_of.last().copied().unwrap_or(1)
+    }
 }
 
 impl ModelArgument {
@@ -53,18 +87,28 @@ impl ModelArgument {
 
     /// `[2, 4]`, or `[batch, 4]`.
     pub(crate) fn extents(&self) -> String {
-        let Some(OpenAxis { dim, share }) = &self.open else { return format!("{:?}", self.shape) };
-        let first = if *share == 1 { dim.clone() } else { format!("{share} * {dim}") };
-        let others = self.shape.iter().skip(1).map(i64::to_string);
-        format!("[{}]", core::iter::once(first).chain(others).collect::<Vec<_>>().join(", "))
+        format!("[{}]", self.texts.join(", "))
     }
 
-    /// The extents as an expression of Rust, in which `extent` is that of the dimension.
-    fn shape_in_rust(&self) -> String {
-        let Some(OpenAxis { share, .. }) = &self.open else { return format!("&{:?}", self.shape) };
-        let first = if *share == 1 { "extent".to_owned() } else { format!("extent * {share}") };
-        let others = self.shape.iter().skip(1).map(i64::to_string);
-        format!("&[{}]", core::iter::once(first).chain(others).collect::<Vec<_>>().join(", "))
+    /// The extents as an expression of Rust, in which dimensions that each call tells have these names.
+    fn shape_in_rust(&self, dims: &[OpenDimension], names: &[String]) -> String {
+        let mut extents: Vec<String> = self.shape.iter().map(i64::to_string).collect();
+        for OpenAxis { axis, by_size, cut, chosen } in &self.open {
+            let size = chosen.map_or(by_size[0].to_string(), |number| {
+                let (sizes, name) = (&dims[number].one_of, &names[number]);
+                if sizes == by_size {
+                    return name.clone();
+                }
+                let pairs = sizes.iter().zip(by_size).map(|(size, extent)| format!("{size} => {extent}"));
+                format!("match {name} {{ {}, _ => 0 }}", pairs.collect::<Vec<_>>().join(", "))
+            });
+            extents[*axis] = match cut.map(|number| &names[number]) {
+                None => size,
+                Some(name) if size == "1" => name.clone(),
+                Some(name) => format!("{name} * {size}"),
+            };
+        }
+        format!("&[{}]", extents.join(", "))
     }
 
     /// An expression of Rust: memory for it, all zeros.
@@ -107,15 +151,18 @@ pub(super) fn write(out: &mut String, names: &Identifiers, steps: &Identifiers, 
     let arguments = model.inputs.iter().zip(&inputs).map(|(input, name)| format!("`{name}`: `{}`", input.shown()));
     let takes = arguments.collect::<Vec<_>>().join(", ");
     let takes = if takes.is_empty() { "It takes nothing.".to_owned() } else { format!("It takes {takes}.") };
-    let takes = match &model.bound {
-        None => takes,
-        Some((dim, most)) => format!("{takes} `{}` is 1 to {most}.", docs::quoted(dim)),
+    let open = model.dims.iter().map(|dim| format!(" `{}` is {}.", docs::quoted(&dim.name), dim.extents));
+    let takes = open.fold(takes, |takes, open| takes + &open);
+    let mut names_of_dims = Names::default();
+    let dims: Vec<String> =
+        model.dims.iter().map(|dim| names_of_dims.take(&dim.name.to_ascii_lowercase()).item).collect();
+    // What tells the dimensions, as Rust and as packed functions see it. A tensor without the axis is refused by the function itself.
+    let told = |of: fn(&str, usize) -> String| {
+        let one = |dim: &OpenDimension| format!("{}.unwrap_or({})", of(&inputs[dim.at.0], dim.at.1), dim.least());
+        model.dims.iter().map(one).collect::<Vec<_>>().join(", ")
     };
-    // What tells the dimension, as Rust and as packed functions see it.
-    let first = model.inputs.iter().position(|input| input.open.is_some()).filter(|_| model.bound.is_some());
-    let told = |of: fn(&str) -> String| first.map_or(String::new(), |first| of(&inputs[first]));
-    let by_tensor = told(|name| format!("{name}.shape().first().copied().unwrap_or(1)"));
-    let by_view = told(|name| format!("__k::first_extent(&{name}).unwrap_or(1)"));
+    let by_tensor = told(|name, axis| format!("{name}.shape().get({axis}).copied()"));
+    let by_view = told(|name, axis| format!("__k::extent_of(&{name}, {axis})"));
 
     let about = format!("The model `{}`, from {}. {takes}", docs::quoted(&model.name), model.source);
     docs::comment(out, 4, &about);
@@ -132,42 +179,41 @@ use super::super::__kernpack::{AnyView, Array, DataType, Device, Result, Tensor,
     for (output, name) in &own_outputs {
         let _ = writeln!(body, "    /// `{}`.\n    pub {name}: Tensor,", output.shown());
     }
-    match &model.bound {
-        None => body.push_str(
-            "}
-
-impl Outputs {
-    /// Memory for the outputs, with any content.
-    ///
-    /// # Errors
-    /// MemoryError.
-    pub fn new() -> Result<Self> {
-        Ok(Self {
-",
-        ),
-        Some((dim, most)) => {
-            let text = format!("{}: the dimension '{dim}' is {{extent}}, and has to be 1 to {most}", model.name);
-            let _ = write!(
-                body,
-                "}}
+    let open = model.dims.iter().zip(&dims).map(|(dim, name)| {
+        let name = name.trim_start_matches("r#");
+        format!("; `{name}` is the extent of `{}`, {}", docs::quoted(&dim.name), dim.extents)
+    });
+    let open: String = open.collect();
+    let other = if model.dims.is_empty() { "" } else { "ValueError for another extent; " };
+    let parameters = dims.iter().map(|name| format!("{name}: i64")).collect::<Vec<_>>().join(", ");
+    let _ = write!(
+        body,
+        "}}
 
 impl Outputs {{
-    /// Memory for the outputs, with any content; `extent` is that of `{}`, 1 to {most}.
+    /// Memory for the outputs, with any content{open}.
     ///
     /// # Errors
-    /// ValueError for another extent; MemoryError.
-    pub fn new(extent: i64) -> Result<Self> {{
-        if !(1..={most}).contains(&extent) {{
-            return Err(super::super::__kernpack::error!(ValueError, {text:?}));
+    /// {other}MemoryError.
+    pub fn new({parameters}) -> Result<Self> {{
+"
+    );
+    for (dim, name) in model.dims.iter().zip(&dims) {
+        // The name of the dimension is the model's own text.
+        let shown = dim.name.replace('{', "{{").replace('}', "}}");
+        let text = format!("{}: the dimension '{shown}' is {{}}, and has to be {}", model.name, dim.extents);
+        let _ = write!(
+            body,
+            "        if !{} {{
+            return Err(super::super::__kernpack::error!(ValueError, {text:?}, {name}));
         }}
-        Ok(Self {{
 ",
-                docs::quoted(dim)
-            );
-        }
+            dim.fits(name)
+        );
     }
+    body.push_str("        Ok(Self {\n");
     for (output, name) in &own_outputs {
-        let ((code, bits, _), shape) = (&output.dtype, output.shape_in_rust());
+        let ((code, bits, _), shape) = (&output.dtype, output.shape_in_rust(&model.dims, &dims));
         let _ = writeln!(
             body,
             "            {name}: Tensor::empty(DataType::scalar({code}, {bits}), {shape}, Device::CPU)?,"

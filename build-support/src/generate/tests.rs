@@ -156,7 +156,8 @@ fn the_module_of_a_model() {
         name: name.to_owned(),
         dtype: (2, 32, "float32".to_owned()),
         shape: shape.to_vec(),
-        open: None,
+        texts: shape.iter().map(i64::to_string).collect(),
+        open: Vec::new(),
     };
     let model = |name: &str| ModelItems {
         name: name.to_owned(),
@@ -164,7 +165,7 @@ fn the_module_of_a_model() {
         inputs: vec![argument("type", &[1, 4]), argument("outputs", &[])],
         outputs: vec![argument("match", &[2]), argument("y", &[0, 3])],
         kept: Vec::new(),
-        bound: None,
+        dims: Vec::new(),
         state: 192,
         steps: 7,
         info: "{\"name\":\"digits\"}".to_owned(),

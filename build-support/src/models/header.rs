@@ -21,8 +21,8 @@ pub(super) fn write(model: &ModelItems) -> String {
     }) {
         let _ = writeln!(text, " * {what} {}: {}", argument.name, shown(argument));
     }
-    if let Some((dim, most)) = &model.bound {
-        let _ = writeln!(text, " * {} is 1 to {most}", dim.replace("*/", "* /"));
+    for dim in &model.dims {
+        let _ = writeln!(text, " * {} is {}", dim.name.replace("*/", "* /"), dim.extents);
     }
     let _ = writeln!(
         text,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use kernpack_compiler::codegen::{self, Target};
 use kernpack_compiler::ir::DataTypeExt;
 use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
-use kernpack_graph::{Graph, GraphError, Imported, Lowered, ModelOptions, Weights};
+use kernpack_graph::{Extents, Graph, GraphError, Imported, Lowered, ModelOptions, OpenDim, Weights};
 
 pub use kernpack_graph::Threads;
 pub use options::Model;
@@ -22,7 +22,7 @@ use crate::cache::step::{Ran, Step};
 use crate::describe::Description;
 use crate::describe::signature::{ELEMENTS, Param, Signature, Type};
 use crate::describe::symbols::Compiled;
-use crate::generate::model::{ModelArgument, ModelItems, OpenAxis};
+use crate::generate::model::{ModelArgument, ModelItems, OpenAxis, OpenDimension};
 use crate::llvm::{self, Machine};
 use crate::multiversion::{Version, results};
 use crate::outputs::Output;
@@ -260,15 +260,26 @@ fn this_program() -> String {
 fn arguments(graph: &Graph) -> Vec<ModelArgument> {
     let ids = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
     let names = kernpack_graph::lower::argument_names(graph);
+    let (extents, texts) = (graph.argument_extents(), graph.argument_texts());
+    let dims = graph.open_dims();
+    let cut = dims.iter().position(|dim| matches!(dim.extents, Extents::UpTo(_)));
+    let chosen = dims.iter().position(|dim| matches!(dim.extents, Extents::OneOf(_)));
     ids.zip(names)
-        .enumerate()
-        .map(|(number, (id, name))| {
+        .zip(extents.iter().zip(texts))
+        .map(|((id, name), (extents, texts))| {
             let value = &graph.values[*id];
             let stored = kernpack_graph::stored(value.dtype);
             let raw = stored.as_raw();
-            let open = graph.parts.as_ref().filter(|parts| parts.shares[number] > 0);
-            let open = open.map(|parts| OpenAxis { dim: parts.dim.clone(), share: parts.shares[number] });
-            ModelArgument { name, dtype: (raw.code, raw.bits, stored.to_string()), shape: value.shape.clone(), open }
+            let open = extents.iter().enumerate().filter(|(_, extent)| extent.fixed().is_none());
+            let open = open.map(|(axis, extent)| OpenAxis {
+                axis,
+                by_size: extent.by_size.clone(),
+                cut: cut.filter(|_| extent.is_cut),
+                chosen: chosen.filter(|_| extent.by_size.iter().any(|size| *size != extent.by_size[0])),
+            });
+            let open = open.collect();
+            let dtype = (raw.code, raw.bits, stored.to_string());
+            ModelArgument { name, dtype, shape: value.shape.clone(), texts, open }
         })
         .collect()
 }
@@ -290,14 +301,13 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         let before =
             graph.inputs.iter().position(|id| graph.values[*id].name == *input).ok_or_else(|| no("input", input))?;
         let after = graph.outputs.iter().position(|(name, _)| name == output).ok_or_else(|| no("output", output))?;
-        if let Some(parts) = graph
-            .parts
-            .as_ref()
-            .filter(|parts| parts.shares[before] > 0 || parts.shares[graph.inputs.len() + after] > 0)
-        {
+        let all = arguments(graph);
+        let open = [&all[before], &all[graph.inputs.len() + after]].into_iter().flat_map(|argument| &argument.open);
+        if let Some(number) = open.filter_map(|open| open.cut.or(open.chosen)).next() {
+            let dim = &graph.open_dims()[number].name;
             return Err(Error::new(format!(
-                "{}: state '{input}' has the dimension '{}', which each call tells: say one extent, `.dim(\"{}\", extent)`",
-                read.source, parts.dim, parts.dim
+                "{}: state '{input}' has the dimension '{dim}', which each call tells: say one extent, `.dim(\"{dim}\", extent)`",
+                read.source
             )));
         }
         let of = |id: usize| (graph.values[id].dtype, &graph.values[id].shape);
@@ -318,11 +328,20 @@ fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
         inputs,
         outputs,
         kept,
-        bound: read.graph.parts.as_ref().map(|parts| (parts.dim.clone(), parts.most)),
+        dims: read.graph.open_dims().into_iter().map(open_dimension).collect(),
         state,
         steps: parse(info)?["kernels"].as_array().map_or(0, Vec::len),
         info: info.to_owned(),
     })
+}
+
+fn open_dimension(dim: OpenDim) -> OpenDimension {
+    let extents = dim.extents.to_string();
+    let (most, one_of) = match dim.extents {
+        Extents::UpTo(most) => (most, Vec::new()),
+        Extents::OneOf(sizes) => (sizes.iter().copied().max().unwrap_or(1), sizes),
+    };
+    OpenDimension { name: dim.name, extents, most, one_of, at: dim.at }
 }
 
 /// What is known of the arguments of a model's functions: all of it.
@@ -361,8 +380,9 @@ fn description(graph: &Graph) -> Description {
         shapes.push(format!("`{name}{}` {}{bytes}{part}", argument.extents(), value.dtype.short_name()));
         params.push(Param { name, ty: Type::Tensor { element, written } });
     }
-    let bound = graph.parts.as_ref().map(|parts| format!(" `{}` is 1 to {}.", parts.dim, parts.most));
-    let doc = format!("A model{}. Shapes: {}.{}", named(&graph.name), shapes.join(", "), bound.unwrap_or_default());
+    let open = graph.open_dims().into_iter().map(|dim| format!(" `{}` is {}.", dim.name, dim.extents));
+    let open: String = open.collect();
+    let doc = format!("A model{}. Shapes: {}.{open}", named(&graph.name), shapes.join(", "));
     Description { doc, signature: Ok(Signature { params, result: Type::None }), declared: true }
 }
 

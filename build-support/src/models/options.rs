@@ -57,6 +57,14 @@ impl Model {
         self
     }
 
+    /// A dimension that each call tells, which has one of these extents: `.dim_in("sequence", [32, 64, 128])`. The model is compiled for each of them, and the function runs the
+    /// kernels for that of the call. Weights are in the library once, if the kernels of all extents want them in the same order.
+    #[must_use]
+    pub fn dim_in(mut self, name: &str, extents: impl Into<Vec<i64>>) -> Self {
+        self.options.dims_in.insert(name.to_owned(), extents.into());
+        self
+    }
+
     /// The shape of an input.
     #[must_use]
     pub fn input(mut self, name: &str, shape: impl Into<Vec<i64>>) -> Self {

@@ -13,7 +13,7 @@ use crate::package::Package;
 /// relu(x w + b) u for any number of rows: `make.py` beside it wrote the file, and printed the results that are expected here.
 fn package(name: &str, calls: &str) -> Package {
     let package = Package::new(name, calls);
-    for file in ["perceptron.onnx", "running.onnx"] {
+    for file in ["perceptron.onnx", "running.onnx", "attention.onnx"] {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("graph/tests/data").join(file);
         fs::copy(source, package.dir.join(file)).unwrap();
     }
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kernpack::{Result, Tensor};
 use model::kernels::perceptron::{Outputs, State, run};
-use model::kernels::{rows, running};
+use model::kernels::{attention, rows, running};
 
 struct Counting;
 
@@ -99,6 +99,23 @@ fn main() -> Result<()> {
     assert!(many.contains("rows: the dimension 'batch' is 21, and has to be 1 to 20"), "{many}");
     let flat = rows::run(&Tensor::zeros::<f32>(&[4])?).unwrap_err().to_string();
     assert!(flat.contains("Mismatched x.ndim on argument #0"), "{flat}");
+    // Texts of some lengths in batches of any size: words that are all alike look at each other alike.
+    let mut state = attention::State::new()?;
+    for (batch, words) in [(1, 4), (5, 6), (3, 4)] {
+        let x = Tensor::from_slice(&vec![1f32; (batch * words * 2) as usize], &[batch, words, 2])?;
+        let mut outputs = attention::Outputs::new(batch, words)?;
+        assert_eq!(counted(|| state.run_into(&x, &mut outputs))?, 0);
+        let shares = outputs.shares.view::<f32>()?.to_vec();
+        assert!(shares.iter().all(|share| (share * words as f32 - 1.0).abs() < 1e-6), "{shares:?}");
+        assert_eq!(attention::run(&x)?.shares.shape(), [batch, words, words]);
+    }
+    for (shape, problem) in [
+        ([1, 5, 2], "attention: the dimension 'words' is 5, and has to be 4 or 6"),
+        ([6, 4, 2], "attention: the dimension 'batch' is 6, and has to be 1 to 5"),
+    ] {
+        let other = attention::run(&Tensor::zeros::<f32>(&shape)?).unwrap_err().to_string();
+        assert!(other.contains(problem), "{other}");
+    }
     // What a state keeps from call to call.
     let x = Tensor::from_slice(&[1f32, 2., 4.], &[3])?;
     let mut state = running::State::new()?;
@@ -117,6 +134,7 @@ fn a_model_becomes_a_function_of_the_library() {
     let calls = "
         .model_with(\"perceptron.onnx\", |model| model.dim(\"batch\", 2))
         .model_with(\"perceptron.onnx\", |model| model.name(\"rows\").dim_up_to(\"batch\", 20))
+        .model_with(\"attention.onnx\", |model| model.dim_up_to(\"batch\", 5).dim_in(\"words\", [4, 6]))
         .model_with(\"running.onnx\", |model| model.state(\"total\", \"next\"))
         .multiversion([\"x86-64-v3\"])";
     let package = package("model", calls).file(
@@ -167,6 +185,15 @@ fn a_model_becomes_a_function_of_the_library() {
     }
     let info: String = module.function("rows_info").unwrap().call_as(()).unwrap();
     assert!(info.contains("\"parts\":{\"dimension\":\"batch\",\"most\":20,\"sizes\":[16, 4, 1]}"), "{info}");
+    let x = Tensor::zeros::<f32>(&[2, 6, 2]).unwrap();
+    let shares: Tensor = module.function("attention_run").unwrap().call_as((&x,)).unwrap();
+    assert_eq!(shares.shape(), [2, 6, 6]);
+    let info: String = module.function("attention_info").unwrap().call_as(()).unwrap();
+    let extents = "\"extents\":[\"batch\",\"words\",\"2\"]}";
+    assert!(
+        info.contains("\"sizes\":{\"dimension\":\"words\",\"extents\":[6, 4]}") && info.contains(extents),
+        "{info}"
+    );
     // Of the system it needs the C library and the unwinder, and nothing of the compiler's.
     let needed = BuiltLibrary::open(&package.library_path("debug")).needed();
     let usual = ["libc.so.6", "libgcc_s.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"];
@@ -178,6 +205,9 @@ fn a_model_becomes_a_function_of_the_library() {
     a_program_in_c(&package);
     let header = fs::read_to_string(package.out_dir().join("kernpack/rows.h")).unwrap();
     let arguments = " * input x: float32[batch, 4]\n * output scores: float32[batch, 3]\n * batch is 1 to 20\n";
+    assert!(header.contains(arguments), "{header}");
+    let header = fs::read_to_string(package.out_dir().join("kernpack/attention.h")).unwrap();
+    let arguments = " * input x: float32[batch, words, 2]\n * output shares: float32[batch, words, words]\n * batch is 1 to 5\n * words is 4 or 6\n";
     assert!(header.contains(arguments), "{header}");
     let listing = fs::read_dir(package.out_dir().join("kernpack"))
         .unwrap()

@@ -16,10 +16,11 @@ import tvm_ffi
 from compiler import PassContext, build, graph, module
 
 
-def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None, bounds=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
+def from_onnx(source, *, dims=None, dims_up_to=None, dims_in=None, inputs=None, constants=None, sequences=None, bounds=None, absent=(), outputs=(), operators=None, weights=None, allow_nan=False, plain=False):
     """A model of ONNX, by the path of its file or by its bytes: a `kernpack.graph.Model`.
 
-    `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `constants` has arrays for inputs that
+    `dims` has extents by the names of dimensions, `inputs` shapes by the names of inputs, for what the file leaves open. `dims_up_to={"batch": 64}` leaves a batch to
+    each call, up to a bound, and `dims_in={"sequence": [32, 64]}` compiles the model for several extents, one of which each call has. `constants` has arrays for inputs that
     always have this value. `sequences` has lists of shapes for inputs that are sequences; `bounds` the most rounds of loops by the names of their nodes,
     where only a call tells how many rounds there are; `absent` names optional inputs that are not there. `outputs` names the
     values that are wanted; without it, all outputs of the model. `operators` says what operators compute that ONNX does not have, by `"domain.name"`: a function of the
@@ -28,6 +29,8 @@ def from_onnx(source, *, dims=None, inputs=None, constants=None, sequences=None,
     """
     options = {
         "dims": dict(dims or {}),
+        "dims_up_to": dict(dims_up_to or {}),
+        "dims_in": {name: list(extents) for name, extents in (dims_in or {}).items()},
         "inputs": {name: tvm_ffi.Shape(shape) for name, shape in (inputs or {}).items()},
         "constants": {name: tvm_ffi.from_dlpack(np.array(value, order="C")) for name, value in (constants or {}).items()},
         "sequences": {name: [tvm_ffi.Shape(shape) for shape in shapes] for name, shapes in (sequences or {}).items()},
@@ -97,7 +100,8 @@ class Compiled:
             raise TypeError(f"{self.name} takes {', '.join(names)}; got {len(values)} values by position, and {', '.join(by_name) or 'none'} by name")
         given.update(by_name)
         taken = [np.asarray(given[argument.name], _dtype(argument), order="C") for argument in self.model.inputs]
-        written = {argument.name: np.empty(tuple(argument.shape), _dtype(argument)) for argument in self.model.outputs}
+        shapes = self.model.output_shapes([tvm_ffi.Shape(value.shape) for value in taken])
+        written = {argument.name: np.empty(tuple(shape), _dtype(argument)) for argument, shape in zip(self.model.outputs, shapes)}
         self._function(*taken, *written.values())
         extents = {argument.extents for argument in self.model.outputs}
         results = [_cut(argument, written) for argument in self.model.outputs if argument.name not in extents]

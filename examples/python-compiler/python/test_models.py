@@ -55,6 +55,21 @@ def onnx(nodes, inputs, outputs, weights=None, opset=17):
     return field(1, 8) + field(7, b"".join(graph)) + field(8, field(2, opset))
 
 
+def test_dimensions_that_each_call_tells():
+    path = PERCEPTRON.with_name("attention.onnx")
+    model = models.from_onnx(path, dims_up_to={"batch": 5}, dims_in={"words": [4, 6]})
+    assert "\n  batch is 1 to 5; shown is the graph of the largest" in str(model) and "\n  words is 4 or 6; " in str(model)
+    run = models.compile(model)
+    for batch, words in [(1, 4), (5, 6), (3, 4)]:
+        shares = run(np.ones((batch, words, 2)))
+        assert shares.shape == (batch, words, words) and np.allclose(shares, 1 / words)
+    for shape, problem in [((1, 5, 2), "the dimension 'words' is 5, and has to be 4 or 6"), ((6, 4, 2), "the dimension 'batch' is 6, and has to be 1 to 5"), ((4, 2), "input 'x' has 3 dimensions")]:
+        with pytest.raises(ValueError, match=problem):
+            run(np.ones(shape))
+    with pytest.raises(ValueError, match=r"say one extent, `dims=\{\"words\": extent\}`, or several that a call may have, `dims_in="):
+        models.from_onnx(path, dims={"batch": 1}, dims_up_to={"words": 8})
+
+
 def test_a_file():
     model = models.from_onnx(PERCEPTRON, dims={"batch": 2})
     described = [(argument.name, str(argument.dtype), tuple(argument.shape)) for argument in (*model.inputs, *model.outputs)]
@@ -191,11 +206,11 @@ def test_mistakes_are_named(tmp_path):
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), "7 up"), "`7 up` is no name of a function: take `m7_up`"),
         (lambda: models.compile(models.from_onnx(PERCEPTRON, dims={"batch": 2}), opt_level=4), "opt_level is 4, and has to be 0, 1, 2 or 3"),
         (lambda: models.graph.from_onnx(3, {}), "a model is the path of a file or its bytes, got int"),
-        (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, inputs,"),
+        (lambda: models.graph.from_onnx("a", {"dim": {}}), "unknown option `dim`: the options are dims, dims_up_to, dims_in, inputs,"),
         (lambda: models.from_onnx(PERCEPTRON, dims={"batch": 2}, weights="int8"), "weights"),
         (lambda: run(), "run takes x; got 0 values by position, and none by name"),
         (lambda: run(x, x=x), "run takes x; got 1 values by position, and x by name"),
-        (lambda: run(x[:1]), "Invalid x.shape[0] on argument #0"),
+        (lambda: run(x[:1]), "input 'x' is [1, 4], and has to be [2, 4]"),
     ]:
         with pytest.raises(Exception) as raised:
             call()

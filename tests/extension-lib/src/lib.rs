@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use kernpack::{
-    Any, Error, Function, IntoAny, ObjRef, Object, Result, Tensor, TensorView, TensorViewMut, bail, packed_func,
+    Any, DataType, Device, Error, Function, IntoAny, ObjRef, Object, Result, Shape, Tensor, TensorView, TensorViewMut,
+    bail, packed_func,
 };
 
 kernpack::library!(with = [conversions, objects]);
@@ -300,6 +301,12 @@ pub fn element_count(x: Tensor) -> i64 {
 #[packed_func]
 pub fn range_of(limit: i64) -> Result<Tensor> {
     Tensor::from_vec((0..limit).map(|number| number as f32).collect(), &[limit])
+}
+
+/// A tensor of some type; what is in it is not defined.
+#[packed_func]
+pub fn tensor_of(dtype: DataType, shape: Shape) -> Result<Tensor> {
+    Tensor::empty(dtype, &shape, Device::CPU)
 }
 
 /// Multiplies each element in place.

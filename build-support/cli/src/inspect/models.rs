@@ -20,6 +20,11 @@ pub(super) fn write(out: &mut String, models: &[Value]) -> fmt::Result {
             let (dimension, most) = (text(&model["parts"], "dimension"), number(&model["parts"], "most"));
             writeln!(out, "    {dimension} is 1 to {most}, in parts of {}; of the largest:", sizes.join(", "))?;
         }
+        if model["sizes"].is_object() {
+            let extents: Vec<String> = list(&model["sizes"], "extents").iter().map(Value::to_string).collect();
+            let dimension = text(&model["sizes"], "dimension");
+            writeln!(out, "    {dimension} is one of {}; of the largest:", extents.join(", "))?;
+        }
         let kernels = list(model, "kernels");
         let work: u64 = kernels.iter().map(|kernel| number(kernel, "operations")).sum();
         let region = if model["region"] == true { " in one parallel region" } else { "" };
@@ -67,15 +72,14 @@ fn bytes(value: &Value, key: &str) -> String {
 
 /// The inputs or outputs of a model.
 fn arguments(model: &Value, key: &str) -> String {
-    let dimension = text(&model["parts"], "dimension");
-    list(model, key).iter().map(|one| argument(one, &dimension)).collect::<Vec<_>>().join(", ")
+    list(model, key).iter().map(argument).collect::<Vec<_>>().join(", ")
 }
 
 /// `x: float32[2, 4]`, or `x: float32[batch, 4]` of an argument with a dimension that each call tells.
-fn argument(argument: &Value, dimension: &str) -> String {
+fn argument(argument: &Value) -> String {
     let mut shape: Vec<String> = list(argument, "shape").iter().map(Value::to_string).collect();
-    if let (Some(first), Some(share)) = (shape.first_mut(), argument["share"].as_u64()) {
-        *first = if share == 1 { dimension.to_owned() } else { format!("{share} * {dimension}") };
+    if argument["extents"].is_array() {
+        shape = list(argument, "extents").iter().map(|extent| shown(extent.as_str().unwrap_or_default())).collect();
     }
     format!("{}: {}[{}]", text(argument, "name"), text(argument, "dtype"), shape.join(", "))
 }
@@ -286,11 +290,12 @@ mod tests {
     fn a_dimension_that_each_call_tells() {
         let mut model = model();
         model["parts"] = json!({"dimension": "batch", "most": 64, "sizes": [64, 16, 4, 1]});
-        model["inputs"][0]["share"] = json!(1);
-        model["outputs"][0]["share"] = json!(2);
+        model["sizes"] = json!({"dimension": "width", "extents": [8, 4]});
+        model["inputs"][0]["extents"] = json!(["batch", "width"]);
+        model["outputs"][0]["extents"] = json!(["2 * batch", "2"]);
         let mut out = String::new();
         write(&mut out, &[model]).unwrap();
-        let expected = "  digits(x: float32[batch, 4]) -> y: float32[2 * batch, 2]\n    batch is 1 to 64, in parts of 64, 16, 4, 1; of the largest:\n    3 kernels";
+        let expected = "  digits(x: float32[batch, width]) -> y: float32[2 * batch, 2]\n    batch is 1 to 64, in parts of 64, 16, 4, 1; of the largest:\n    width is one of 8, 4; of the largest:\n    3 kernels";
         assert!(out.contains(expected), "{out}");
     }
 

@@ -30,6 +30,8 @@ pub(crate) enum Fix {
     Sequence(String),
     /// One extent of a dimension.
     Extent(String),
+    /// One extent of a dimension, or several that a call may have.
+    Extents(String),
     /// The value of an input that something has to be known of.
     Constant,
     /// The most rounds of a loop by its name.
@@ -67,6 +69,16 @@ impl Fix {
             }
             (Self::Extent(dim), BuildScript) => format!("say one extent, `.dim(\"{dim}\", extent)`"),
             (Self::Extent(dim), Python) => format!("say one extent, `dims={{\"{dim}\": extent}}`"),
+            (Self::Extents(dim), BuildScript) => {
+                format!(
+                    "say one extent, `.dim(\"{dim}\", extent)`, or several that a call may have, `.dim_in(\"{dim}\", [..])`"
+                )
+            }
+            (Self::Extents(dim), Python) => {
+                format!(
+                    "say one extent, `dims={{\"{dim}\": extent}}`, or several that a call may have, `dims_in={{\"{dim}\": [..]}}`"
+                )
+            }
             (Self::Constant, BuildScript) => {
                 "if it is an input of the model, say what it always is, `.constant_ints(name, &shape, &values)`".into()
             }

@@ -20,10 +20,10 @@ use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
-use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant};
+use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant, to_dense};
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
-use crate::parts;
+use crate::{parts, sizes};
 
 /// Versions of the operators that models may ask for.
 const OLDEST: i64 = 6;
@@ -85,6 +85,14 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
             optimize(smaller, options)?;
         }
     }
+    if let Some(sizes) = graph.sizes.as_mut().map(Arc::make_mut) {
+        for (_, other) in &mut sizes.others {
+            optimize(other, options)?;
+            graph.warnings.append(&mut other.warnings);
+        }
+        graph.warnings.sort();
+        graph.warnings.dedup();
+    }
     for native in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
         optimize(&mut native.body, options)?;
         graph.warnings.append(&mut native.body.warnings);
@@ -110,9 +118,9 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
     Ok(())
 }
 
-/// As [`read`], for all sizes of the parts that a model is computed in.
+/// As [`read`], for all extents of the dimensions that each call tells.
 fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(Graph, Vec<PathBuf>)> {
-    if options.up_to.is_empty() {
+    if options.up_to.is_empty() && options.dims_in.is_empty() {
         return read(bytes, folder, options);
     }
     let mut named: Vec<String> = Vec::new();
@@ -129,7 +137,7 @@ fn read_parts(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
     }
     named.sort();
     named.dedup();
-    parts::read(options, &named, |options| read(bytes, folder, options))
+    sizes::read(options, &named, |options| parts::read(options, &named, |options| read(bytes, folder, options)))
 }
 
 /// The graph as the model has it, and the files that were read besides the model's own.
@@ -312,11 +320,15 @@ impl<'m, 'a> Importer<'m, 'a> {
     }
 
     fn initializers(&mut self, graph: &onnx::Graph<'a>, scope: &mut Scope) -> Result<()> {
-        require!(graph.sparse_initializers == 0, "sparse initializers are not supported");
         for tensor in &graph.initializers {
             let constant = self.constant(tensor)?;
             let id = self.graph.add_known(&tensor.name, constant);
             scope.insert(tensor.name.clone(), Item::Tensor(id));
+        }
+        for tensor in &graph.sparse_initializers {
+            let constant = self.sparse(tensor)?;
+            let id = self.graph.add_known(&tensor.values.name, constant);
+            scope.insert(tensor.values.name.clone(), Item::Tensor(id));
         }
         Ok(())
     }
@@ -336,6 +348,10 @@ impl<'m, 'a> Importer<'m, 'a> {
         to_constant(tensor, &|location, offset, length| self.external(location, offset, length))
     }
 
+    fn sparse(&self, tensor: &onnx::SparseTensor<'a>) -> Result<Constant> {
+        to_dense(tensor, &|location, offset, length| self.external(location, offset, length))
+    }
+
     /// Bytes of a file beside the model.
     fn external(&self, location: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let Some(folder) = self.folder else { fail!("its data is in the file '{location}', and the model is no file") };
@@ -349,6 +365,10 @@ impl<'m, 'a> Importer<'m, 'a> {
         let path = folder.join(relative);
         let read = || -> std::io::Result<Vec<u8>> {
             use std::io::{Error, Read, Seek, SeekFrom};
+            // Opening a pipe waits for its writer.
+            if !std::fs::metadata(&path)?.is_file() {
+                return Err(Error::other("it is no file"));
+            }
             let mut file = std::fs::File::open(&path)?;
             let size = file.metadata()?.len();
             if offset.checked_add(length).is_none_or(|end| end > size) {
@@ -593,6 +613,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         let [(name, value)] = attributes else { fail!("expected one attribute, got {}", attributes.len()) };
         match (*name, value) {
             ("value", AttributeValue::Tensor(tensor)) => self.constant(tensor),
+            ("sparse_value", AttributeValue::Sparse(tensor)) => self.sparse(tensor),
             ("value_int", AttributeValue::Int(value)) => Constant::of_ints(&[*value]).reshaped(&[]),
             ("value_ints", AttributeValue::Ints(values)) => Ok(Constant::of_ints(values)),
             ("value_float", AttributeValue::Float(value)) => Constant::of_floats(&[*value]).reshaped(&[]),
@@ -619,6 +640,7 @@ impl<'m, 'a> Importer<'m, 'a> {
             }
             AttributeValue::Graph(_) | AttributeValue::Graphs(_) | AttributeValue::Tensors(_) => return Ok(None),
             // The type that an optional value would have.
+            AttributeValue::Sparse(tensor) => Attr::Tensor(self.sparse(tensor)?),
             AttributeValue::Other("a type") => return Ok(None),
             AttributeValue::Other(what) => fail!("an attribute that is {what} is not supported"),
         }))

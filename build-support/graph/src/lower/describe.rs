@@ -14,8 +14,8 @@ impl Lowered {
     ///
     /// `{"schema": 1, "name", "graph", "inputs": [{"name", "dtype", "shape"}], "outputs", "arena", "state", "weights", "region", "values": [{"name", "dtype",
     /// "shape", "bytes", "place": "argument" | "arena" | "weights", "at": number or offset, "first", "last"}], "kernels": [{"function", "operators", "nodes",
-    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. With a dimension that each call tells there is `"parts": {"dimension", "most", "sizes"}`; shapes, values
-    /// and kernels are those of the largest part, and the first extent of an argument with a `"share"` is that times the extent of the dimension. `first` and `last` are the kernels between which temporary memory is used.
+    /// "operations", "parallel", "reads": [numbers of values], "writes"}]}`. With a dimension that each call tells there is `"parts": {"dimension", "most", "sizes"}`, or `"sizes": {"dimension", "extents"}` if it has
+    /// one of some extents, or both; shapes, values and kernels are those of the largest, and an argument whose extents are not always the same has `"extents": ["batch", "16 | 32", "4"]`. `first` and `last` are the kernels between which temporary memory is used.
     pub fn describe(&self, graph: &Graph, name: &str) -> String {
         let mut out = format!("{{\"schema\":{SCHEMA},\"name\":{},\"graph\":{}", text(name), text(&graph.name));
         let names = argument_names(graph);
@@ -28,13 +28,21 @@ impl Lowered {
                 parts.most
             );
         }
-        let share = |number: usize| graph.parts.as_ref().map_or(0, |parts| parts.shares[number]);
+        if let Some(sizes) = &graph.sizes {
+            let extents: Vec<i64> = graph.variants().iter().map(|(size, _)| *size).collect();
+            let _ = write!(out, ",\"sizes\":{{\"dimension\":{},\"extents\":{extents:?}}}", text(&sizes.dim));
+        }
+        let (extents, texts) = (graph.argument_extents(), graph.argument_texts());
+        let open = |number: usize| {
+            let is_open = extents[number].iter().any(|extent| extent.fixed().is_none());
+            is_open.then(|| list(texts[number].iter().map(|extent| text(extent))))
+        };
         let (inputs, outputs) = names.split_at(graph.inputs.len());
         let taken = inputs.iter().zip(&graph.inputs).enumerate();
-        let taken = taken.map(|(number, (name, id))| argument(graph, name, *id, share(number)));
+        let taken = taken.map(|(number, (name, id))| argument(graph, name, *id, open(number)));
         let _ = write!(out, ",\"inputs\":{}", list(taken));
         let given = outputs.iter().zip(&graph.outputs).enumerate();
-        let given = given.map(|(number, (name, (_, id)))| argument(graph, name, *id, share(inputs.len() + number)));
+        let given = given.map(|(number, (name, (_, id)))| argument(graph, name, *id, open(inputs.len() + number)));
         let _ = write!(out, ",\"outputs\":{}", list(given));
         let _ = write!(
             out,
@@ -86,10 +94,10 @@ impl Lowered {
     }
 }
 
-fn argument(graph: &Graph, name: &str, id: ValueId, share: i64) -> String {
+fn argument(graph: &Graph, name: &str, id: ValueId, open: Option<String>) -> String {
     let value = &graph.values[id];
-    let share = if share > 0 { format!(",\"share\":{share}") } else { String::new() };
-    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}{share}}}", text(name), stored(value.dtype), value.shape)
+    let extents = open.map_or(String::new(), |extents| format!(",\"extents\":{extents}"));
+    format!("{{\"name\":{},\"dtype\":\"{}\",\"shape\":{:?}{extents}}}", text(name), stored(value.dtype), value.shape)
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

@@ -10,7 +10,7 @@ use kernpack_compiler::ir::{
     U8, Var,
 };
 
-use super::parts::Cut;
+use super::open::Open;
 use super::region::{barrier, by_one};
 use super::weights::Weights;
 use super::{CONSTANTS, Step, argument_names};
@@ -67,9 +67,11 @@ impl Known {
     }
 }
 
-/// A graph that is lowered for one size of its parts.
+/// A graph that is lowered for one extent of the dimension that has several, and one size of its parts.
 pub(super) struct Block<'a> {
-    /// The extent of the dimension that each call tells.
+    /// The extent of the dimension that has several; 0 if none has.
+    pub(super) variant: i64,
+    /// The extent of the dimension that the model is cut along; 0 if it is not cut.
     pub(super) size: i64,
     pub(super) graph: &'a Graph,
     pub(super) steps: Vec<Step>,
@@ -178,20 +180,21 @@ pub(super) fn functions(graph: &Graph, name: &str, blocks: &[Block], data: Data)
     let run = run(graph, name, blocks, data);
     let runner = run.name.to_string();
     let steps = blocks.first().map_or(0, |block| block.steps.len());
-    match &graph.parts {
-        None => vec![run, entry(graph, name, &runner, arena, steps), part(graph, name, &runner, arena, steps)],
-        Some(all) => {
-            let cut = Cut { graph, parts: all, name, runner: &runner, arena, steps };
-            vec![run, cut.entry(), cut.part()]
-        }
+    if graph.parts.is_none() && graph.sizes.is_none() {
+        return vec![run, entry(graph, name, &runner, arena, steps), part(graph, name, &runner, arena, steps)];
     }
+    let open = Open::new(graph, name, &runner, arena, steps);
+    vec![run, open.entry(), open.part()]
 }
 
-/// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to, for parts of some size if there are several. Callers have checked
-/// the arguments.
+/// The function with the kernels: those from `first` up to `end`, over the memory that `arena` points to, for an extent of the dimension that has several and for parts of
+/// some size, if there are several of either. Callers have checked the arguments.
 fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let (memory, first, end) = (Var::new("arena", POINTER), Var::new("first", I64), Var::new("end", I64));
-    let size = Var::new("size", I64);
+    let (variant, size) = (Var::new("variant", I64), Var::new("size", I64));
+    let differ = |of: fn(&Block) -> i64| blocks.iter().any(|block| of(block) != of(&blocks[0]));
+    let by_variant = differ(|block| block.variant);
+    let by_size = differ(|block| block.size);
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
     let in_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
@@ -208,7 +211,11 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
         let steps = run.steps(block);
         body = Some(match body {
             None => steps,
-            Some(smaller) => Stmt::if_then(size.equals(block.size), steps, Some(smaller)),
+            Some(others) => {
+                let is_size = if by_size { size.equals(block.size) } else { Expr::bool(true) };
+                let is_block = if by_variant { variant.equals(block.variant).and(is_size) } else { is_size };
+                Stmt::if_then(is_block, steps, Some(others))
+            }
         });
     }
     let mut body = body.unwrap_or_else(|| Stmt::seq([]));
@@ -222,8 +229,8 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
         Data::Symbol(symbol) => Some([(key(), Str::from(symbol))].into_iter().collect::<Map<Str, Str>>().into()),
     };
     let attrs = data.into_iter().map(|data| (Str::from(CONSTANTS), data)).collect();
-    let size = (blocks.len() > 1).then_some(size);
-    let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(size);
+    let which = by_variant.then_some(variant).into_iter().chain(by_size.then_some(size));
+    let own = [memory.clone(), first.clone(), end.clone()].into_iter().chain(which);
     let params = own.chain(arguments.iter().cloned()).map(plain).collect();
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }

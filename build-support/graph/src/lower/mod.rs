@@ -2,9 +2,8 @@
 
 mod describe;
 mod entry;
-mod names;
 mod native_loop;
-mod parts;
+mod open;
 mod region;
 mod weights;
 mod work;
@@ -18,7 +17,6 @@ use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 
 pub use entry::{Place, state_bytes};
-pub use names::{argument_names, identifier};
 pub use weights::Weights;
 
 use self::entry::{Block, Data, Known};
@@ -26,6 +24,7 @@ use crate::constant::{Constant, stored};
 use crate::error::{Result, fail};
 use crate::fuse::Group;
 use crate::graph::{Graph, NativeLoop, Node, ValueId};
+pub use crate::names::{argument_names, identifier};
 use crate::op::extents;
 
 /// The attribute of a function that has the data of `constant_data`: names, and bytes.
@@ -173,19 +172,21 @@ fn lower_with(
     data: impl FnOnce(&Weights) -> Data,
 ) -> Result<(Lowered, Weights)> {
     let mut kernels = Kernels { name, target, context, options, functions: Vec::new(), known: HashMap::new() };
-    let smaller = graph.parts.iter().flat_map(|parts| parts.smaller.iter().map(|(size, graph)| (*size, graph)));
-    let size = graph.parts.as_ref().map_or(0, |parts| parts.size);
     let mut graphs = Vec::new();
-    for (size, graph) in core::iter::once((size, graph)).chain(smaller) {
-        graphs.push((size, graph, kernels.of(graph)?));
+    for (variant, graph) in graph.variants() {
+        let smaller = graph.parts.iter().flat_map(|parts| parts.smaller.iter().map(|(size, graph)| (*size, graph)));
+        let size = graph.parts.as_ref().map_or(0, |parts| parts.size);
+        for (size, graph) in core::iter::once((size, graph)).chain(smaller) {
+            graphs.push((variant, size, graph, kernels.of(graph)?));
+        }
     }
     let functions = kernels.functions;
     // The tasks of a region run kernels together, and a loop is no kernel: with one, each kernel starts the threads for itself.
-    let has_loops = graph.nodes.iter().any(|node| node.body.is_some());
+    let has_loops = graphs.iter().any(|(.., graph, _)| graph.nodes.iter().any(|node| node.body.is_some()));
     let threads = if has_loops && options.threads == Threads::Region { Threads::Kernels } else { options.threads };
     let (functions, scratch) = with_threads(functions, threads)?;
     let (mut blocks, mut known, mut kernels) = (Vec::new(), Known::default(), Vec::new());
-    for (number, (size, graph, calls)) in graphs.into_iter().enumerate() {
+    for (number, (variant, size, graph, calls)) in graphs.into_iter().enumerate() {
         let mut steps = Vec::new();
         for call in &calls {
             let mut step = call.step();
@@ -196,12 +197,12 @@ fn lower_with(
             steps.push(step);
         }
         let layout = entry::layout(graph, &steps, &mut known)?;
-        blocks.push(Block { size, graph, steps, layout });
+        blocks.push(Block { variant, size, graph, steps, layout });
         if number == 0 {
             kernels.extend(calls.into_iter().map(|call| call.info));
         }
     }
-    // What is told is of the largest part.
+    // What is told is of the largest extent and part.
     let layout = &blocks[0].layout;
     let mut values = Vec::new();
     for (id, place) in &layout.places {
@@ -211,7 +212,7 @@ fn lower_with(
     values.sort_by_key(|value| value.id);
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
     let weights = known.weights.size();
-    let is_region = blocks[0].steps.iter().any(|step| step.is_task);
+    let is_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
     let data = if weights == 0 { Data::None } else { data(&known.weights) };
     let functions = functions.into_iter().chain(entry::functions(graph, name, &blocks, data));
     let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };

@@ -178,7 +178,11 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
                 values.push(done.clone());
                 continue;
             }
-            let (a, b) = (Layout::parse(&from)?, Layout::parse(&wanted)?);
+            let parse = |layout: &str| {
+                let place = format!("{}: input {place}", node.node.place());
+                Layout::parse(layout).map_err(|error| error.within(&place))
+            };
+            let (a, b) = (parse(&from)?, parse(&wanted)?);
             if !a.converts_to(&b) {
                 return Err(GraphError::new(format!(
                     "its input {place} is in layout {from}, which cannot become {wanted}"

@@ -3,6 +3,7 @@
 //! Source: `onnx.proto` and `IR.md` of ONNX. Numbers of fields are those of that file.
 
 mod proto;
+mod sparse;
 mod tensor;
 mod wire;
 
@@ -10,4 +11,5 @@ pub use proto::{
     Attribute, AttributeValue, Dim, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
     ValueType, read_model, read_optional, read_sequence, read_tensor,
 };
+pub use sparse::{SparseTensor, to_dense};
 pub use tensor::{External, dtype_of, to_constant};

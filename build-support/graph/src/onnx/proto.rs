@@ -1,5 +1,6 @@
 //! The messages of ONNX.
 
+use super::sparse::SparseTensor;
 use super::wire::{Fields, Wire};
 use crate::error::{GraphError, Result, fail, require};
 
@@ -39,8 +40,8 @@ pub struct Graph<'a> {
     pub nodes: Vec<Node<'a>>,
     /// Weights.
     pub initializers: Vec<RawTensor<'a>>,
-    /// How many sparse weights there are; none is supported.
-    pub sparse_initializers: usize,
+    /// Weights of which most are zero.
+    pub sparse_initializers: Vec<SparseTensor<'a>>,
     /// What it is called with.
     pub inputs: Vec<ValueInfo>,
     /// What it gives.
@@ -102,7 +103,9 @@ pub enum AttributeValue<'a> {
     Tensors(Vec<RawTensor<'a>>),
     /// GRAPHS.
     Graphs(Vec<Graph<'a>>),
-    /// A sparse tensor or a type, which are not supported: what it is.
+    /// SPARSE_TENSOR.
+    Sparse(Box<SparseTensor<'a>>),
+    /// Sparse tensors or a type, which are not supported: what it is.
     Other(&'static str),
 }
 
@@ -256,7 +259,7 @@ fn graph(bytes: &[u8], depth: usize) -> Result<Graph<'_>> {
             11 => graph.inputs.push(value_info(value.bytes()?, depth + 1)?),
             12 => graph.outputs.push(value_info(value.bytes()?, depth + 1)?),
             13 => graph.value_infos.push(value_info(value.bytes()?, depth + 1)?),
-            15 => graph.sparse_initializers += 1,
+            15 => graph.sparse_initializers.push(sparse(value.bytes()?, depth + 1)?),
             _ => {}
         }
         Ok(())
@@ -287,7 +290,7 @@ fn attribute(bytes: &[u8], depth: usize) -> Result<Attribute<'_>> {
     let (mut float, mut int, mut text, mut tensor, mut sub) = (0.0, 0, Vec::new(), None, None);
     let (mut floats, mut ints, mut texts, mut tensors, mut graphs) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut present = 0;
+    let (mut present, mut of_sparse) = (0, None);
     each(bytes, depth, |number, value| {
         match number {
             1 => name = value.text()?,
@@ -302,6 +305,7 @@ fn attribute(bytes: &[u8], depth: usize) -> Result<Attribute<'_>> {
             10 => tensors.push(read_tensor(value.bytes()?)?),
             11 => graphs.push(graph(value.bytes()?, depth + 1)?),
             20 => kind = value.int()?,
+            22 => of_sparse = Some(sparse(value.bytes()?, depth + 1)?),
             21 => ref_name = value.text()?,
             _ => {}
         }
@@ -325,12 +329,27 @@ fn attribute(bytes: &[u8], depth: usize) -> Result<Attribute<'_>> {
         8 => AttributeValue::Texts(texts),
         9 => AttributeValue::Tensors(tensors),
         10 => AttributeValue::Graphs(graphs),
-        11 | 12 => AttributeValue::Other("a sparse tensor"),
+        11 => AttributeValue::Sparse(Box::new(of_sparse.ok_or_else(|| missing("sparse tensor"))?)),
+        12 => AttributeValue::Other("a list of sparse tensors"),
         13 | 14 => AttributeValue::Other("a type"),
         0 if !ref_name.is_empty() => AttributeValue::Other("a reference"),
         other => fail!("attribute `{name}` is of the unknown kind {other}"),
     };
     Ok(Attribute { name, ref_name, value })
+}
+
+fn sparse(bytes: &[u8], depth: usize) -> Result<SparseTensor<'_>> {
+    let mut sparse = SparseTensor::default();
+    each(bytes, depth, |number, value| {
+        match number {
+            1 => sparse.values = read_tensor(value.bytes()?)?,
+            2 => sparse.indices = read_tensor(value.bytes()?)?,
+            3 => value.push_ints(&mut sparse.dims)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(sparse)
 }
 
 /// Reads a tensor: `TensorProto`, as in a model, or as a file of its own.

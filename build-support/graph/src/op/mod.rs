@@ -17,6 +17,7 @@ mod elementwise;
 mod gather;
 mod generate;
 mod grid;
+pub(crate) mod half;
 mod image;
 mod loss;
 pub(crate) mod matmul;

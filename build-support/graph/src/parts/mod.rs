@@ -30,7 +30,7 @@ pub(crate) fn read<T>(
     let Some((dim, most)) = all.next() else { return read(options) };
     if let Some((other, _)) = all.next() {
         let what = format!("each call can tell one dimension, and not both '{dim}' and '{other}'");
-        return Err(GraphError::new(what).fix(&Fix::Extent(other.clone())));
+        return Err(GraphError::new(what).fix(&Fix::Extents(other.clone())));
     }
     require!((1..=MOST).contains(most), "the bound of the dimension '{dim}' is {most}, and has to be 1 to {MOST}");
     require!(
@@ -57,7 +57,8 @@ pub(crate) fn read<T>(
     require!(shares[..graph.inputs.len()].contains(&1), "no input that is a tensor has the dimension '{dim}'");
     let mut smaller = Vec::new();
     for size in &sizes[1..] {
-        let (made, _) = of(*size)?;
+        let (mut made, _) = of(*size)?;
+        made.share_known(&graph);
         proof::shares(dim, (&reference, probe), (&made, *size))?;
         smaller.push((*size, made));
     }

@@ -39,7 +39,7 @@ const STATEMENTS: &str = "it is computed as a whole, by statements";
 /// # Errors
 /// A node that mixes indices of the dimension; an argument in which it is no first axis.
 pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
-    let fix = Fix::Extent(dim.to_owned());
+    let fix = Fix::Extents(dim.to_owned());
     let refuse = |place: &str, why: &str| {
         let what = format!("{place}: {why}: the model cannot be computed for any extent of '{dim}'");
         GraphError::new(what).fix(&fix)

@@ -41,6 +41,9 @@ fn data_outside_of_the_folder() {
     }
     let short = refused(&beside("short", None), Some(&inner));
     assert!(short.starts_with("tensor 'w': ") && short.ends_with("bytes 0 to 0 + 8 of a file of 4 bytes"), "{short}");
+    std::fs::create_dir_all(inner.join("folder")).unwrap();
+    let not_a_file = refused(&beside("folder", None), Some(&inner));
+    assert!(not_a_file.ends_with("folder: it is no file"), "{not_a_file}");
     let missing = refused(&beside("missing", None), Some(&inner));
     assert!(missing.contains("missing: No such file"), "{missing}");
     // The number of bytes is not taken on trust.

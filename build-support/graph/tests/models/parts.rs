@@ -8,7 +8,7 @@ use super::structures::{body, undeclared, with_graph, with_int, with_ints};
 use super::{Message, node, weights};
 
 /// An input or output of floats, whose extents may be names.
-fn value(name: &str, dims: &[&str]) -> Message {
+pub(super) fn value(name: &str, dims: &[&str]) -> Message {
     let shape = dims.iter().fold(Message::default(), |shape, dim| {
         let dim = match dim.parse() {
             Ok(extent) => Message::default().int(1, extent),
@@ -21,25 +21,25 @@ fn value(name: &str, dims: &[&str]) -> Message {
 }
 
 /// Small whole numbers: sums of products of them are exact in any order.
-fn numbers(count: usize, seed: usize) -> Vec<f32> {
+pub(super) fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|place| ((place * 7 + place / 5 + seed) % 11) as f32 - 5.0).collect()
 }
 
-fn filled(name: &str, dims: &[i64]) -> Message {
+pub(super) fn filled(name: &str, dims: &[i64]) -> Message {
     let count = dims.iter().product::<i64>() as usize;
     weights(name, dims, &numbers(count, name.len()))
 }
 
-fn scalar(name: &str, value: i64) -> Message {
+pub(super) fn scalar(name: &str, value: i64) -> Message {
     Message::default().int(2, 7).text(8, name).bytes(9, &value.to_le_bytes())
 }
 
-fn ints(name: &str, values: &[i64]) -> Message {
+pub(super) fn ints(name: &str, values: &[i64]) -> Message {
     let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     Message::default().int(1, values.len() as i64).int(2, 7).text(8, name).bytes(9, &raw)
 }
 
-fn model(nodes: Vec<Message>, known: Vec<Message>, inputs: &[(&str, &[&str])], outputs: &[&str]) -> Vec<u8> {
+pub(super) fn model(nodes: Vec<Message>, known: Vec<Message>, inputs: &[(&str, &[&str])], outputs: &[&str]) -> Vec<u8> {
     let graph = nodes.into_iter().fold(Message::default(), |graph, node| graph.message(1, node));
     let graph = known.into_iter().fold(graph, |graph, known| graph.message(5, known));
     let graph = inputs.iter().fold(graph, |graph, (name, dims)| graph.message(11, value(name, dims)));
@@ -55,19 +55,23 @@ fn of(extent: i64) -> ModelOptions {
     ModelOptions { dims: [("batch".to_owned(), extent)].into(), ..ModelOptions::default() }
 }
 
-fn graph(bytes: &[u8], options: &ModelOptions) -> Graph {
+pub(super) fn graph(bytes: &[u8], options: &ModelOptions) -> Graph {
     import(bytes, None, options).unwrap().graph
 }
 
 /// The results of a compiled model; `shapes` are those of its outputs.
-fn call(module: &kernpack::Module, inputs: &[Tensor], shapes: &[Vec<i64>]) -> kernpack::Result<Vec<Vec<f32>>> {
+pub(super) fn call(
+    module: &kernpack::Module,
+    inputs: &[Tensor],
+    shapes: &[Vec<i64>],
+) -> kernpack::Result<Vec<Vec<f32>>> {
     let outputs: Vec<Tensor> = shapes.iter().map(|shape| Tensor::zeros::<f32>(shape).unwrap()).collect();
     let all: Vec<Any> = inputs.iter().chain(&outputs).map(|tensor| tensor.clone().into()).collect();
     module.function("model").unwrap().call(&all[..])?;
     Ok(outputs.iter().map(|output| output.view::<f32>().unwrap().to_vec()).collect())
 }
 
-fn inputs(graph: &Graph) -> Vec<Tensor> {
+pub(super) fn inputs(graph: &Graph) -> Vec<Tensor> {
     let shapes = graph.inputs.iter().map(|id| &graph.values[*id].shape);
     let tensor = |(seed, shape): (usize, &Vec<i64>)| {
         Tensor::from_slice(&numbers(shape.iter().product::<i64>() as usize, seed), shape).unwrap()
@@ -379,7 +383,7 @@ fn what_cannot_be_cut_is_refused() {
             format!("value 'x': {EXTENT}"),
         ),
     ];
-    let end = ": the model cannot be computed for any extent of 'batch': say one extent, `.dim(\"batch\", extent)`";
+    let end = ": the model cannot be computed for any extent of 'batch': say one extent, `.dim(\"batch\", extent)`, or several that a call may have, `.dim_in(\"batch\", [..])`";
     let wrong: Vec<_> = table
         .into_iter()
         .map(|(what, found, expected)| (what, found, format!("{expected}{end}")))
@@ -411,7 +415,6 @@ fn bounds_that_are_none() {
     assert_eq!(error(&other), "the model has no dimension 'rows' that is open; it has: batch");
     let two =
         ModelOptions { up_to: [("batch".to_owned(), 4), ("rows".to_owned(), 4)].into(), ..ModelOptions::default() };
-    let expected =
-        "each call can tell one dimension, and not both 'batch' and 'rows': say one extent, `.dim(\"rows\", extent)`";
+    let expected = "each call can tell one dimension, and not both 'batch' and 'rows': say one extent, `.dim(\"rows\", extent)`, or several that a call may have, `.dim_in(\"rows\", [..])`";
     assert_eq!(error(&two), expected);
 }

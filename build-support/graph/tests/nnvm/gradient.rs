@@ -1,9 +1,10 @@
 //! Gradients, beside differences.
 
 use kernpack::{Array, ObjRef, Tensor};
+use kernpack_graph::nnvm::GraphExecutor;
 use kernpack_graph::symbol::{self, GraphRef, NodeEntry, Value};
 
-use crate::support::{elements, floats, graph, named, op, ramp, run, var};
+use crate::support::{assert_near, built, elements, floats, graph, named, op, ramp, run, var};
 
 fn gradients(y: &Value, xs: &[&Value]) -> GraphRef {
     let entries = |values: &[&Value]| values.iter().map(|value| value.to_entry()).collect::<Array<ObjRef<NodeEntry>>>();
@@ -127,4 +128,42 @@ fn what_has_no_gradient() {
     let none = gradients(&op("exp", &[&var("y")], &[]), &[&x]);
     let ones = floats(&[2], &[1.0, 2.0]);
     assert_eq!(elements(&run(&none, &[("x", &ones)], 2)[0]), [0.0, 0.0]);
+}
+
+/// A weight and its momentum are trained by a graph: its gradient, and assignments.
+#[test]
+fn a_weight_is_trained() {
+    let (x, y, w, v) = (var("x"), var("y"), var("w"), var("v"));
+    let dense = op("dense", &[&x, &w], &[("units", "1"), ("use_bias", "False")]);
+    let away = op("elemwise_sub", &[&dense, &y], &[]);
+    let loss = op("sum", &[&op("elemwise_mul", &[&away, &away], &[])], &[]);
+    let slope = gradients(&loss, &[&w]).values().swap_remove(0);
+    let scaled = |value: &Value, by: &str| op("__mul_scalar__", &[value], &[("scalar", by)]);
+    let momentum = op("_assign", &[&v, &op("elemwise_sub", &[&scaled(&v, "0.5"), &scaled(&slope, "0.125")], &[])], &[]);
+    let step = op("_assign", &[&w, &op("elemwise_add", &[&w, &momentum], &[])], &[]);
+    let net = graph(&[&step]);
+    let (xs, ys) = ([[1f32, 0.], [0., 1.], [1., 1.]], [2f32, -1., 1.]);
+    let start = [0.5f32, 0.25];
+    let tensors =
+        [floats(&[3, 2], xs.as_flattened()), floats(&[3, 1], &ys), floats(&[1, 2], &start), floats(&[1, 2], &[0.; 2])];
+    let inputs: Vec<(&str, &Tensor)> = ["x", "y", "w", "v"].into_iter().zip(&tensors).collect();
+    let done = built(&net, &inputs, 2);
+    let executor = GraphExecutor::new(&done.graph, &done.module).unwrap();
+    for (name, tensor) in &inputs {
+        executor.set_input(executor.input_number(name).unwrap(), tensor, true).unwrap();
+    }
+    let (mut w, mut v) = (start, [0f32; 2]);
+    for _ in 0..40 {
+        executor.run().unwrap();
+        let aways: Vec<f32> = xs.iter().zip(ys).map(|(x, y)| x[0] * w[0] + x[1] * w[1] - y).collect();
+        for side in 0..2 {
+            let slope: f32 = xs.iter().zip(&aways).map(|(x, away)| 2.0 * away * x[side]).sum();
+            v[side] = 0.5 * v[side] - 0.125 * slope;
+        }
+        w = [w[0] + v[0], w[1] + v[1]];
+    }
+    let number = executor.input_number("w").unwrap();
+    let found = elements(&executor.input(number).unwrap());
+    assert_near(&found, &w);
+    assert_near(&found, &[2.0, -1.0]);
 }

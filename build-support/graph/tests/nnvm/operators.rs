@@ -116,6 +116,7 @@ fn of_two_inputs() {
     }
     let c = floats(&[2, 2], &[2., 2., 2., 5.]);
     assert_near(&result("elemwise_mod", &[], &[&a, &c]).1, &[1., 0., 1., 4.]);
+    assert_near(&result("elemwise_sub", &[], &[&a, &c]).1, &[-1., 0., 1., -1.]);
     assert_near(&result("elemwise_pow", &[], &[&a, &c]).1, &[1., 4., 9., 1024.]);
     assert_near(&result("elemwise_div", &[], &[&a, &c]).1, &[0.5, 1., 1.5, 0.8]);
     assert_near(&result("greater", &[], &[&a, &c]).1, &[0., 0., 1., 0.]);
@@ -126,6 +127,7 @@ fn of_two_inputs() {
     assert_eq!(shifted("broadcast_left_shift", &[3, 1]), [6.0, 8.0]);
     assert_eq!(shifted("broadcast_right_shift", &[-4, 16]), [-2.0, 2.0]);
     assert_eq!(result("__lshift_scalar__", &[("scalar", "2")], &[&ints(&[3, 1])]).1, [12.0, 4.0]);
+    assert_eq!(result("__rshift_scalar__", &[("scalar", "2")], &[&ints(&[-5, 12])]).1, [-2.0, 3.0]);
     assert_eq!(result("broadcast_mod", &[], &[&ints(&[-7, 7]), &ints(&[3, 3])]).1, [-1.0, 1.0]);
 }
 
@@ -174,6 +176,7 @@ fn of_other_shapes() {
     assert_eq!(result("collapse_sum", &[], &[&x, &floats(&[3], &[0.; 3])]).1, [5., 7., 9.]);
     assert_eq!(result("collapse_sum", &[], &[&x, &floats(&[2, 1], &[0.; 2])]).1, [6., 15.]);
     assert_eq!(result("_max_mask", &[("axis", "1")], &[&x, &floats(&[2], &[3., 6.])]).1, [0., 0., 1., 0., 0., 1.]);
+    assert_eq!(result("_min_mask", &[("axis", "1")], &[&x, &floats(&[2], &[2., 4.])]).1, [0., 1., 0., 1., 0., 0.]);
     assert_eq!(
         result("prelu", &[], &[&floats(&[1, 2, 2], &[-1., 1., -2., 2.]), &floats(&[2], &[0.5, 0.25])]).1,
         [-0.5, 1., -0.5, 2.]

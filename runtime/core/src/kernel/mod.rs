@@ -6,4 +6,4 @@ mod typed;
 
 pub use cpu::{HostKernelTypes, Kernel, KernelInfo, host_kernel_metadata, kernel_doc, register_kernel};
 pub use device::{DeviceKernel, DeviceKernelInfo, ImageStatus, call_device_kernel, device_kernel_metadata};
-pub use typed::{call_kernel, first_extent, kernel_arg, launch_kernel};
+pub use typed::{call_kernel, extent_of, kernel_arg, launch_kernel};

@@ -12,10 +12,10 @@ pub fn kernel_arg<T: ToArg + ?Sized>(value: &T) -> Arg<'_> {
     value.to_arg()
 }
 
-/// The first extent of an argument, if it is a tensor that has one.
+/// An extent of an argument, if it is a tensor that has this axis.
 #[inline]
-pub fn first_extent(value: &AnyView<'_>) -> Option<i64> {
-    layout::Layout::of(layout::dl_tensor(value)?).ok()?.shape.first().copied()
+pub fn extent_of(value: &AnyView<'_>, axis: usize) -> Option<i64> {
+    layout::Layout::of(layout::dl_tensor(value)?).ok()?.shape.get(axis).copied()
 }
 
 /// Calls a cpu kernel, whose tensors must have the element types that its declaration names.

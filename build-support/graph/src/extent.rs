@@ -1,0 +1,190 @@
+//! The extents of a model's arguments: fixed, or following from the dimensions that each call tells.
+
+use crate::error::{Result, fail, require};
+use crate::graph::Graph;
+use crate::names::argument_names;
+
+/// An extent of an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// For each of [`Graph::variants`]: the extent, or what belongs to one index of the dimension that the model is cut along.
+    pub by_size: Vec<i64>,
+    /// Whether it is that times the extent of the dimension that the model is cut along.
+    pub is_cut: bool,
+}
+
+/// A dimension that each call tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDim {
+    /// Its name in the model.
+    pub name: String,
+    /// Which extents it may have.
+    pub extents: Extents,
+    /// The number of the input that has it, and the axis.
+    pub at: (usize, usize),
+}
+
+/// Which extents a dimension may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extents {
+    /// From 1 to this.
+    UpTo(i64),
+    /// One of these, the largest first.
+    OneOf(Vec<i64>),
+}
+
+impl Extents {
+    /// Whether a call may have this extent.
+    pub fn contains(&self, extent: i64) -> bool {
+        match self {
+            Self::UpTo(most) => (1..=*most).contains(&extent),
+            Self::OneOf(sizes) => sizes.contains(&extent),
+        }
+    }
+}
+
+/// `1 to 64`, or `32, 64 or 128`.
+impl core::fmt::Display for Extents {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UpTo(most) => write!(f, "1 to {most}"),
+            Self::OneOf(sizes) => {
+                let texts: Vec<String> = sizes.iter().rev().map(i64::to_string).collect();
+                match texts.split_last() {
+                    Some((last, others)) if !others.is_empty() => write!(f, "{} or {last}", others.join(", ")),
+                    _ => f.write_str(&texts.concat()),
+                }
+            }
+        }
+    }
+}
+
+impl Extent {
+    /// The extent, if it is the same for all calls.
+    pub fn fixed(&self) -> Option<i64> {
+        let first = *self.by_size.first()?;
+        (!self.is_cut && self.by_size.iter().all(|size| *size == first)).then_some(first)
+    }
+
+    /// For people: `4`, `batch`, `4 * batch`, `sequence`, `8 | 16`, in which extents are in the order of [`Extents`].
+    fn text(&self, cut: &str, chosen: Option<(&str, &[i64])>) -> String {
+        let first = self.by_size.first().copied().unwrap_or(0);
+        let size = if self.by_size.iter().all(|size| *size == first) {
+            first.to_string()
+        } else if let Some((dim, sizes)) = chosen
+            && self.by_size == sizes
+        {
+            dim.to_owned()
+        } else {
+            self.by_size.iter().rev().map(i64::to_string).collect::<Vec<_>>().join(" | ")
+        };
+        match (self.is_cut, size.as_str()) {
+            (false, _) => size,
+            (true, "1") => cut.to_owned(),
+            (true, several) if several.contains('|') => format!("({several}) * {cut}"),
+            (true, _) => format!("{size} * {cut}"),
+        }
+    }
+}
+
+impl Graph {
+    /// The graphs for all extents of a dimension that has several, that of the largest first, or this one alone. The extent is 0 then.
+    pub fn variants(&self) -> Vec<(i64, &Graph)> {
+        let size = self.sizes.as_ref().map_or(0, |sizes| sizes.size);
+        let others = self.sizes.iter().flat_map(|sizes| sizes.others.iter().map(|(size, graph)| (*size, graph)));
+        core::iter::once((size, self)).chain(others).collect()
+    }
+
+    /// The extents of each argument, inputs first.
+    pub fn argument_extents(&self) -> Vec<Vec<Extent>> {
+        let variants = self.variants();
+        let ids = |graph: &Graph| -> Vec<usize> {
+            graph.inputs.iter().copied().chain(graph.outputs.iter().map(|(_, id)| *id)).collect()
+        };
+        let all: Vec<Vec<usize>> = variants.iter().map(|(_, graph)| ids(graph)).collect();
+        (0..all[0].len())
+            .map(|number| {
+                let shape = |variant: usize| &variants[variant].1.values[all[variant][number]].shape;
+                (0..shape(0).len())
+                    .map(|axis| {
+                        let share = |graph: &Graph| match &graph.parts {
+                            Some(parts) if axis == 0 => Some(parts.shares[number]).filter(|share| *share > 0),
+                            _ => None,
+                        };
+                        let by_size = variants
+                            .iter()
+                            .enumerate()
+                            .map(|(variant, (_, graph))| share(graph).unwrap_or(shape(variant)[axis]));
+                        Extent { by_size: by_size.collect(), is_cut: share(self).is_some() }
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// The extents of each argument for people: `["batch", "sequence", "4"]`.
+    pub fn argument_texts(&self) -> Vec<Vec<String>> {
+        let sizes: Vec<i64> = self.variants().iter().map(|(size, _)| *size).collect();
+        let chosen = self.sizes.as_ref().map(|chosen| (chosen.dim.as_str(), &sizes[..]));
+        let cut = self.parts.as_ref().map_or("", |parts| parts.dim.as_str());
+        let of = |extents: Vec<Extent>| extents.iter().map(|extent| extent.text(cut, chosen)).collect();
+        self.argument_extents().into_iter().map(of).collect()
+    }
+
+    /// The dimensions that each call tells: that which the model is cut along first.
+    pub fn open_dims(&self) -> Vec<OpenDim> {
+        let inputs = self.argument_extents();
+        let at = |has: &dyn Fn(&Extent) -> bool| {
+            let places = inputs[..self.inputs.len()].iter().enumerate();
+            places
+                .flat_map(|(input, all)| (0..all.len()).map(move |axis| (input, axis)))
+                .find(|(input, axis)| has(&inputs[*input][*axis]))
+        };
+        let mut dims = Vec::new();
+        if let Some(parts) = &self.parts {
+            let at = at(&|extent| extent.is_cut).unwrap_or_default();
+            dims.push(OpenDim { name: parts.dim.clone(), extents: Extents::UpTo(parts.most), at });
+        }
+        if let Some(chosen) = &self.sizes {
+            let sizes: Vec<i64> = self.variants().iter().map(|(size, _)| *size).collect();
+            let at = at(&|extent| !extent.is_cut && extent.by_size == sizes).unwrap_or_default();
+            dims.push(OpenDim { name: chosen.dim.clone(), extents: Extents::OneOf(sizes), at });
+        }
+        dims
+    }
+
+    /// The shapes of the outputs of a call with inputs of these shapes.
+    ///
+    /// # Errors
+    /// Another number of inputs, other numbers of dimensions, an extent that a call may not have.
+    pub fn output_shapes(&self, inputs: &[Vec<i64>]) -> Result<Vec<Vec<i64>>> {
+        let names = argument_names(self);
+        let (expected, given) = (self.inputs.len(), inputs.len());
+        let taken = || names[..expected].join(", ");
+        require!(expected == given, "the model takes {expected}: {}; {given} are given", taken());
+        let all = self.argument_extents();
+        for ((shape, extents), name) in inputs.iter().zip(&all).zip(&names) {
+            let (expected, found) = (extents.len(), shape.len());
+            require!(expected == found, "input '{name}' has {expected} dimensions, and {found} are given: {shape:?}");
+        }
+        let (mut cut, mut variant) = (1, 0);
+        for OpenDim { name, extents, at: (input, axis) } in self.open_dims() {
+            let extent = inputs[input][axis];
+            require!(extents.contains(extent), "the dimension '{name}' is {extent}, and has to be {extents}");
+            match extents {
+                Extents::UpTo(_) => cut = extent,
+                Extents::OneOf(sizes) => variant = sizes.iter().position(|size| *size == extent).unwrap_or(0),
+            }
+        }
+        let shape = |extents: &Vec<Extent>| -> Vec<i64> {
+            extents.iter().map(|extent| extent.by_size[variant] * if extent.is_cut { cut } else { 1 }).collect()
+        };
+        for ((given, extents), name) in inputs.iter().zip(&all).zip(&names) {
+            let expected = shape(extents);
+            if *given != expected {
+                fail!("input '{name}' is {given:?}, and has to be {expected:?}");
+            }
+        }
+        Ok(all[self.inputs.len()..].iter().map(shape).collect())
+    }
+}

@@ -1,0 +1,46 @@
+//! Half precision and bfloat16: an operator that sums is computed in single precision, and its results are rounded once. A mean of 1000 numbers of 100 is 100 then, though their sum
+//! is more than half precision has.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{BF16, F16, F32, Tensor};
+
+use super::call::{Call, tensor};
+use super::{NodeOp, Pattern};
+use crate::error::Result;
+
+/// Operators that read a known second input as it is and widen it, so that it stays half as large.
+pub(crate) const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
+
+fn is_half(dtype: DataType) -> bool {
+    dtype == F16 || dtype == BF16
+}
+
+/// What an operator computes.
+///
+/// # Errors
+/// Inputs that do not fit it.
+pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
+    let made = op.make(&call)?;
+    let sums = op.listed().is_some() && matches!(op.pattern(), Pattern::Reduction | Pattern::Heavy | Pattern::Opaque);
+    if !sums || !made.iter().any(|tensor| is_half(tensor.dtype)) {
+        return Ok(made);
+    }
+    for (index, input) in call.inputs.iter_mut().enumerate() {
+        let Some(input) = input.as_mut().filter(|input| is_half(input.dtype)) else { continue };
+        if index == 1 && input.value.is_some() && WIDENING.contains(&op.name()) {
+            continue;
+        }
+        let narrow = input.tensor.clone();
+        input.tensor = tensor(&input.shape, |position| narrow.at(position).cast(F32));
+        (input.dtype, input.element) = (F32, F32);
+    }
+    let wide = op.make(&call)?.into_iter().zip(made);
+    let rounded = wide.map(|(wide, narrow)| {
+        if wide.dtype == narrow.dtype {
+            return wide;
+        }
+        let shape: Vec<i64> = wide.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
+        tensor(&shape, |position| wide.at(position).cast(narrow.dtype))
+    });
+    Ok(rounded.collect())
+}

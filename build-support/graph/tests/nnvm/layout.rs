@@ -1,0 +1,158 @@
+//! Layouts: what CorrectLayout finds, and where it puts changes of layout.
+
+use kernpack::{Array, Function, Map, Str};
+use kernpack_graph::symbol::registry::{self, Arity, Cell};
+use kernpack_graph::symbol::{self, GraphRef, IndexedGraph, Value};
+
+use crate::support::{graph, named, var};
+
+fn corrected(net: &GraphRef, given: &[(&str, &str)]) -> Result<GraphRef, String> {
+    let given: Map<Str, Str> = given.iter().map(|(name, layout)| (Str::from(*name), Str::from(*layout))).collect();
+    symbol::apply_passes(&net.with_attr("layout_inputs", given), &["CorrectLayout"]).map_err(|error| error.to_string())
+}
+
+/// `x NCHW, w OIHW, c=conv2d NCHW`: all nodes in their order, with the layout of their first output.
+fn shown(graph: &GraphRef) -> String {
+    let layouts: Vec<String> = graph.attr("layout").unwrap();
+    let index = IndexedGraph::new(graph).unwrap();
+    let nodes = index.nodes.iter().zip(&index.row_ptr).map(|(node, entry)| {
+        let (name, layout) = (node.node.name.as_str(), &layouts[*entry]);
+        match node.node.is_variable() {
+            true => format!("{name} {layout}"),
+            false => format!("{name}={} {layout}", node.node.op.as_ref().unwrap().as_str()),
+        }
+    });
+    nodes.collect::<Vec<_>>().join(", ")
+}
+
+fn check(outputs: &[&Value], given: &[(&str, &str)], expected: &str) {
+    let once = corrected(&graph(outputs), given).unwrap();
+    assert_eq!(shown(&once), expected);
+    // What is right stays as it is.
+    assert_eq!(shown(&corrected(&once, given).unwrap()), expected);
+}
+
+fn conv(name: &str, x: &Value, layout: &str, kernel: &str) -> Value {
+    let attrs = [
+        ("channels", "32"),
+        ("kernel_size", "(3, 3)"),
+        ("use_bias", "False"),
+        ("layout", layout),
+        ("kernel_layout", kernel),
+    ];
+    named("conv2d", name, &[x, &var(&format!("{name}_w"))], &attrs)
+}
+
+#[test]
+fn variables_are_as_they_are_read() {
+    let attrs = [("channels", "8"), ("kernel_size", "(3, 3)")];
+    let plain = named("conv2d", "c", &[&var("x"), &var("w"), &var("b")], &attrs);
+    check(&[&plain], &[], "x NCHW, w OIHW, b C, c=conv2d NCHW");
+    check(&[&plain], &[("x", "NCHW")], "x NCHW, w OIHW, b C, c=conv2d NCHW");
+    let attrs = [("channels", "8"), ("kernel_size", "(2, 2)"), ("layout", "NHWC"), ("kernel_layout", "HWOI")];
+    let back = named("conv2d_transpose", "t", &[&var("x"), &var("w"), &var("b")], &attrs);
+    check(&[&back], &[], "x NHWC, w HWOI, b C, t=conv2d_transpose NHWC");
+}
+
+#[test]
+fn elements_and_windows_keep_layouts() {
+    let c = conv("c", &var("x"), "NHWC", "HWIO");
+    let relu = named("relu", "r", &[&c], &[]);
+    let scaled = named("__mul_scalar__", "s", &[&relu], &[("scalar", "2")]);
+    let pooled = named("max_pool2d", "p", &[&scaled], &[("pool_size", "(2, 2)"), ("layout", "NHWC")]);
+    let sum = named("elemwise_add", "a", &[&pooled, &var("y")], &[]);
+    check(
+        &[&sum],
+        &[],
+        "x NHWC, c_w HWIO, c=conv2d NHWC, r=relu NHWC, s=__mul_scalar__ NHWC, p=max_pool2d NHWC, y NHWC, a=elemwise_add NHWC",
+    );
+}
+
+#[test]
+fn layouts_change_where_an_operator_wants_another_one() {
+    let x = var("x");
+    let (first, second) = (conv("a", &x, "NCHW16c", "OIHW16i16o"), conv("b", &x, "NCHW16c", "OIHW16i16o"));
+    // Two readers share one change.
+    check(
+        &[&first, &second],
+        &[("x", "NCHW")],
+        "x NCHW, x_NCHW16c=__layout_transform__ NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, b_w OIHW16i16o, b=conv2d NCHW16c",
+    );
+    // Weights that the caller has in another layout.
+    check(
+        &[&first],
+        &[("x", "NCHW16c"), ("a_w", "OIHW")],
+        "x NCHW16c, a_w OIHW, a_w_OIHW16i16o=__layout_transform__ OIHW16i16o, a=conv2d NCHW16c",
+    );
+    // What needs whole axes, and two layouts that meet.
+    let relu = named("relu", "r", &[&first], &[]);
+    let flat = named("flatten", "f", &[&relu], &[]);
+    check(
+        &[&flat],
+        &[],
+        "x NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, r=relu NCHW16c, r_NCHW=__layout_transform__ NCHW, f=flatten __undef__",
+    );
+    let soft = named("softmax", "s", &[&relu], &[("axis", "1")]);
+    check(
+        &[&soft],
+        &[],
+        "x NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, r=relu NCHW16c, r_NCHW=__layout_transform__ NCHW, s=softmax NCHW",
+    );
+    let sum = named("elemwise_add", "sum", &[&relu, &conv("b", &var("y"), "NCHW", "OIHW")], &[]);
+    check(
+        &[&sum],
+        &[],
+        "x NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, r=relu NCHW16c, y NCHW, b_w OIHW, b=conv2d NCHW, b_NCHW16c=__layout_transform__ NCHW16c, sum=elemwise_add NCHW16c",
+    );
+    // Between two split differently.
+    let other = conv("d", &first, "NCHW8c", "OIHW8i8o");
+    check(
+        &[&other],
+        &[],
+        "x NCHW16c, a_w OIHW16i16o, a=conv2d NCHW16c, a_NCHW8c=__layout_transform__ NCHW8c, d_w OIHW8i8o, d=conv2d NCHW8c",
+    );
+}
+
+#[test]
+fn results_in_another_layout() {
+    let attrs = [
+        ("channels", "32"),
+        ("kernel_size", "(1, 1)"),
+        ("layout", "NCHW16c"),
+        ("kernel_layout", "OIHW16i16o"),
+        ("out_layout", "NCHW8c"),
+    ];
+    let conv = named("_contrib_conv2d_NCHWc", "c", &[&var("x"), &var("w"), &var("b")], &attrs);
+    check(&[&conv], &[], "x NCHW16c, w OIHW16i16o, b C, c=_contrib_conv2d_NCHWc NCHW8c");
+}
+
+#[test]
+fn layouts_that_are_none() {
+    let c = conv("c", &var("x"), "NCHW", "OIHW");
+    let error = |given: &[(&str, &str)]| corrected(&graph(&[&c]), given).err().unwrap_or_default();
+    assert_eq!(
+        error(&[("x", "NC")]),
+        "pass CorrectLayout: node 'c' (conv2d): its input 0 is in layout NC, which cannot become NCHW"
+    );
+    assert_eq!(error(&[("x", "N7")]), "pass CorrectLayout: node 'c' (conv2d): input 0: `N7` is no layout");
+}
+
+/// An operator of any language says which layouts it wants, of what it gets and of those of the pass before.
+#[test]
+fn a_function_of_another_language() {
+    let op =
+        registry::register("tests.swap", "its input, turned", vec!["data".into()], Arity::Fixed(1), Arity::Fixed(1))
+            .unwrap();
+    let function = Function::from_fn(|_: Map<Str, Str>, inputs: Array<Str>, last: Array<Str>, _: Array<Str>| {
+        assert_eq!((inputs.len(), last.len()), (1, 1));
+        let wanted: Array<Str> = [Str::from("NHWC")].into_iter().collect();
+        (wanted, [Str::from("NCHW")].into_iter().collect::<Array<Str>>())
+    });
+    op.set_cell("FCorrectLayout", Cell::Value(function.into()), 10, "a test").unwrap();
+    let swapped = named("tests.swap", "s", &[&conv("c", &var("x"), "NCHW", "OIHW")], &[]);
+    check(
+        &[&named("relu", "r", &[&swapped], &[])],
+        &[],
+        "x NCHW, c_w OIHW, c=conv2d NCHW, c_NHWC=__layout_transform__ NHWC, s=tests.swap NCHW, r=relu NCHW",
+    );
+}
