@@ -18,6 +18,7 @@ pub struct ExceptionInfo {
 /// Registers the global function that says which kind this one is a special case of: `kernpack.exception.<kind>`. Where another library has
 /// declared the same kind, its word stays.
 #[doc(hidden)]
+#[inline]
 pub fn register_exception(info: &'static ExceptionInfo) -> Result<()> {
     let name = format!("kernpack.exception.{}", info.kind);
     match Function::find_global(&name)? {

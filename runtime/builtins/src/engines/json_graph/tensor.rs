@@ -14,6 +14,7 @@ static TO_JSON: AttrColumn = AttrColumn::new("__data_to_json__");
 static FROM_JSON: AttrColumn = AttrColumn::new("__data_from_json__");
 
 /// Registers what the process does not have.
+#[inline]
 pub fn register_tensor_hooks() -> Result<()> {
     let missing = |column: &AttrColumn, function: fn() -> Function| match column.get(type_index::TENSOR) {
         Some(_) => Ok(()),
@@ -25,6 +26,7 @@ pub fn register_tensor_hooks() -> Result<()> {
 }
 
 /// Element type, shape, and the bytes in row-major order as base64.
+#[inline]
 fn to_json(tensor: Tensor) -> Result<Map<String, Any>> {
     ensure!(
         tensor.device().is_host_accessible(),
@@ -51,6 +53,7 @@ fn to_json(tensor: Tensor) -> Result<Map<String, Any>> {
     .collect())
 }
 
+#[inline]
 fn from_json(data: Map<String, Any>) -> Result<Tensor> {
     let part = |name: &str| {
         data.get(name).ok_or_else(|| error!(ValueError, "Invalid JSON Object Graph: a tensor without '{name}'"))
