@@ -36,6 +36,7 @@ pub const fn generated_init(wanted: bool) -> Option<RegisterInit> {
 }
 
 /// What copies and writes tensors, for a type of whose fields some are tensors.
+#[inline]
 pub const fn tensor_hooks(fields: &[TypeSchema]) -> Option<fn() -> kernpack_core::Result<()>> {
     let mut index = 0;
     while index < fields.len() {

@@ -125,7 +125,7 @@ impl Folder {
         let is_cargo_file = CARGO_FILES.iter().any(|cargo| inside.starts_with(cargo));
         if is_cargo_file && folder.is_empty() {
             let shown = self.files.get("Cargo.toml").map_or("", String::as_str);
-            self.put_text("Cargo.toml", &manifest::complete(&self.name, shown))?;
+            self.put_text("Cargo.toml", &manifest::complete(&self.name, shown, self.files.contains_key("build.rs")))?;
             if !["src/lib.rs", "src/main.rs"].iter().any(|root| self.files.contains_key(*root)) {
                 self.put_text("src/lib.rs", "kernpack::library!();\n")?;
             }

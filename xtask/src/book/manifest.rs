@@ -1,12 +1,12 @@
 //! The Cargo.toml of a page's crate: what the page shows of it, over what every such crate has.
 
 /// The whole manifest: `shown` if that is one, else `shown` in the place of the lines of a plain library of packed functions that is named `name`.
-pub(crate) fn complete(name: &str, shown: &str) -> String {
+pub(crate) fn complete(name: &str, shown: &str, has_build_script: bool) -> String {
     let mut sections = read(shown);
     if sections.iter().any(|section| section.header == "[package]") {
         return shown.to_string();
     }
-    for default in read(&plain(name)) {
+    for default in read(&plain(name, has_build_script)) {
         match sections.iter_mut().find(|section| section.header == default.header) {
             Some(section) => {
                 let missing = default
@@ -28,10 +28,12 @@ pub(crate) fn complete(name: &str, shown: &str) -> String {
     text
 }
 
-fn plain(name: &str) -> String {
+/// Without a build script the dependency on what helps one would be a mistake, which `library!()` reports.
+fn plain(name: &str, has_build_script: bool) -> String {
+    let build = if has_build_script { "[build-dependencies]\nkernpack-build = \"0.1\"\n" } else { "" };
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\
-         [dependencies]\nkernpack = \"0.1\"\n[build-dependencies]\nkernpack-build = \"0.1\"\n"
+         [dependencies]\nkernpack = \"0.1\"\n{build}"
     )
 }
 
@@ -82,7 +84,7 @@ mod tests {
     fn what_is_shown_replaces_what_every_crate_has() {
         let shown = "[dependencies]\nkernpack = { version = \"0.1\", features = [\"cuda\"] }  # for CUDA\n\n[profile.release]\nlto = [\n  \"fat\",\n]\n";
         assert_eq!(
-            complete("my-page", shown),
+            complete("my-page", shown, true),
             "[dependencies]\nkernpack = { version = \"0.1\", features = [\"cuda\"] }  # for CUDA\n[profile.release]\nlto = [\n  \"fat\",\n]\n\
              [package]\nname = \"my-page\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n\
              [build-dependencies]\nkernpack-build = \"0.1\"\n"
@@ -92,6 +94,6 @@ mod tests {
     #[test]
     fn a_whole_manifest_is_left_alone() {
         let whole = "# mine\n[package]\nname = \"x\"\n";
-        assert_eq!(complete("my-page", whole), whole);
+        assert_eq!(complete("my-page", whole, false), whole);
     }
 }

@@ -136,7 +136,7 @@ del _kind
 const LOAD: &str = r#"__library__ = _ffi.load_module(_file)
 _problems = _ffi.get_global_func(f"kernpack.load_problems.{_file}", allow_missing=True)
 if _problems is not None:
-    raise ImportError(_problems())
+    raise ImportError(_problems().rstrip())
 "#;
 
 /// Methods that tvm_ffi leaves away, because every class has an attribute of this name; and the one whose result Python wants to be an iterator.
