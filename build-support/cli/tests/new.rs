@@ -103,7 +103,14 @@ fn a_source_distribution(folder: &Path, python: &Path) {
     std::fs::write(&manifest, text).unwrap();
     let listed = succeed(Command::new(python).args(["-m", "tarfile", "-l", &name]).current_dir(folder));
     std::fs::remove_file(folder.join(&name)).unwrap();
-    for file in ["/Cargo.toml", "/kernpack_backend.py", "/src/lib.rs", "/python/fresh_kit/wrappers.py", "/PKG-INFO"] {
+    for file in [
+        "/Cargo.toml",
+        "/Cargo.lock",
+        "/kernpack_backend.py",
+        "/src/lib.rs",
+        "/python/fresh_kit/wrappers.py",
+        "/PKG-INFO",
+    ] {
         assert!(listed.contains(file), "{file} is not in\n{listed}");
     }
 }
