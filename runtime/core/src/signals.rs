@@ -24,7 +24,7 @@ use crate::{Error, Result, provider};
 ///     Ok(count)
 /// }
 /// assert_eq!(primes(100)?, 25);
-/// # kernpack::Result::Ok(())
+/// # Ok::<(), kernpack::Error>(())
 /// ```
 ///
 /// # Errors

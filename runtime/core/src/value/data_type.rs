@@ -97,6 +97,8 @@ impl fmt::Display for DataType {
         // An error here would be a panic of the code that composes a message.
         match text.as_ref().map(Any::get::<&str>) {
             Ok(Ok(text)) => f.write_str(text),
+            // The C function has no word for complex numbers.
+            _ if self.0.code == dtype_code::COMPLEX && self.0.lanes == 1 => write!(f, "complex{}", self.0.bits),
             _ => write!(f, "DataType(code={}, bits={}, lanes={})", self.0.code, self.0.bits, self.0.lanes),
         }
     }
