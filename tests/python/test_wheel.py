@@ -213,7 +213,7 @@ def test_stubs_of_every_kind_of_type(tmp_path):
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
     status, output, errors = run(*mypy, uses, tmp_path / "objects" / "__init__.pyi", MYPYPATH=str(tmp_path))
     assert status == 0, output + errors
-    uses.write_text("import objects as o\no.Token(7)\no.Account(3)\n")
+    uses.write_text("import objects as o\no.Token(7)\no.Account(3, 1.0, 2.0)\n")
     status, output, _ = run(*mypy, uses, MYPYPATH=str(tmp_path))
     assert re.findall(r"uses\.py:(\d+): error: .*\[([a-z-]+)\]", output) == [("2", "arg-type"), ("3", "call-arg"), ("3", "arg-type")], output
 

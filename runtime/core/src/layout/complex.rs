@@ -25,6 +25,7 @@ pub struct Complex<T> {
 
 impl<T> Complex<T> {
     /// A number of its parts.
+    #[inline]
     pub const fn new(re: T, im: T) -> Self {
         Self { re, im }
     }
@@ -41,17 +42,20 @@ macro_rules! complex {
 
         impl Complex<$part> {
             /// The number with the imaginary part of the other sign.
+            #[inline]
             pub const fn conj(self) -> Self {
                 Self::new(self.re, -self.im)
             }
 
             /// The distance from 0.
+            #[inline]
             pub fn norm(self) -> $part {
                 self.re.hypot(self.im)
             }
         }
 
         impl From<$part> for Complex<$part> {
+            #[inline]
             fn from(re: $part) -> Self {
                 Self::new(re, 0.0)
             }
@@ -60,6 +64,7 @@ macro_rules! complex {
         impl Add for Complex<$part> {
             type Output = Self;
 
+            #[inline]
             fn add(self, other: Self) -> Self {
                 Self::new(self.re + other.re, self.im + other.im)
             }
@@ -68,6 +73,7 @@ macro_rules! complex {
         impl Sub for Complex<$part> {
             type Output = Self;
 
+            #[inline]
             fn sub(self, other: Self) -> Self {
                 Self::new(self.re - other.re, self.im - other.im)
             }
@@ -76,6 +82,7 @@ macro_rules! complex {
         impl Mul for Complex<$part> {
             type Output = Self;
 
+            #[inline]
             fn mul(self, other: Self) -> Self {
                 Self::new(self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re)
             }
@@ -84,6 +91,7 @@ macro_rules! complex {
         impl Mul<$part> for Complex<$part> {
             type Output = Self;
 
+            #[inline]
             fn mul(self, factor: $part) -> Self {
                 Self::new(self.re * factor, self.im * factor)
             }
@@ -92,6 +100,7 @@ macro_rules! complex {
         impl Neg for Complex<$part> {
             type Output = Self;
 
+            #[inline]
             fn neg(self) -> Self {
                 Self::new(-self.re, -self.im)
             }

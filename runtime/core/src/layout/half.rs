@@ -34,11 +34,13 @@ macro_rules! half {
 
         impl $ty {
             /// The number of these bits.
+            #[inline]
             pub const fn from_bits(bits: u16) -> Self {
                 Self(bits)
             }
 
             /// Its bits.
+            #[inline]
             pub const fn to_bits(self) -> u16 {
                 self.0
             }
@@ -46,24 +48,28 @@ macro_rules! half {
 
         /// The nearest one; of two that are equally near, the even one.
         impl From<f32> for $ty {
+            #[inline]
             fn from(float: f32) -> Self {
                 Self($narrow(float))
             }
         }
 
         impl From<$ty> for f32 {
+            #[inline]
             fn from(half: $ty) -> Self {
                 $widen(half.0)
             }
         }
 
         impl PartialEq for $ty {
+            #[inline]
             fn eq(&self, other: &Self) -> bool {
                 f32::from(*self) == f32::from(*other)
             }
         }
 
         impl PartialOrd for $ty {
+            #[inline]
             fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
                 f32::from(*self).partial_cmp(&f32::from(*other))
             }
@@ -84,10 +90,12 @@ macro_rules! half {
 }
 half!(F16 FLOAT16 "float16" widen_f16 narrow_f16 BF16 BFLOAT16 "bfloat16" widen_bf16 narrow_bf16);
 
+#[inline]
 fn widen_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
+#[inline]
 fn narrow_bf16(float: f32) -> u16 {
     let bits = float.to_bits();
     if float.is_nan() {
@@ -98,6 +106,7 @@ fn narrow_bf16(float: f32) -> u16 {
     ((bits + round) >> 16) as u16
 }
 
+#[inline]
 fn widen_f16(bits: u16) -> f32 {
     let sign = u32::from(bits & 0x8000) << 16;
     let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
@@ -110,6 +119,7 @@ fn widen_f16(bits: u16) -> f32 {
     f32::from_bits(sign | magnitude)
 }
 
+#[inline]
 fn narrow_f16(float: f32) -> u16 {
     let bits = float.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;
