@@ -97,7 +97,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench parallel loops over slices and tensors on all CPUs, beside rayon (--rounds N, default 31)
   bench python  a library that Python imports, beside PyO3, nanobind and tvm_ffi; writes its section of docs/performance.md (--rounds N, default 15)
   bench rpc     calls and copies with RPC servers, ours and Apache TVM's, each with each (--rounds N, default 3)
-  bench size    what a library weighs, by room of the runtime; ci checks tests/bench/size-budgets.txt
+  bench size    what a library weighs, by room of the runtime; bench size --check, a part of ci, compares the smallest one with
+                tests/bench/size-budgets.txt
   bench plots   draws the tables of docs/performance.md into docs/plots
 ";
 
@@ -143,6 +144,7 @@ fn main() -> ExitCode {
         ["bench", "rpc"] => bench::rpc::run(3),
         ["bench", "plots"] => bench::plots::run(),
         ["bench", "size"] => bench::size::run(),
+        ["bench", "size", "--check"] => bench::size::check(),
         [
             "bench",
             what @ ("calls" | "runtime" | "models" | "modules" | "parallel" | "python" | "rpc"),
