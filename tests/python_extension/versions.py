@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-MIRROR = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian"
+KEYS = "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
 # What a Python needs beside its own packages.
 LIBRARIES = ["libc6", "libexpat1", "zlib1g", "libffi8", "libbz2-1.0", "liblzma5", "libmpdec4", "libuuid1", "libgcc-s1", "libstdc++6", "libzstd1"]
 PACKAGES = {"pypy3": ["pypy3", "pypy3-lib", "libncursesw6", "libtinfo6", "libsqlite3-0"]}
@@ -42,6 +42,15 @@ def must(*command, **options):
     code, out, err = run(*command, **options)
     if code != 0:
         raise Missing(f"{command[0]}: {(err or out).strip().splitlines()[-1:]}")
+
+
+def mirror():
+    """The mirror of Debian that apt is configured for, with the keys of its packages."""
+    status, output, _ = run("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian")
+    found = [line for line in output.splitlines() if not line.rstrip("/").endswith("-security")]
+    if status != 0 or not found:
+        raise Missing("apt is configured for no mirror of Debian (/etc/apt/sources.list.d)")
+    return f"{KEYS} {found[0]}"
 
 
 def apt(folder, source):
@@ -68,7 +77,7 @@ def unpacked(folder, version):
     root, stamp = folder / "root", folder / f"complete-{version}"
     if not stamp.exists():
         lists = folder / "unstable"
-        command = apt(lists, f"deb {MIRROR} sid main")
+        command = apt(lists, f"deb {mirror()} sid main")
         own = [f"python{version}-minimal", f"libpython{version}-minimal", f"libpython{version}-stdlib"]
         must(*command, "download", *PACKAGES.get(version, own), *LIBRARIES, cwd=lists / "files")
         for package in (lists / "files").glob("*.deb"):
@@ -99,7 +108,7 @@ def built(folder, version):
     if stamp.exists():
         return [program], {}
     lists = folder / "stable"
-    command = apt(lists, f"deb-src {MIRROR} stable main")
+    command = apt(lists, f"deb-src {mirror()} stable main")
     must(*command, "source", "--download-only", "--tar-only", f"python{name}", cwd=lists / "files")
     archive = next((lists / "files").glob(f"python{name}_*.orig.tar.xz"))
     source = folder / f"source-{version}"
