@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::loader;
-use super::symbols::Symbols;
+use super::symbols::{Symbols, packed_tree};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
 use crate::module::kinds::CarriedKind;
-use crate::module::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBin};
+use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
 use crate::module::{Module, set_current_device};
 use crate::provider::{self, Origin};
 use crate::value::{AnyView, Device, IntoAny};
@@ -369,12 +369,8 @@ impl Symbols for Linked {
 
     #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol is the tree that a build script packed, which begins with its size.
-        unsafe {
-            let header = address.cast::<[u8; 8]>().read();
-            let size = LibraryBin::total_size(header).unwrap_or(header.len());
-            Some(core::slice::from_raw_parts(address, size))
-        }
+        // SAFETY: the symbol is the tree that a build script packed; code that is linked stays.
+        Some(unsafe { packed_tree(address) })
     }
 }
 

@@ -2,6 +2,8 @@ use core::any::Any;
 use core::ffi::c_void;
 use std::path::Path;
 
+use crate::module::library_bin::LibraryBin;
+
 /// Where a library module finds its functions: a file that was loaded, or what a program registered of itself.
 pub(in crate::module) trait Symbols: Any + Send + Sync {
     /// Address of a symbol, NULL when the library does not have it.
@@ -24,4 +26,18 @@ pub(in crate::module) trait Symbols: Any + Send + Sync {
 
     /// The memory that can be read from the address of the library's `library_bin` on: at least all of it when it is sound.
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]>;
+}
+
+/// The bytes of an import tree that is in this process, whose size is in front.
+///
+/// # Safety
+/// The address is that of a tree that a packer wrote, and it stays.
+#[inline]
+pub(super) unsafe fn packed_tree(address: *const u8) -> &'static [u8] {
+    // SAFETY: promised by the caller: a tree begins with the eight bytes of its size.
+    unsafe {
+        let header = address.cast::<[u8; 8]>().read();
+        let size = LibraryBin::total_size(header).unwrap_or(header.len());
+        core::slice::from_raw_parts(address, size)
+    }
 }

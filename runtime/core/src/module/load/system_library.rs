@@ -7,10 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use super::loader;
-use super::symbols::Symbols;
+use super::symbols::{Symbols, packed_tree};
 use crate::embedded::module_env::system_lib_symbol;
 use crate::module::Module;
-use crate::module::library_bin::LibraryBin;
 use crate::{Result, error};
 
 /// The part of the system library whose symbols have a prefix, which callers leave out.
@@ -55,13 +54,8 @@ impl Symbols for SystemLibrary {
 
     #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol's name says that it is a blob, which begins with its size, and the code that registered it promises that it
-        // stays.
-        unsafe {
-            let header = address.cast::<[u8; 8]>().read();
-            let size = LibraryBin::total_size(header).unwrap_or(header.len());
-            Some(core::slice::from_raw_parts(address, size))
-        }
+        // SAFETY: the symbol's name says that it is a tree, and the code that registered it promises that it stays.
+        Some(unsafe { packed_tree(address) })
     }
 }
 
