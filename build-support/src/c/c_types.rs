@@ -65,6 +65,19 @@ impl Typedefs {
                 known.insert(name, meaning);
             }
         }
+        // In C++ these names stand alone.
+        for (at, token) in all.iter().enumerate() {
+            let meaning = match *token {
+                "enum" => Meaning::Enum,
+                "struct" | "union" => Meaning::Struct,
+                "class" if at == 0 || all[at - 1] != "enum" => Meaning::Struct,
+                _ => continue,
+            };
+            let name = all[at + 1..].iter().find(|token| **token != "class" && **token != "struct");
+            if let Some(name) = name.filter(|name| is_name(name)) {
+                known.entry((*name).to_owned()).or_insert(meaning);
+            }
+        }
         Self(known)
     }
 
@@ -73,6 +86,11 @@ impl Typedefs {
         let (mut out, mut found) = (Vec::new(), None);
         let mut all = tokens(text).peekable();
         while let Some(token) = all.next() {
+            if token == "std" && all.peek() == Some(&":") {
+                all.next();
+                all.next();
+                continue;
+            }
             if token == "enum" {
                 // And its name.
                 all.next();
@@ -213,7 +231,7 @@ mod tests {
 
     const HEADER: &str = "typedef double real_t; typedef real_t sample; typedef const float* row; typedef enum mode { FAST, SLOW = 7 } mode_t_;
         typedef struct plan plan; typedef struct { double re, im; } cpx; typedef plan* handle; typedef double (*callback)(double, void*);
-        typedef unsigned long long word;";
+        typedef unsigned long long word; enum class color { RED }; class shape {};";
 
     #[test]
     fn names_of_types_are_known() {
@@ -225,6 +243,8 @@ mod tests {
             ("word n", "unsigned long long n"),
             ("mode_t_ m", "int m"),
             ("enum mode m", "int m"),
+            ("color c", "int c"),
+            ("std::size_t n", "size_t n"),
             ("int plan", "int plan"),
             ("bool yes", "int8_t yes"),
             ("_Bool* all", "bool * all"),
@@ -254,6 +274,7 @@ mod tests {
             ("const struct other* p", struct_pointer),
             ("handle h", struct_pointer),
             ("cpx z", "a struct; write a kernel that calls it"),
+            ("shape s", "a struct; write a kernel that calls it"),
             ("const char* name", "text; write a kernel that calls it"),
             ("float rows[][3]", "a pointer to pointers or arrays; write a kernel that calls it"),
             ("float** rows", "a pointer to pointers or arrays; write a kernel that calls it"),

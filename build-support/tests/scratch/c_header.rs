@@ -105,6 +105,25 @@ fn a_header_as_libraries_have_it() {
     );
 }
 
+/// Overloads, names of enums that stand alone, `extern "C"`.
+#[test]
+fn a_header_in_cpp() {
+    let header = "#pragma once\n#include <cstddef>\nextern \"C\" {\nenum color { RED, BLUE = 5 };\nint paint(color c, bool twice);\n}\n\
+                  double sum(const double* x, std::size_t n);\nfloat sum(const float* x);\n";
+    let source = "#include \"plus.hpp\"\nint paint(color c, bool twice) { return twice ? 2 * c : c; }\n\
+                  double sum(const double* x, std::size_t n) { return n ? x[n - 1] : 0; }\n";
+    let package = Package::new("cpp-header", ".c([\"plus.cc\"]).c_header(\"plus.hpp\", [\"paint\", \"sum(x[n], n)\"])")
+        .file("plus.hpp", header)
+        .file("plus.cc", source)
+        .file(
+            "src/main.rs",
+            "use cpp_header::kernels::typed::*;\nfn main() -> kernpack::Result<()> {\n    let x = kernpack::Tensor::from_slice(&[1.0f64, 2.0], \
+             &[2])?;\n    println!(\"{} {}\", paint(5, true)?, sum(&x, 2)?);\n    Ok(())\n}\n",
+        );
+    package.build();
+    assert_eq!(package.run(&[]), "10 2\n");
+}
+
 #[test]
 fn what_does_not_become_a_kernel_says_why() {
     let rows = [
