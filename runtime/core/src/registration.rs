@@ -9,7 +9,7 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIAny, type_index};
-use crate::container::sequence;
+use crate::container::{Sequence, sequence};
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::device;
 use crate::device::DeviceKindInfo;
@@ -231,7 +231,8 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
             None => note(register_library(&name, library)),
             Some(theirs) => {
                 let theirs = theirs.call(()).unwrap_or_default();
-                let theirs = sequence(theirs.as_view()).unwrap_or_default();
+                let theirs = sequence(theirs.as_view());
+                let theirs = theirs.as_ref().map_or(&[][..], Sequence::views);
                 let text = |at: usize| theirs.get(at).and_then(|text| text.get::<&str>().ok()).unwrap_or_default();
                 let (their_version, their_file) = (text(0), text(1));
                 if their_version != *version {

@@ -27,6 +27,7 @@ mod construction;
 mod dense;
 mod entries;
 mod order;
+pub mod shared;
 mod small;
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
@@ -223,27 +224,34 @@ unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> 
 pub unsafe fn erase(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: promised by the caller. The removed key is released when the map is consistent again.
     unsafe {
-        let body = body_of(map);
-        let (old_key, old_value) = if is_small(body) {
+        Ok(take(body_of(map), key)?.map(|(key, value)| {
+            release(key);
+            value
+        }))
+    }
+}
+
+/// Takes the entry of `key` out: its key and value, which now belong to the caller.
+unsafe fn take(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<(TVMFFIAny, TVMFFIAny)>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        if is_small(body) {
             let Some(index) = find_small(body, key)? else { return Ok(None) };
             let pairs = small_pairs(body);
             let removed = pairs[index];
             pairs.copy_within(index + 1.., index);
             (*body).cell.size -= 1;
-            (removed.key, removed.value)
-        } else {
-            if (*body).cell.size == 0 {
-                return Ok(None);
-            }
-            let mut table = dense_table(body);
-            let found = table.search(key, any_hash::hash(key)?)?;
-            let Search::Found { slot, previous } = found else { return Ok(None) };
-            let removed = table.remove(slot, previous);
-            store(body, &table);
-            removed
-        };
-        release(old_key);
-        Ok(Some(old_value))
+            return Ok(Some((removed.key, removed.value)));
+        }
+        if (*body).cell.size == 0 {
+            return Ok(None);
+        }
+        let mut table = dense_table(body);
+        let found = table.search(key, any_hash::hash(key)?)?;
+        let Search::Found { slot, previous } = found else { return Ok(None) };
+        let removed = table.remove(slot, previous);
+        store(body, &table);
+        Ok(Some(removed))
     }
 }
 
