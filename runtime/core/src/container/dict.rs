@@ -38,6 +38,7 @@ pub struct Dict<K, V> {
 raw_handle!(ObjRef: K V => Dict<K, V>, "`ffi.Dict`", entries: PhantomData);
 
 /// A new dict of owned entries.
+#[inline]
 fn dict_of(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> core::result::Result<ObjRef<ObjectRoot>, Failure> {
     // SAFETY: a new object; its one reference is this one.
     map::new_dict(entries).map(|object| unsafe { ObjRef::from_raw(object) })

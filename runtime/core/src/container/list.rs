@@ -49,7 +49,7 @@ fn raw_values<T: IntoAny>(values: impl IntoIterator<Item = T>) -> Vec<TVMFFIAny>
 }
 
 #[cold]
-#[inline(never)]
+#[inline]
 fn no_element(index: usize, len: usize) -> Error {
     crate::error!(IndexError, "there is no element {index} in a list of {len}")
 }

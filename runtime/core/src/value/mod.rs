@@ -36,7 +36,7 @@ pub use schema::{Access, Schema, Storage, TypeSchema};
 pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]
 pub use sequence::{Sequence, sequence};
-pub(crate) use sequence::{entries, views};
+pub(crate) use sequence::{array_elements, entries, views};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

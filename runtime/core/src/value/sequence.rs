@@ -17,6 +17,15 @@ pub(crate) unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
     as_views(unsafe { embedded::seq::elements(object) })
 }
 
+/// The elements of a value that is an array; none for another value.
+pub(crate) fn array_elements<'a>(value: &'a AnyView<'a>) -> &'a [AnyView<'a>] {
+    match value.object() {
+        // SAFETY: the view keeps the array alive, which does not change.
+        Some(object) if unsafe { (*object).type_index } == type_index::ARRAY => unsafe { views(object) },
+        _ => &[],
+    }
+}
+
 /// The elements of a value that is an array or list, as they were when it was looked at.
 #[doc(hidden)]
 pub struct Sequence<'a>(Contents<'a>);

@@ -43,7 +43,7 @@ impl Access {
 }
 
 #[cold]
-#[inline(never)]
+#[inline]
 unsafe fn wait(object: *mut TVMFFIObject) {
     // SAFETY: the caller of `Access::new` keeps the object alive.
     let counts = unsafe { counts(object) };

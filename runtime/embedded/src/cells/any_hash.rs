@@ -3,7 +3,6 @@
 //! Strings and bytes go by content whatever their form, other objects by the hooks of their type (attributes
 //! `__any_hash__` and `__any_equal__`) or else by address, everything else by type and payload.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIFunctionCell, TVMFFIObject, TVMFFITypeAttrColumn, type_index};
@@ -78,10 +77,7 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
         }
         // Not a text, so an object.
         let value = match hook(&HASH, key.type_index) {
-            Some(hook) => {
-                check_hooks()?;
-                call_hash(&hook, key)?
-            }
+            Some(hook) => call_hash(&hook, key)?,
             None => key.bits(),
         };
         Ok(combine(key.type_index as i64 as u64, value))
@@ -132,47 +128,22 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
             return Ok(false);
         }
         match hook(&EQUAL, left.type_index) {
-            Some(hook) => {
-                check_hooks()?;
-                call_equal(&hook, left, right)
-            }
+            Some(hook) => call_equal(&hook, left, right),
             None => Ok(false),
         }
     }
 }
 
-/// What this thread does about hooks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hooks {
-    Called,
-    /// They may not be called now.
-    Refused,
-    /// They may not be called now, and one would have been.
-    Missed,
-}
-
-std::thread_local! {
-    static HOOKS: Cell<Hooks> = const { Cell::new(Hooks::Called) };
-}
-
-#[cold]
-#[inline(never)]
-fn check_hooks() -> Result<(), Failure> {
-    if HOOKS.get() == Hooks::Called {
-        return Ok(());
-    }
-    HOOKS.set(Hooks::Missed);
-    Err(Failure::internal("a hook would be called under a lock"))
-}
-
-/// Does something without hooks, which are code of others: `None` when it stopped because it would have called one.
-pub(super) fn without_hooks<T>(action: impl FnOnce() -> Result<T, Failure>) -> Option<Result<T, Failure>> {
-    HOOKS.set(Hooks::Refused);
-    let outcome = action();
-    match HOOKS.replace(Hooks::Called) {
-        Hooks::Missed => None,
-        _ => Some(outcome),
-    }
+/// Whether hash or equality of a key calls a hook, which is code of others.
+///
+/// # Safety
+/// `key` is a valid value or view, but no rvalue reference.
+#[inline]
+#[must_use]
+pub unsafe fn has_hooks(key: &TVMFFIAny) -> bool {
+    key.type_index >= type_index::STATIC_OBJECT_BEGIN
+        && text_class(key).is_none()
+        && (hook(&HASH, key.type_index).is_some() || hook(&EQUAL, key.type_index).is_some())
 }
 
 /// String or bytes, whatever the form.

@@ -90,6 +90,7 @@ impl Drop for Contents<'_> {
 ///
 /// # Safety
 /// `sequence` is a live list or array.
+#[inline]
 pub unsafe fn len(sequence: *mut TVMFFIObject) -> usize {
     // SAFETY: see above.
     unsafe {
@@ -142,7 +143,7 @@ pub unsafe fn elements<'a>(sequence: *mut TVMFFIObject) -> Contents<'a> {
     }
 }
 
-#[inline(never)]
+#[inline]
 unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
     // SAFETY: see above.
     unsafe {
@@ -158,6 +159,7 @@ unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
 ///
 /// # Safety
 /// As for [`len`]; `value` is a valid value or view.
+#[inline]
 pub unsafe fn contains(sequence: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool, Failure> {
     // SAFETY: see above. A hook may change the list: each element is taken as it is when its turn comes.
     unsafe {
@@ -203,6 +205,7 @@ pub unsafe fn push(list: *mut TVMFFIObject, value: TVMFFIAny) -> Result<(), Fail
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn extend(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<(), Failure> {
     // SAFETY: see above.
     unsafe {
@@ -229,6 +232,7 @@ pub unsafe fn extend(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<()
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn insert(list: *mut TVMFFIObject, index: i64, values: &[TVMFFIAny]) -> Result<(), Failure> {
     // SAFETY: see above.
     unsafe {
@@ -255,6 +259,7 @@ pub unsafe fn insert(list: *mut TVMFFIObject, index: i64, values: &[TVMFFIAny]) 
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn replace(list: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> Result<TVMFFIAny, Failure> {
     // SAFETY: see above.
     unsafe {
@@ -278,6 +283,7 @@ pub unsafe fn replace(list: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> 
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn pop(list: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Failure> {
     // SAFETY: see above.
     unsafe {
@@ -290,6 +296,7 @@ pub unsafe fn pop(list: *mut TVMFFIObject, index: i64) -> Result<TVMFFIAny, Fail
 ///
 /// # Safety
 /// As for [`push`]; the caller owns a reference to `expected`.
+#[inline]
 pub unsafe fn pop_expected(list: *mut TVMFFIObject, index: i64, expected: &TVMFFIAny) -> bool {
     // SAFETY: see above.
     unsafe {
@@ -309,6 +316,7 @@ pub unsafe fn pop_expected(list: *mut TVMFFIObject, index: i64, expected: &TVMFF
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn replace_range(
     list: *mut TVMFFIObject,
     start: i64,
@@ -346,6 +354,7 @@ pub unsafe fn replace_range(
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn assign(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<(), Failure> {
     // SAFETY: see above. The room comes first, so that nothing is lost without it.
     unsafe {
@@ -370,6 +379,7 @@ pub unsafe fn assign(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<()
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn truncate(list: *mut TVMFFIObject, length: usize) {
     // SAFETY: see above; the elements up to the size are there.
     unsafe {
@@ -385,6 +395,7 @@ pub unsafe fn truncate(list: *mut TVMFFIObject, length: usize) {
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn clear(list: *mut TVMFFIObject) {
     // SAFETY: see above.
     unsafe {
@@ -400,6 +411,7 @@ pub unsafe fn clear(list: *mut TVMFFIObject) {
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn reverse(list: *mut TVMFFIObject) {
     // SAFETY: see above.
     unsafe {
@@ -415,6 +427,7 @@ pub unsafe fn reverse(list: *mut TVMFFIObject) {
 ///
 /// # Safety
 /// As for [`push`].
+#[inline]
 pub unsafe fn reserve(list: *mut TVMFFIObject, capacity: i64) -> Result<(), Failure> {
     // SAFETY: see above.
     unsafe {

@@ -44,11 +44,14 @@ use small::{find_small, grow_small};
 // SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
 // to what the ABI says for its form.
 
-/// All entries with their hashes.
-unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
+/// All entries with their hashes, which may be asked for before the map changes.
+unsafe fn hashed_entries(body: *mut MapBody, hash: Hash) -> Result<Vec<Entry>, Failure> {
     // SAFETY: see above.
-    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
+    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, hash(&key)?))).collect() }
 }
+
+/// [`any_hash::hash`], or what refuses keys whose hash is code of others.
+type Hash = unsafe fn(&TVMFFIAny) -> Result<u64, Failure>;
 
 /// The keys and values, which now belong to the caller; the map has none any more.
 unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
@@ -138,7 +141,7 @@ pub unsafe fn set_expecting(
 ) -> Result<(), Failure> {
     // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
     unsafe {
-        match insert(body_of(map), key, value, expected) {
+        match insert(body_of(map), key, value, expected, any_hash::hash) {
             Ok(None) => Ok(()),
             Ok(Some(old)) => {
                 release(old);
@@ -160,19 +163,20 @@ unsafe fn insert(
     key: TVMFFIAny,
     value: TVMFFIAny,
     expected: u64,
+    hash_of: Hash,
 ) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
         if !is_small(body) {
-            return insert_dense(body, key, value);
+            return insert_dense(body, key, value, hash_of);
         }
         let slots = (*body).cell.slots & !SMALL;
         let full = (*body).cell.size >= slots;
         if full && slots >= SMALL_MAX {
             // Also for a key that is there already, as C++ does it.
-            let entries = hashed_entries(body)?;
+            let entries = hashed_entries(body, hash_of)?;
             switch_to(body, &DenseTable::build(&entries, expected.max(entries.len() as u64)));
-            return insert_dense(body, key, value);
+            return insert_dense(body, key, value, hash_of);
         }
         if let Some(index) = find_small(body, &key)? {
             let old = core::mem::replace(&mut small_pairs(body)[index].value, value);
@@ -187,7 +191,12 @@ unsafe fn insert(
     Ok(None)
 }
 
-unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+unsafe fn insert_dense(
+    body: *mut MapBody,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    hash_of: Hash,
+) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
         let hash = any_hash::hash(&key)?;
@@ -203,7 +212,7 @@ unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> 
                 if table.insert(&entry, end) {
                     store(body, &table);
                 } else {
-                    let mut entries = hashed_entries(body)?;
+                    let mut entries = hashed_entries(body, hash_of)?;
                     entries.push(entry);
                     // For a power of two, `build` makes a table of twice as many slots.
                     switch_to(body, &DenseTable::build(&entries, table.slots.max(SMALL_MAX)));

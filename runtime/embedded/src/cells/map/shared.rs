@@ -22,6 +22,7 @@ use crate::cells::release::{release, release_elements, retain};
 ///
 /// # Safety
 /// `map` is a live dict or map.
+#[inline]
 pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
     // SAFETY: see above.
     unsafe {
@@ -34,6 +35,7 @@ pub unsafe fn len(map: *mut TVMFFIObject) -> usize {
 ///
 /// # Safety
 /// As for [`len`]; the map stays alive for `'a`.
+#[inline]
 pub unsafe fn contents<'a>(map: *mut TVMFFIObject) -> Contents<'a> {
     // SAFETY: see above; a map does not change while others refer to it.
     unsafe {
@@ -49,6 +51,7 @@ pub unsafe fn contents<'a>(map: *mut TVMFFIObject) -> Contents<'a> {
 ///
 /// # Safety
 /// As for [`len`].
+#[inline]
 pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
     // SAFETY: see above.
     unsafe {
@@ -74,18 +77,17 @@ pub enum Hooks {
 ///
 /// # Safety
 /// As for [`len`]; `key` is a valid value or view, but no rvalue reference. With [`Hooks::InPlace`], the dict is in use on no other thread.
+#[inline]
 pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     let get = || unsafe { Ok(super::get(map, key)?.map(|value| retain(&value))) };
     // SAFETY: see above. Nothing changes a map.
     unsafe {
-        if (*map).type_index != type_index::DICT {
+        if (*map).type_index == type_index::DICT && !any_hash::has_hooks(key) {
+            let _access = Access::new(map);
             return get();
         }
-        if let Some(found) = with_access(map, get) {
-            return found;
-        }
-        if hooks == Hooks::InPlace {
+        if (*map).type_index != type_index::DICT || hooks == Hooks::InPlace {
             return get();
         }
         let entries = contents(map);
@@ -93,17 +95,20 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Resu
     }
 }
 
-/// Does something under the access; `None`, and nothing is done, when it needs a hook.
-unsafe fn with_access<T>(
-    dict: *mut TVMFFIObject,
-    action: impl FnOnce() -> Result<T, Failure>,
-) -> Option<Result<T, Failure>> {
-    // SAFETY: see above.
-    let _access = unsafe { Access::new(dict) };
-    any_hash::without_hooks(action)
+/// The hash of a key; an error where a hook would say it.
+#[inline]
+unsafe fn hash_without_hooks(key: &TVMFFIAny) -> Result<u64, Failure> {
+    // SAFETY: the caller passes a valid key.
+    unsafe {
+        if any_hash::has_hooks(key) {
+            return Err(Failure::internal("a hook would be called under the lock of a dict"));
+        }
+        any_hash::hash(key)
+    }
 }
 
 /// Which entry has the key.
+#[inline]
 unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usize>, Failure> {
     for (index, entry) in entries.chunks_exact(2).enumerate() {
         // SAFETY: the caller passes valid values.
@@ -121,16 +126,22 @@ unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usiz
 ///
 /// # Safety
 /// As for [`get`], of a dict; the ownership of `key` and `value` moves into it.
+#[inline]
 pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny, hooks: Hooks) -> Result<(), Failure> {
-    // SAFETY: see above.
-    let set = || unsafe { insert(body_of(dict), key, value, 0) };
-    // SAFETY: see above.
-    let done = unsafe { with_access(dict, set) };
+    // SAFETY: see above. Where the key has no hooks, only a dict that grows needs hooks, those of its other keys, and nothing else fails.
+    let done = unsafe {
+        if any_hash::has_hooks(&key) {
+            None
+        } else {
+            let _access = Access::new(dict);
+            insert(body_of(dict), key, value, 0, hash_without_hooks).ok()
+        }
+    };
     // SAFETY: see above.
     unsafe {
         let done = match done {
-            Some(done) => done,
-            None if hooks == Hooks::InPlace => set(),
+            Some(old) => Ok(old),
+            None if hooks == Hooks::InPlace => insert(body_of(dict), key, value, 0, any_hash::hash),
             None => edit(dict, &key, |entries, found| {
                 let Some(index) = found else {
                     entries.extend([key, value]);
@@ -160,17 +171,17 @@ pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny, hoo
 ///
 /// # Safety
 /// As for [`set`]; `key` stays the caller's.
+#[inline]
 pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
-    let erase = || unsafe { take(body_of(dict), key) };
-    // SAFETY: see above.
-    let done = unsafe { with_access(dict, erase) };
-    // SAFETY: see above.
     unsafe {
-        let taken = match done {
-            Some(taken) => taken?,
-            None if hooks == Hooks::InPlace => erase()?,
-            None => edit(dict, key, |entries, found| {
+        let taken = match any_hash::has_hooks(key) {
+            false => {
+                let _access = Access::new(dict);
+                take(body_of(dict), key)
+            }?,
+            true if hooks == Hooks::InPlace => take(body_of(dict), key)?,
+            true => edit(dict, key, |entries, found| {
                 let index = found? * 2;
                 Some((entries.remove(index), entries.remove(index)))
             })?,
@@ -184,6 +195,7 @@ pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> R
 
 /// Changes a dict of whose keys some have hooks. `change` gets the entries, plain data, and which of them has the key; what it hands out, the
 /// caller owns. It may be called more than once.
+#[inline]
 unsafe fn edit<T>(
     dict: *mut TVMFFIObject,
     key: &TVMFFIAny,
@@ -208,6 +220,7 @@ unsafe fn edit<T>(
     }
 }
 
+#[inline]
 unsafe fn is_unchanged(dict: *mut TVMFFIObject, before: &[TVMFFIAny]) -> bool {
     // SAFETY: see above.
     let mut now = unsafe { Entries::new(body_of(dict)) }.flat_map(|(key, value)| [key, value]);
@@ -218,6 +231,7 @@ unsafe fn is_unchanged(dict: *mut TVMFFIObject, before: &[TVMFFIAny]) -> bool {
 ///
 /// # Safety
 /// As for [`set`].
+#[inline]
 pub unsafe fn clear(dict: *mut TVMFFIObject) {
     // SAFETY: see above.
     unsafe {
@@ -232,6 +246,7 @@ pub unsafe fn clear(dict: *mut TVMFFIObject) {
 ///
 /// # Safety
 /// As for [`len`].
+#[inline]
 pub unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
     // SAFETY: see above.
     unsafe {
@@ -244,6 +259,7 @@ pub unsafe fn first_position(map: *mut TVMFFIObject) -> u64 {
 ///
 /// # Safety
 /// As for [`len`]. The position may be any number.
+#[inline]
 pub unsafe fn entry(map: *mut TVMFFIObject, position: u64) -> Option<(TVMFFIAny, TVMFFIAny, u64)> {
     // SAFETY: see above.
     unsafe {
