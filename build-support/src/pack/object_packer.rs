@@ -27,26 +27,61 @@ pub struct ObjectPacker;
 impl Packer for ObjectPacker {
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf, ExportError> {
         let path = folder.join("devc.o");
-        let written = || -> Result<(), Box<dyn std::error::Error>> {
-            let bytes = blob.to_vec()?;
-            let object = object_of(blob.symbol(), &bytes, target, SymbolScope::Dynamic, BLOB_ALIGNMENT)?;
-            let mut out = BufWriter::new(File::create(&path)?);
-            object.write_stream(&mut out)?;
-            Ok(out.flush()?)
-        };
-        written().map_err(|error| {
-            ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
-        })?;
+        write(blob, &[Definition::exported(blob.symbol())], target, &path)?;
         Ok(path)
     }
 }
 
-/// An object that defines the symbol as read-only data; the bytes are not copied.
+/// A symbol at the data of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Definition<'a> {
+    pub(super) name: &'a str,
+    /// Seen by the rest of the library alone, or by what loads it, too.
+    pub(super) scope: SymbolScope,
+    /// Whether other objects may define it, too; the first one in the order of linking counts then.
+    pub(super) is_weak: bool,
+}
+
+impl<'a> Definition<'a> {
+    /// What loads the library finds it.
+    pub(super) fn exported(name: &'a str) -> Self {
+        Self { name, scope: SymbolScope::Dynamic, is_weak: false }
+    }
+
+    /// The library alone finds it.
+    pub(super) fn internal(name: &'a str) -> Self {
+        Self { name, scope: SymbolScope::Linkage, is_weak: false }
+    }
+
+    pub(super) fn weak(self) -> Self {
+        Self { is_weak: true, ..self }
+    }
+}
+
+/// Writes an object that defines these symbols at the blob.
+pub(super) fn write(
+    blob: &Blob<'_>,
+    symbols: &[Definition<'_>],
+    target: &Target,
+    path: &Path,
+) -> Result<(), ExportError> {
+    let written = || -> Result<(), Box<dyn std::error::Error>> {
+        let bytes = blob.to_vec()?;
+        let object = object_of(symbols, &bytes, target, BLOB_ALIGNMENT)?;
+        let mut out = BufWriter::new(File::create(path)?);
+        object.write_stream(&mut out)?;
+        Ok(out.flush()?)
+    };
+    written().map_err(|error| {
+        ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
+    })
+}
+
+/// An object that defines the symbols as read-only data; the bytes are not copied.
 pub(super) fn object_of<'a>(
-    symbol: &str,
+    symbols: &[Definition<'_>],
     bytes: &'a [u8],
     target: &Target,
-    scope: SymbolScope,
     alignment: u64,
 ) -> Result<Object<'a>, Box<dyn std::error::Error>> {
     let architecture = match target.arch() {
@@ -68,16 +103,18 @@ pub(super) fn object_of<'a>(
             SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
     }
     object.set_section_data(section, bytes, alignment);
-    object.add_symbol(Symbol {
-        name: symbol.as_bytes().to_vec(),
-        value: 0,
-        size,
-        kind: SymbolKind::Data,
-        scope,
-        weak: false,
-        section: SymbolSection::Section(section),
-        flags: SymbolFlags::None,
-    });
+    for symbol in symbols {
+        object.add_symbol(Symbol {
+            name: symbol.name.as_bytes().to_vec(),
+            value: 0,
+            size,
+            kind: SymbolKind::Data,
+            scope: symbol.scope,
+            weak: symbol.is_weak,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
     if format == BinaryFormat::Elf {
         // Without this note GNU ld makes the whole library's stack executable.
         object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);

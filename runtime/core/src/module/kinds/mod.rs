@@ -58,7 +58,7 @@ pub struct CarriedKind {
     pub kind: &'static str,
     /// Registers what loads such modules, so that only an artifact that carries some has that.
     pub register: fn(&'static Self) -> Result<()>,
-    /// Where the import tree is, in this artifact.
+    /// Where the import tree of the crate is, in this artifact.
     pub library_bin: fn() -> *const u8,
 }
 
