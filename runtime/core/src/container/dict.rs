@@ -107,7 +107,8 @@ impl<K: IntoAny, V: IntoAny> Dict<K, V> {
     pub fn insert(&self, key: K, value: V) -> Result<()> {
         let (key, value) = (key.into_any().into_raw(), value.into_any().into_raw());
         // SAFETY: see above.
-        Ok(unsafe { shared::set(self.as_ptr(), key, value, Hooks::OnCopy)? })
+        unsafe { shared::set(self.as_ptr(), key, value, Hooks::OnCopy)? };
+        Ok(())
     }
 
     /// Sets the values of keys, one after the other.

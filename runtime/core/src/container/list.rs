@@ -257,6 +257,7 @@ impl<T: for<'a> FromAny<'a>> List<T> {
     pub fn to_vec(&self) -> Result<Vec<T>> {
         // SAFETY: see above. The values are owned by the contents.
         let elements = unsafe { shared::elements(self.as_ptr()) };
+        // SAFETY: as above; the reference is made here.
         let own = |element: &TVMFFIAny| unsafe { Any::from_raw(embedded::release::retain(element)) };
         elements.iter().enumerate().map(|(index, element)| Self::converted(index, &own(element))).collect()
     }
