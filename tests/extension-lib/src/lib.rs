@@ -9,6 +9,8 @@ use kernpack::{
     bail, packed_func,
 };
 
+pub mod shared;
+
 kernpack::library!(with = [conversions, objects]);
 
 /// Subtracts one integer from another.
