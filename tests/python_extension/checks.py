@@ -63,6 +63,16 @@ def check():
 
     assert Corner(2.0).moved(Corner(1.0)).pair == (3.0, 3.0)
     raises(TypeError, "expected extmod.Record, got objects.Place", lambda: extmod.count_of(place))
+    shared = extmod.integers(3)
+    shared.append(7)
+    extmod.append(shared, 8)
+    shared[1:3] = [5]
+    del shared[0]
+    assert shared == [5, 7, 8] and shared.pop() == 8 and 7 in shared and repr(shared) == "[5, 7]"
+    counts = extmod.count_word({}, "a")
+    counts["b"] = 2
+    assert extmod.count_word(counts, "b") == {"a": 1, "b": 3} and counts.pop("b") == 3 and list(counts) == ["a"]
+    raises(KeyError, "x", lambda: counts["x"])
     numbers = array.array("f", [1, 2, 3])
     extmod.scale_in_place(numbers, 2.0)
     assert list(numbers) == [2, 4, 6]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 import extmod
@@ -63,6 +63,18 @@ lines: list[str] = [extmod.line(8), extmod.line(8, 1.0), extmod.line(8, 1.0, "y"
 words: Mapping[str, int] = extmod.words("b a b")
 maybe: tuple[int, int] | None = extmod.divide(7, 2)
 assert (len(lines), words["b"], maybe, extmod.count_of(record)) == (4, 2, (3, 1), 1)
+# Lists and dicts that are shared.
+integers: MutableSequence[int] = extmod.integers(3)
+integers.append(7)
+extmod.append(integers, 8)
+counts: MutableMapping[str, int] = extmod.count_word({}, "a")
+counts["b"] = extmod.count_word(counts, "a")["a"]
+basket = extmod.basket()
+basket.items.append("pear")
+basket.prices["pear"] = 1.5
+price: float = extmod.total(basket)
+assert (list(integers), dict(counts), price) == ([0, 1, 2, 7, 8], {"a": 2, "b": 2}, 1.5)
+extmod.append([1], 2)
 # Operators.
 odd, exits = extmod.Odd(3), -1
 with odd as same:

@@ -24,3 +24,6 @@ extmod.Named(3, "x")
 extmod.Odd(1) | 3
 extmod.Odd(1)("x")
 held: Hashable = clip
+extmod.integers(3).append("x")
+extmod.append(3, 4)
+extmod.basket().prices["x"] = "y"

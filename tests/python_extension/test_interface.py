@@ -22,7 +22,7 @@ ROOT = FOLDER.parents[1]
 PROGRAM = os.environ.get("CARGO_KERNPACK")
 if not PROGRAM:
     pytest.skip("CARGO_KERNPACK is not set to the program cargo-kernpack (cargo xtask test sets it)", allow_module_level=True)
-MISTAKES = set(range(9, 27))
+MISTAKES = set(range(9, 30))
 
 
 def run(command, folder, **environment):
