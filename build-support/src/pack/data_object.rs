@@ -23,7 +23,7 @@ pub(crate) fn write<'a>(
 ) -> Result<(), Box<dyn std::error::Error>> {
     // Zeros that are never touched, so that they take no memory: the writer of objects wants to see the data in one piece.
     let stand_in = vec![0_u8; size];
-    let object = object_of(symbol, &stand_in, target, SymbolScope::Linkage, alignment)?;
+    let object = object_of(&[(symbol, SymbolScope::Linkage)], &stand_in, target, alignment)?;
     let mut out = Substituting { out: BufWriter::new(File::create(path)?), stand_in: &stand_in, pieces: Some(pieces) };
     object.write_stream(&mut out)?;
     // Otherwise the writer has cut them into parts.

@@ -11,12 +11,14 @@ use std::io;
 use std::path::PathBuf;
 
 use kernpack_formats::device_image::{DeviceFunction, DeviceImage};
-use kernpack_formats::export::{Blob, Packer, Target};
-use kernpack_formats::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
+use kernpack_formats::export::{Blob, Target};
+use kernpack_formats::library_bin::{
+    HIDDEN_LIBRARY_BIN_SYMBOL, LIBRARY_BIN_SYMBOL, LibraryBinWriter, OWN_LIBRARY_BIN_SYMBOL, has_resolver,
+};
 
 use crate::cuda::CudaImage;
 use crate::pack::module::Module;
-use crate::pack::object_packer::ObjectPacker;
+use crate::pack::object_packer::write_object;
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -98,8 +100,11 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
         }
     }
     let target = Target::of_parts(&session.target.arch, &session.target.os).map_err(|e| failed(&e))?;
-    let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
-    let object = ObjectPacker.pack(&blob, &target, &session.work_dir).map_err(|e| failed(&e.message()))?;
+    let crate::cargo::target::Target { arch, os, env, .. } = &session.target;
+    let symbol = if has_resolver(arch, os, env) { OWN_LIBRARY_BIN_SYMBOL } else { LIBRARY_BIN_SYMBOL };
+    let blob = Blob::new(symbol, &writer);
+    let hidden = Some(HIDDEN_LIBRARY_BIN_SYMBOL);
+    let object = write_object(&blob, hidden, &target, &session.work_dir).map_err(|e| failed(&e.message()))?;
     let mut kinds: Vec<String> = entries.iter().map(|entry| entry.kind.clone()).collect();
     kinds.extend(modules.iter().map(|module| module.kind().to_owned()));
     kinds.sort();

@@ -26,27 +26,38 @@ pub struct ObjectPacker;
 
 impl Packer for ObjectPacker {
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf, ExportError> {
-        let path = folder.join("devc.o");
-        let written = || -> Result<(), Box<dyn std::error::Error>> {
-            let bytes = blob.to_vec()?;
-            let object = object_of(blob.symbol(), &bytes, target, SymbolScope::Dynamic, BLOB_ALIGNMENT)?;
-            let mut out = BufWriter::new(File::create(&path)?);
-            object.write_stream(&mut out)?;
-            Ok(out.flush()?)
-        };
-        written().map_err(|error| {
-            ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
-        })?;
-        Ok(path)
+        write_object(blob, None, target, folder)
     }
 }
 
-/// An object that defines the symbol as read-only data; the bytes are not copied.
+/// Writes an object that defines the blob, on request under a second name, which only code that is linked with it sees.
+pub(super) fn write_object(
+    blob: &Blob<'_>,
+    hidden_name: Option<&str>,
+    target: &Target,
+    folder: &Path,
+) -> Result<PathBuf, ExportError> {
+    let path = folder.join("devc.o");
+    let written = || -> Result<(), Box<dyn std::error::Error>> {
+        let bytes = blob.to_vec()?;
+        let mut names = vec![(blob.symbol(), SymbolScope::Dynamic)];
+        names.extend(hidden_name.map(|name| (name, SymbolScope::Linkage)));
+        let object = object_of(&names, &bytes, target, BLOB_ALIGNMENT)?;
+        let mut out = BufWriter::new(File::create(&path)?);
+        object.write_stream(&mut out)?;
+        Ok(out.flush()?)
+    };
+    written().map_err(|error| {
+        ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
+    })?;
+    Ok(path)
+}
+
+/// An object that defines read-only data under these names; the bytes are not copied.
 pub(super) fn object_of<'a>(
-    symbol: &str,
+    names: &[(&str, SymbolScope)],
     bytes: &'a [u8],
     target: &Target,
-    scope: SymbolScope,
     alignment: u64,
 ) -> Result<Object<'a>, Box<dyn std::error::Error>> {
     let architecture = match target.arch() {
@@ -68,16 +79,18 @@ pub(super) fn object_of<'a>(
             SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
     }
     object.set_section_data(section, bytes, alignment);
-    object.add_symbol(Symbol {
-        name: symbol.as_bytes().to_vec(),
-        value: 0,
-        size,
-        kind: SymbolKind::Data,
-        scope,
-        weak: false,
-        section: SymbolSection::Section(section),
-        flags: SymbolFlags::None,
-    });
+    for &(name, scope) in names {
+        object.add_symbol(Symbol {
+            name: name.as_bytes().to_vec(),
+            value: 0,
+            size,
+            kind: SymbolKind::Data,
+            scope,
+            weak: false,
+            section: SymbolSection::Section(section),
+            flags: SymbolFlags::None,
+        });
+    }
     if format == BinaryFormat::Elf {
         // Without this note GNU ld makes the whole library's stack executable.
         object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);

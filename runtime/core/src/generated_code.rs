@@ -56,7 +56,7 @@ pub const fn assert_object_layout<T: Object>() {
 macro_rules! __library_bin {
     () => {{
         unsafe extern "C" {
-            #[link_name = "__tvm_ffi__library_bin"]
+            #[link_name = "__kernpack_hidden_library_bin"]
             static LIBRARY_BIN: u8;
         }
         || &raw const LIBRARY_BIN

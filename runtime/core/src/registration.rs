@@ -81,6 +81,10 @@ pub fn on_load(collected: fn() -> Collected) {
         artifact::stay_loaded();
         let collected = collected();
         object::bring(collected.types, collected.methods);
+        // All kinds are in one tree.
+        if let Some(carried) = collected.carried.first() {
+            artifact::show_tree((carried.library_bin)());
+        }
         if COLLECTED.set(collected).is_ok() {
             provider::at_bind(register);
         }
