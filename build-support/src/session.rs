@@ -125,3 +125,53 @@ impl Session {
         flags
     }
 }
+
+/// Whether these are macros that every compiler takes: a mistake is told in the words of build.rs, not in those of each compiler.
+pub(crate) fn check_defines(defines: &[(String, Option<String>)]) -> Result<()> {
+    Error::collect(defines.iter().map(|(name, value)| match define_problem(name, value.as_deref()) {
+        Some(problem) => Err(Error::new(format!(".define({name:?}, ..): {problem}"))),
+        None => Ok(()),
+    }))
+    .map(drop)
+}
+
+fn define_problem(name: &str, value: Option<&str>) -> Option<&'static str> {
+    // `SQUARE(x)` is a macro with parameters.
+    let (word, parameters) = name.split_at(name.find('(').unwrap_or(name.len()));
+    let is_word = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_word || !(parameters.is_empty() || parameters.ends_with(')')) {
+        return Some(
+            "a macro's name has letters, digits and `_`, and begins with no digit; its value is the second argument, as in .define(\"N\", \"16\")",
+        );
+    }
+    if value.is_some_and(|value| value.contains(['\n', '\r', '\0'])) {
+        return Some("a macro's value is one line of text");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macros_have_names() {
+        let check = |name: &str, value: Option<&str>| {
+            check_defines(&[(name.to_owned(), value.map(str::to_owned))]).map_err(|error| error.to_string())
+        };
+        for (name, value) in [("N", Some("16")), ("_x1", None), ("SQUARE(x)", Some("((x) * (x))")), ("EMPTY", Some(""))]
+        {
+            assert_eq!(check(name, value), Ok(()), "{name}");
+        }
+        let words = "a macro's name has letters, digits and `_`, and begins with no digit; its value is the second argument, as in .define(\"N\", \
+                     \"16\")";
+        for name in ["2N", "", "N=16", "A B", "F(x", "-DN", "ä"] {
+            assert_eq!(check(name, None), Err(format!(".define({name:?}, ..): {words}")));
+        }
+        assert_eq!(
+            check("N", Some("1\n#include \"x\"")),
+            Err(".define(\"N\", ..): a macro's value is one line of text".to_owned())
+        );
+    }
+}

@@ -307,6 +307,7 @@ impl Compilers<'_> {
             return finish(session, path, &ptx, &[], made);
         }
         let declared = device_source::kernels(&read(session, path)?);
+        crate::session::check_defines(&input.options.defines)?;
         let mut flags: Vec<String> = cuda.options.flags.iter().chain(&input.options.flags).cloned().collect();
         flags.extend(input.options.defines.iter().map(|(name, value)| match value {
             Some(value) => format!("-D{name}={value}"),

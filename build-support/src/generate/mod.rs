@@ -13,6 +13,8 @@ mod typed;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kernpack_formats::library_bin::FIRST_LIBRARY_BIN_SYMBOL;
+
 use crate::cuda::ptx::PtxKernel;
 use crate::cuda::{CudaOutcome, SkippedKernel};
 use crate::describe::Descriptions;
@@ -24,12 +26,12 @@ use names::Names;
 
 /// The text of `kernpack_library.rs`, as rustfmt would write it.
 ///
-/// `carried` are the kinds of the modules that the library carries; `models` are functions among `host`.
+/// `models` are functions among `host`.
 pub(crate) fn generate(
     host: &[HostKernel],
     cuda: &CudaOutcome,
     opencl: &[OpenClImage],
-    carried: &[String],
+    carried: &Carried,
     descriptions: &Descriptions,
     models: &[ModelItems],
 ) -> Result<String> {
@@ -37,7 +39,7 @@ pub(crate) fn generate(
     device.extend(opencl.iter().flat_map(opencl_kernels));
     check_unique(host, &device)?;
     let mut text = String::from("// Written by kernpack-build. `kernpack::library!()` includes it.\n\n");
-    if host.is_empty() && device.is_empty() && carried.is_empty() && !needs_cuda(cuda) {
+    if host.is_empty() && device.is_empty() && carried.kinds.is_empty() && !needs_cuda(cuda) {
         text.push_str("/// Kernels that build.rs compiled into this library: none.\npub mod kernels {}\n");
         return Ok(text);
     }
@@ -93,6 +95,15 @@ pub(crate) fn generate(
     Ok(text)
 }
 
+/// The modules that a library carries.
+#[derive(Default)]
+pub(crate) struct Carried {
+    /// Their kinds.
+    pub(crate) kinds: Vec<String>,
+    /// The symbol by which the crate finds them.
+    pub(crate) symbol: String,
+}
+
 /// The places of the generated module that each kernel writes to.
 #[derive(Default)]
 struct Parts {
@@ -141,8 +152,12 @@ const OPENCL_FEATURE: &str = "\n    super::__kernpack::__private_v0_1::has_openc
 
 /// A library that carries modules of a kind that kernpack knows brings what loads them; of other kinds, their loaders are the
 /// crate's own.
-fn carried_kinds(out: &mut String, kinds: &[String]) {
-    for (number, kind) in kinds.iter().enumerate() {
+fn carried_kinds(out: &mut String, carried: &Carried) {
+    let mut library_bin = format!("library_bin: __k::library_bin!({:?}),", carried.symbol);
+    if library_bin.len() > 88 {
+        library_bin = format!("library_bin: __k::library_bin!(\n                {:?}\n            ),", carried.symbol);
+    }
+    for (number, kind) in carried.kinds.iter().enumerate() {
         if kind == "kernpack.zstd" {
             out.push_str("\n    super::__kernpack::__private_v0_1::has_compressed_modules!();\n");
         }
@@ -157,7 +172,8 @@ fn carried_kinds(out: &mut String, kinds: &[String]) {
         static KIND: __k::CarriedKind = __k::CarriedKind {{
             kind: {kind:?},
             register: __k::register_carried,
-            library_bin: __k::library_bin!(),
+            {library_bin}
+            shown: __k::library_bin!({FIRST_LIBRARY_BIN_SYMBOL:?}),
         }};
     }}
 ",

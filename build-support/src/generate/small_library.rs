@@ -150,7 +150,8 @@ pub mod kernels {
         static KIND: __k::CarriedKind = __k::CarriedKind {
             kind: "kernpack.cuda",
             register: __k::register_carried,
-            library_bin: __k::library_bin!(),
+            library_bin: __k::library_bin!("__kernpack_library_bin_crate_1_2_3"),
+            shown: __k::library_bin!("__kernpack_first_library_bin"),
         };
     }
 

@@ -20,9 +20,14 @@ fn skipped(name: &str, is_wanted: bool) -> CudaOutcome {
     CudaOutcome { skipped: Some(skipped), ..CudaOutcome::default() }
 }
 
+fn carried(kinds: &[&str], version: &str) -> Carried {
+    let symbol = format!("__kernpack_library_bin_crate_{version}");
+    Carried { kinds: kinds.iter().map(|&kind| kind.to_owned()).collect(), symbol }
+}
+
 #[test]
 fn no_kernels() {
-    let text = generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[]).unwrap();
+    let text = generate(&[], &CudaOutcome::default(), &[], &Carried::default(), &Descriptions::new(), &[]).unwrap();
     assert!(text.ends_with("none.\npub mod kernels {}\n"), "{text}");
 }
 
@@ -72,7 +77,7 @@ fn with_everything(word: &str) -> String {
     describe("self", "() -> Any");
     describe("2d", "(a: Function, b: Any, c: Device, d: DataType, e: bool) -> str");
     describe("args", &format!("(args: int, result: mut Tensor[bool], a_name_that_is_long{word}: float) -> bytes"));
-    let carried = ["my.kind".to_owned(), "kernpack.zstd".to_owned()];
+    let carried = carried(&["my.kind", "kernpack.zstd"], word);
     generate(&hosts, &cuda, &opencl, &carried, &descriptions, &[]).unwrap()
 }
 
@@ -89,8 +94,11 @@ fn what_is_generated_is_formatted() {
         files.push(file);
     }
     let none = folder.join("none.rs");
-    std::fs::write(&none, generate(&[], &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[]).unwrap())
-        .unwrap();
+    std::fs::write(
+        &none,
+        generate(&[], &CudaOutcome::default(), &[], &Carried::default(), &Descriptions::new(), &[]).unwrap(),
+    )
+    .unwrap();
     files.push(none);
     let mut rustfmt = std::process::Command::new("rustfmt");
     let output = rustfmt.args(["--check", "--edition", "2024"]).args(&files).current_dir(&folder).output();
@@ -121,7 +129,7 @@ fn the_file_of_a_small_library() {
     let signature = "(src: Tensor[float32], dst: mut Tensor[float32], radius: int)";
     descriptions.insert("blur".to_owned(), described("Box blur.", signature));
     descriptions.insert("sum".to_owned(), described("Adds all.", "(out: mut Tensor[float32], n: uint32)"));
-    let carried = ["kernpack.cuda".to_owned()];
+    let carried = carried(&["kernpack.cuda"], "1_2_3");
     let text = generate(&[host("blur", "blur.c")], &cuda, &[], &carried, &descriptions, &[]).unwrap();
     let expected = include_str!("small_library.rs");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -136,17 +144,26 @@ fn the_file_of_a_small_library() {
 fn what_is_needed_does_not_depend_on_the_machine() {
     let skipped = |is_wanted| skipped("f", is_wanted);
     assert!(
-        generate(&[], &skipped(false), &[], &[], &Descriptions::new(), &[]).unwrap().contains("has_cuda_kernels!()")
+        generate(&[], &skipped(false), &[], &Carried::default(), &Descriptions::new(), &[])
+            .unwrap()
+            .contains("has_cuda_kernels!()")
     );
-    let text = generate(&[], &skipped(true), &[], &[], &Descriptions::new(), &[]).unwrap();
+    let text = generate(&[], &skipped(true), &[], &Carried::default(), &Descriptions::new(), &[]).unwrap();
     assert!(!text.contains("has_cuda_kernels!()") && !text.contains("metadata"), "{text}");
 }
 
 #[test]
 fn host_and_device_share_names() {
     let cuda = skipped("sobel", false);
-    let error = generate(&[host("blur", "a.c"), host("sobel", "s.ll")], &cuda, &[], &[], &Descriptions::new(), &[])
-        .unwrap_err();
+    let error = generate(
+        &[host("blur", "a.c"), host("sobel", "s.ll")],
+        &cuda,
+        &[],
+        &Carried::default(),
+        &Descriptions::new(),
+        &[],
+    )
+    .unwrap_err();
     assert_eq!(error.to_string(), "kernel `sobel` is defined twice: by s.ll and by k.cu; rename one of them");
 }
 
@@ -172,7 +189,7 @@ fn the_module_of_a_model() {
     };
     let made = |name: &str| {
         let hosts = [host(name, "nets/digits.onnx"), host(&format!("{name}_steps"), "nets/digits.onnx")];
-        generate(&hosts, &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[model(name)])
+        generate(&hosts, &CudaOutcome::default(), &[], &Carried::default(), &Descriptions::new(), &[model(name)])
     };
     let text = made("digits").unwrap();
     for part in [
@@ -190,7 +207,8 @@ fn the_module_of_a_model() {
     // What a state keeps is no argument of its methods, and there is no call without a state.
     let hosts = [host("digits", "nets/digits.onnx"), host("digits_steps", "nets/digits.onnx")];
     let kept = ModelItems { kept: vec![(0, 0)], ..model("digits") };
-    let text = generate(&hosts, &CudaOutcome::default(), &[], &[], &Descriptions::new(), &[kept]).unwrap();
+    let text =
+        generate(&hosts, &CudaOutcome::default(), &[], &Carried::default(), &Descriptions::new(), &[kept]).unwrap();
     for part in [
         "            /// `type`, and `match`, which takes its place for the next call.\n            kept_0: [Tensor; 2],\n",
         "pub fn run_into(&mut self, outputs_2: &Tensor, outputs: &mut Outputs) -> Result<()> {\n",

@@ -12,7 +12,7 @@ use crate::cuda::options::{CudaCompiler, CudaInputs, CudaLanguage, CudaOptions};
 use crate::llvm::LlvmInput;
 use crate::outputs::progress;
 use crate::pack::module::Module;
-use crate::session::Session;
+use crate::session::{Session, check_defines};
 use crate::{Error, Result};
 
 /// The kernels of a crate, and how to compile them. See the [crate documentation](crate).
@@ -332,7 +332,8 @@ impl Library {
     /// is a warning.
     /// `KERNPACK_OPENCL` says what a missing device means: `auto` (the default) is nothing, `require` is an error, and `off` asks no device.
     ///
-    /// The crate needs kernpack's feature `opencl`. Headers, `.include(..)` and `.define(..)` do not reach OpenCL C.
+    /// The crate needs kernpack's feature `opencl`. A device's compiler sees no files, so the headers that a source includes (beside it, or in a folder of
+    /// [`Library::include`]) and the macros of [`Library::define`] travel in the text.
     pub fn opencl<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.opencl.extend(paths.into_iter().map(|path| path.as_ref().to_owned()));
         self
@@ -457,6 +458,7 @@ impl Library {
         let mut session = Session::new(environment, self.cpu.as_deref())?;
         session.includes = self.includes.clone();
         session.includes.push(header_folder(&session)?);
+        check_defines(&self.defines)?;
         session.defines = self.defines.clone();
         let lines = stages::run(self, &session);
         session.cache.trim();

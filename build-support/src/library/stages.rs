@@ -46,8 +46,8 @@ struct Build<'a> {
     calls_the_host: bool,
     /// What the library is linked with.
     objects: Vec<PathBuf>,
-    /// Kinds of the modules that the library carries.
-    kinds: Vec<String>,
+    /// The modules that the library carries.
+    carried: generate::Carried,
     /// What is known of models, by name.
     #[cfg(feature = "graph")]
     models: Vec<(String, describe::Description)>,
@@ -77,7 +77,7 @@ impl<'a> Build<'a> {
             kernels: Vec::new(),
             calls_the_host: false,
             objects: Vec::new(),
-            kinds: Vec::new(),
+            carried: generate::Carried::default(),
             #[cfg(feature = "graph")]
             models: Vec::new(),
             model_items: Vec::new(),
@@ -200,7 +200,7 @@ impl<'a> Build<'a> {
         let packed = pack::pack(self.session, &modules, self.library.compress)?;
         self.outputs.push(Output::new("blob", &packed.object));
         self.objects.push(packed.object);
-        self.kinds = packed.kinds;
+        self.carried = generate::Carried { kinds: packed.kinds, symbol: packed.symbol };
         Ok(())
     }
 
@@ -257,8 +257,14 @@ impl<'a> Build<'a> {
             }
             descriptions
         };
-        let mut text =
-            generate::generate(&self.kernels, &self.cuda, &self.opencl, &self.kinds, &descriptions, &self.model_items)?;
+        let mut text = generate::generate(
+            &self.kernels,
+            &self.cuda,
+            &self.opencl,
+            &self.carried,
+            &descriptions,
+            &self.model_items,
+        )?;
         if self.library.levels.is_some() && !self.kernels.is_empty() {
             text.push_str(&multiversion::question(session));
         }

@@ -3,6 +3,7 @@
 mod builtin_names;
 #[cfg(feature = "opencl")]
 mod check;
+mod options;
 mod source;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use crate::describe::device_source::{self, SourceKernel};
 use crate::pack::module::Module;
 use crate::session::Session;
 use crate::{Error, Result};
+use source::Text;
 
 #[cfg(feature = "opencl")]
 pub(crate) use check::{check, worker::start as answer_as_worker};
@@ -46,13 +48,17 @@ pub(crate) struct OpenClImage {
     /// As the user named it.
     pub(crate) path: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
+    /// What travels: options, macros and headers are in it.
     code: Vec<u8>,
+    /// How the code names the files that it is made of.
+    #[cfg_attr(not(feature = "opencl"), expect(dead_code, reason = "for messages of compilers"))]
+    files: Vec<String>,
 }
 
 impl OpenClImage {
     #[cfg(test)]
     pub(crate) fn of_kernels(source: &str, kernels: Vec<PtxKernel>) -> Self {
-        Self { source: source.to_owned(), path: source.into(), kernels, code: Vec::new() }
+        Self { source: source.to_owned(), path: source.into(), kernels, code: Vec::new(), files: Vec::new() }
     }
 
     /// The module of kind `opencl` that the library carries.
@@ -67,12 +73,13 @@ impl OpenClImage {
 
 /// Reads every input, even when one is wrong.
 pub(crate) fn read(session: &Session, paths: &[PathBuf], options: &[String]) -> Result<Vec<OpenClImage>> {
+    options::check(options)?;
     Error::collect(paths.iter().map(|path| {
         let source = session.name_of(path);
-        let code = source::read(session, path)?;
+        let Text { code, files } = source::read(session, path, !options.is_empty())?;
         let kernels = kernels(&code, &source)?;
         let code = with_opencl_options(options, &code);
-        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes() })
+        Ok(OpenClImage { source, path: path.clone(), kernels, code: code.into_bytes(), files })
     }))
 }
 

@@ -1,64 +1,165 @@
-//! The text that travels: an input with the headers that it includes and the defines of build.rs in it, because a device's compiler sees no files.
+//! The text that travels: an input with the headers that it includes and the macros of build.rs in it, because a device's compiler sees no files.
+//!
+//! Conditions are left to the device's compiler. A header that is not there is an error of the build, but in a part that a condition may leave
+//! out (`#ifndef __OPENCL_VERSION__`, in headers that hosts include, too) it is one where that part is compiled.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::describe::device_source::without_comments;
 use crate::session::Session;
 use crate::{Error, Result};
 
 /// Headers are included at most this deep.
 const DEPTH: usize = 64;
 
-/// The text of an input.
-pub(super) fn read(session: &Session, path: &Path) -> Result<String> {
+/// A text and the names, in messages, of the files that it is made of.
+pub(super) struct Text {
+    pub(super) code: String,
+    pub(super) files: Vec<String>,
+}
+
+/// The text of an input. Where `is_behind` something else in what travels, it says where its lines come from.
+pub(super) fn read(session: &Session, path: &Path, is_behind: bool) -> Result<Text> {
     session.input(path)?;
     let source = session.name_of(path);
     let full = session.package_dir.join(path);
-    let text = fs::read_to_string(&full).map_err(|e| Error::new(format!("{source}: cannot be read: {e}")))?;
+    let text = content(&full, &source)?;
     let mut out = String::new();
     for (name, value) in &session.defines {
         out.push_str(&format!("#define {name} {}\n", value.as_deref().unwrap_or("1")));
     }
-    let has_defines = !out.is_empty();
-    if !has_defines && !text.lines().any(|line| included(line).is_some()) {
-        return Ok(text);
+    let is_behind = is_behind || !out.is_empty();
+    if !is_behind && !text.lines().any(|line| included(line).is_some()) {
+        return Ok(Text { code: text, files: vec![source] });
     }
-    if has_defines {
+    if is_behind {
         out.push_str(&line_mark(1, &source));
     }
-    expand(session, &full, &source, &text, DEPTH, &mut out)?;
-    Ok(out)
+    let mut expansion = Expansion { session, open: Vec::new(), once: Vec::new(), files: vec![source.clone()], out };
+    expansion.file(&full, &source, &text, false)?;
+    Ok(Text { code: expansion.out, files: expansion.files })
+}
+
+fn content(path: &Path, shown: &str) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| Error::new(format!("{shown}: cannot be read: {e}")))
 }
 
 /// What the compiler says of the lines that follow: where they come from.
 fn line_mark(line: usize, source: &str) -> String {
-    format!("#line {line} \"{}\"\n", source.replace('\\', "/"))
+    format!("#line {line} \"{}\"\n", source.replace('\\', "/").replace('"', "'"))
 }
 
-fn expand(session: &Session, path: &Path, source: &str, text: &str, depth: usize, out: &mut String) -> Result<()> {
-    for (index, line) in text.lines().enumerate() {
-        let Some(header) = included(line) else {
-            out.push_str(line);
-            out.push('\n');
-            continue;
-        };
-        let at = format!("{source}:{}", index + 1);
-        if depth == 0 {
-            return Err(Error::new(format!("{at}: headers include each other, more than {DEPTH} deep")));
+/// A text on its way to one without includes.
+struct Expansion<'a> {
+    session: &'a Session,
+    /// The files that include each other at this place.
+    open: Vec<PathBuf>,
+    /// Headers with `#pragma once`, each of which gets a guard by its number.
+    once: Vec<PathBuf>,
+    files: Vec<String>,
+    out: String,
+}
+
+impl Expansion<'_> {
+    /// Appends a file, which may be in a part that a condition leaves out.
+    fn file(&mut self, path: &Path, shown: &str, text: &str, is_conditional: bool) -> Result<()> {
+        self.open.push(path.to_owned());
+        let plain = without_comments(text);
+        let guard = guard(&plain);
+        let mut conditions = 0;
+        for (index, (line, plain)) in text.lines().zip(plain.lines()).enumerate() {
+            let directive = directive(plain);
+            match directive {
+                Some("if" | "ifdef" | "ifndef") => conditions += 1,
+                Some("endif") => conditions -= 1,
+                _ => {}
+            }
+            let header = included(line).filter(|_| directive == Some("include"));
+            let is_once = self.open.len() > 1 && is_pragma_once(plain);
+            let Some(header) = header else {
+                self.out.push_str(if is_once { "" } else { line });
+                self.out.push('\n');
+                continue;
+            };
+            let is_conditional = is_conditional || conditions > i32::from(guard.is_some());
+            self.header(path, header, &format!("{shown}:{}", index + 1), is_conditional)?;
+            self.out.push_str(&line_mark(index + 2, shown));
         }
-        let Some(found) = find(session, path, header) else {
-            return Err(Error::new(format!(
-                "{at}: there is no header `{header}` beside the file, nor in a folder of .include(..); what is included travels in the library"
-            )));
-        };
-        session.tracker.file(&found);
-        let shown = session.name_of(&found);
-        let inner = fs::read_to_string(&found).map_err(|e| Error::new(format!("{shown}: cannot be read: {e}")))?;
-        out.push_str(&line_mark(1, &shown));
-        expand(session, &found, &shown, &inner, depth - 1, out)?;
-        out.push_str(&line_mark(index + 2, source));
+        self.open.pop();
+        Ok(())
     }
-    Ok(())
+
+    /// Appends a header, which the line `at` includes.
+    fn header(&mut self, from: &Path, header: &str, at: &str, is_conditional: bool) -> Result<()> {
+        let Some(found) = self.find(from, header) else {
+            let problem = format!(
+                "there is no header `{header}` beside the file, nor in a folder of .include(..); OpenCL C has none of its own, and what is included \
+                 travels in the library"
+            );
+            if !is_conditional {
+                return Err(Error::new(format!("{at}: {problem}")));
+            }
+            self.out.push_str(&format!("#error {problem}\n"));
+            return Ok(());
+        };
+        self.session.tracker.file(&found);
+        let shown = self.session.name_of(&found);
+        let inner = content(&found, &shown)?;
+        let plain = without_comments(&inner);
+        let is_once = plain.lines().any(is_pragma_once);
+        if self.open.contains(&found) && (is_once || guard(&plain).is_some()) {
+            // Its guard leaves it out here.
+            return Ok(());
+        }
+        if self.open.contains(&found) || self.open.len() > DEPTH {
+            return Err(Error::new(format!("{at}: `{header}` includes itself; write `#pragma once` into it")));
+        }
+        if !self.files.contains(&shown) {
+            self.files.push(shown.clone());
+        }
+        if is_once {
+            let number = self.once.iter().position(|known| *known == found).unwrap_or_else(|| {
+                self.once.push(found.clone());
+                self.once.len() - 1
+            });
+            self.out.push_str(&format!("#ifndef KERNPACK_ONCE_{number}\n#define KERNPACK_ONCE_{number}\n"));
+        }
+        self.out.push_str(&line_mark(1, &shown));
+        self.file(&found, &shown, &inner, is_conditional)?;
+        if is_once {
+            self.out.push_str("#endif\n");
+        }
+        Ok(())
+    }
+
+    fn find(&self, from: &Path, header: &str) -> Option<PathBuf> {
+        let beside = from.parent().map(Path::to_owned);
+        let folders = self.session.includes.iter().map(|folder| self.session.package_dir.join(folder));
+        beside.into_iter().chain(folders).map(|folder| folder.join(header)).find(|path| path.is_file())
+    }
+}
+
+/// The name of the directive in a line without comments.
+fn directive(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start();
+    Some(rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default())
+}
+
+fn is_pragma_once(line: &str) -> bool {
+    line.split_whitespace().collect::<String>() == "#pragmaonce"
+}
+
+/// The macro that guards a header: its first two lines that are not empty ask for it and define it.
+fn guard(text: &str) -> Option<&str> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut name = |expected: &str| {
+        let line = lines.next()?;
+        let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix(expected)?;
+        rest.split_whitespace().next()
+    };
+    let asked = name("ifndef")?;
+    (name("define")? == asked).then_some(asked)
 }
 
 /// The header that a line includes.
@@ -70,10 +171,4 @@ fn included(line: &str) -> Option<&str> {
         _ => return None,
     };
     rest.split_once(close).map(|(header, _)| header)
-}
-
-fn find(session: &Session, from: &Path, header: &str) -> Option<PathBuf> {
-    let beside = from.parent().map(Path::to_owned);
-    let folders = session.includes.iter().map(|folder| session.package_dir.join(folder));
-    beside.into_iter().chain(folders).map(|folder| folder.join(header)).find(|path| path.is_file())
 }

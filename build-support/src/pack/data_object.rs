@@ -5,9 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use kernpack_formats::export::Target;
-use object::SymbolScope;
 
-use crate::pack::object_packer::object_of;
+use crate::pack::object_packer::{Definition, object_of};
 
 /// Writes an object that defines `symbol`, which is not seen outside of the library, as these pieces of `size` bytes together.
 ///
@@ -23,7 +22,7 @@ pub(crate) fn write<'a>(
 ) -> Result<(), Box<dyn std::error::Error>> {
     // Zeros that are never touched, so that they take no memory: the writer of objects wants to see the data in one piece.
     let stand_in = vec![0_u8; size];
-    let object = object_of(&[(symbol, SymbolScope::Linkage)], &stand_in, target, alignment)?;
+    let object = object_of(&[Definition::internal(symbol)], &stand_in, target, alignment)?;
     let mut out = Substituting { out: BufWriter::new(File::create(path)?), stand_in: &stand_in, pieces: Some(pieces) };
     object.write_stream(&mut out)?;
     // Otherwise the writer has cut them into parts.

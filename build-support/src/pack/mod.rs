@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use kernpack_formats::device_image::{DeviceFunction, DeviceImage};
 use kernpack_formats::export::{Blob, Target};
 use kernpack_formats::library_bin::{
-    HIDDEN_LIBRARY_BIN_SYMBOL, LIBRARY_BIN_SYMBOL, LibraryBinWriter, OWN_LIBRARY_BIN_SYMBOL, has_resolver,
+    FIRST_LIBRARY_BIN_SYMBOL, LIBRARY_BIN_SYMBOL, LibraryBinWriter, SHOWN_LIBRARY_BIN_SYMBOL, has_resolver,
 };
 
 use crate::cuda::CudaImage;
 use crate::pack::module::Module;
-use crate::pack::object_packer::write_object;
+use crate::pack::object_packer::Definition;
 use crate::session::Session;
 use crate::{Error, Result};
 
@@ -46,6 +46,16 @@ pub(crate) struct Packed {
     pub(crate) object: PathBuf,
     /// The kinds in it, each once, in order.
     pub(crate) kinds: Vec<String>,
+    /// The symbol by which the crate itself finds it.
+    pub(crate) symbol: String,
+}
+
+/// A name of the crate's own for its tree: a program may link several crates with one each, and what loads a library looks for one name.
+fn own_symbol(session: &Session) -> String {
+    let version = session.environment.cargo_optional("CARGO_PKG_VERSION").unwrap_or_default();
+    let name = format!("{}_{version}", session.package_name);
+    let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("__kernpack_library_bin_{name}")
 }
 
 /// One module as it is written.
@@ -100,16 +110,22 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
         }
     }
     let target = Target::of_parts(&session.target.arch, &session.target.os).map_err(|e| failed(&e))?;
+    let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
+    let (object, symbol) = (session.work_dir.join("devc.o"), own_symbol(session));
     let crate::cargo::target::Target { arch, os, env, .. } = &session.target;
-    let symbol = if has_resolver(arch, os, env) { OWN_LIBRARY_BIN_SYMBOL } else { LIBRARY_BIN_SYMBOL };
-    let blob = Blob::new(symbol, &writer);
-    let hidden = Some(HIDDEN_LIBRARY_BIN_SYMBOL);
-    let object = write_object(&blob, hidden, &target, &session.work_dir).map_err(|e| failed(&e.message()))?;
+    let exported = if has_resolver(arch, os, env) { SHOWN_LIBRARY_BIN_SYMBOL } else { LIBRARY_BIN_SYMBOL };
+    // Linkers see those of a library before those of the crates that it links.
+    let symbols = [
+        Definition::exported(exported).weak(),
+        Definition::internal(FIRST_LIBRARY_BIN_SYMBOL).weak(),
+        Definition::internal(&symbol),
+    ];
+    object_packer::write(&blob, &symbols, &target, &object).map_err(|e| failed(&e.message()))?;
     let mut kinds: Vec<String> = entries.iter().map(|entry| entry.kind.clone()).collect();
     kinds.extend(modules.iter().map(|module| module.kind().to_owned()));
     kinds.sort();
     kinds.dedup();
-    Ok(Packed { object, kinds })
+    Ok(Packed { object, kinds, symbol })
 }
 
 /// Every module once, and which imports which: row 0 is the library, row `i` module `i - 1`.

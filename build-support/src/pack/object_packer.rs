@@ -26,36 +26,60 @@ pub struct ObjectPacker;
 
 impl Packer for ObjectPacker {
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf, ExportError> {
-        write_object(blob, None, target, folder)
+        let path = folder.join("devc.o");
+        write(blob, &[Definition::exported(blob.symbol())], target, &path)?;
+        Ok(path)
     }
 }
 
-/// Writes an object that defines the blob, on request under a second name, which only code that is linked with it sees.
-pub(super) fn write_object(
+/// A symbol at the data of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Definition<'a> {
+    pub(super) name: &'a str,
+    /// Seen by the rest of the library alone, or by what loads it, too.
+    pub(super) scope: SymbolScope,
+    /// Whether other objects may define it, too; the first one in the order of linking counts then.
+    pub(super) is_weak: bool,
+}
+
+impl<'a> Definition<'a> {
+    /// What loads the library finds it.
+    pub(super) fn exported(name: &'a str) -> Self {
+        Self { name, scope: SymbolScope::Dynamic, is_weak: false }
+    }
+
+    /// The library alone finds it.
+    pub(super) fn internal(name: &'a str) -> Self {
+        Self { name, scope: SymbolScope::Linkage, is_weak: false }
+    }
+
+    pub(super) fn weak(self) -> Self {
+        Self { is_weak: true, ..self }
+    }
+}
+
+/// Writes an object that defines these symbols at the blob.
+pub(super) fn write(
     blob: &Blob<'_>,
-    hidden_name: Option<&str>,
+    symbols: &[Definition<'_>],
     target: &Target,
-    folder: &Path,
-) -> Result<PathBuf, ExportError> {
-    let path = folder.join("devc.o");
+    path: &Path,
+) -> Result<(), ExportError> {
     let written = || -> Result<(), Box<dyn std::error::Error>> {
         let bytes = blob.to_vec()?;
-        let mut names = vec![(blob.symbol(), SymbolScope::Dynamic)];
-        names.extend(hidden_name.map(|name| (name, SymbolScope::Linkage)));
-        let object = object_of(&names, &bytes, target, BLOB_ALIGNMENT)?;
-        let mut out = BufWriter::new(File::create(&path)?);
+        let object = object_of(symbols, &bytes, target, BLOB_ALIGNMENT)?;
+        let mut out = BufWriter::new(File::create(path)?);
         object.write_stream(&mut out)?;
         Ok(out.flush()?)
     };
     written().map_err(|error| {
         ExportError::new("RuntimeError", format!("{} cannot be written into an object: {error}", blob.symbol()))
-    })?;
-    Ok(path)
+    })
 }
 
-/// An object that defines read-only data under these names; the bytes are not copied.
+/// An object that defines the symbols as read-only data; the bytes are not copied.
 pub(super) fn object_of<'a>(
-    names: &[(&str, SymbolScope)],
+    symbols: &[Definition<'_>],
     bytes: &'a [u8],
     target: &Target,
     alignment: u64,
@@ -79,14 +103,14 @@ pub(super) fn object_of<'a>(
             SectionFlags::Elf { sh_type: elf::SHT_PROGBITS, sh_flags: elf::SHF_ALLOC | SHF_X86_64_LARGE };
     }
     object.set_section_data(section, bytes, alignment);
-    for &(name, scope) in names {
+    for symbol in symbols {
         object.add_symbol(Symbol {
-            name: name.as_bytes().to_vec(),
+            name: symbol.name.as_bytes().to_vec(),
             value: 0,
             size,
             kind: SymbolKind::Data,
-            scope,
-            weak: false,
+            scope: symbol.scope,
+            weak: symbol.is_weak,
             section: SymbolSection::Section(section),
             flags: SymbolFlags::None,
         });

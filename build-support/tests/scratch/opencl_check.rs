@@ -2,19 +2,14 @@
 
 use std::io::Write as _;
 
-use crate::package::{ALL_FEATURES, Package};
+use crate::package::Package;
 
 fn package(name: &str, files: &[(&str, &str)]) -> Package {
     let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-    let mut package = Package::new(name, &format!(".opencl({names:?})"));
+    let mut package = Package::new(name, &format!(".opencl({names:?})")).with_opencl();
     for (name, text) in files {
         package = package.file(name, text);
     }
-    let manifest = std::fs::read_to_string(package.dir.join("Cargo.toml")).unwrap();
-    let manifest = manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
-    let feature = ", features = [\"opencl\"] }";
-    package.write("Cargo.toml", &manifest.replace("/build-support' }", &format!("/build-support'{feature}")));
-    package.forget();
     package
 }
 
@@ -26,8 +21,8 @@ fn compiled(package: &Package) -> Vec<String> {
 }
 
 /// The device's name in a message that was expected to hold it; nothing, and a line that says so, where there is no device.
-fn device(package: &Package) -> Option<String> {
-    let line = compiled(package).into_iter().next().unwrap_or_default();
+pub(crate) fn device(package: &Package) -> Option<String> {
+    let line = compiled(package).into_iter().find(|line| line.contains("OpenCL")).unwrap_or_default();
     let device = line.split_once("compiled by OpenCL on ").and_then(|(_, rest)| rest.rsplit_once(" in "));
     if device.is_none() {
         assert!(std::env::var("KERNPACK_OPENCL").as_deref() != Ok("require"), "{line}");

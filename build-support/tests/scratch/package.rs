@@ -114,6 +114,41 @@ impl Package {
             .file("Cargo.lock", &fs::read_to_string(root.join("Cargo.lock")).expect("the workspace has a lock file"))
     }
 
+    /// Lets OpenCL kernels run, and devices check them while the package is built. What earlier builds left is forgotten.
+    pub(crate) fn with_opencl(self) -> Self {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
+        let manifest = manifest.replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
+        let feature = ", features = [\"opencl\"] }";
+        self.write("Cargo.toml", &manifest.replace("/build-support' }", &format!("/build-support'{feature}")));
+        self.forget();
+        self
+    }
+
+    /// Makes it a program that links other packages, without a library of its own.
+    pub(crate) fn linking(self, packages: &[&Package]) -> Self {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
+        let (head, rest) = manifest.split_once("[lib]").expect("it has a library");
+        let (_, rest) = rest.split_once("[dependencies]\n").expect("it has dependencies");
+        let (own, rest) = rest.split_once("[build-dependencies]").expect("it has a build script");
+        let profile = rest.split_once("[profile").expect("it has a profile").1;
+        let linked =
+            packages.iter().map(|package| format!("{} = {{ path = '{}' }}\n", package.name, package.dir.display()));
+        let linked: String = linked.collect();
+        let own = own.trim_end().replace("/runtime' }", &format!("/runtime'{ALL_FEATURES} }}"));
+        self.write("Cargo.toml", &format!("{head}[dependencies]\n{own}\n{linked}\n[profile{profile}"));
+        fs::remove_file(self.dir.join("build.rs")).expect("it is there");
+        fs::remove_file(self.dir.join("src/lib.rs")).expect("it is there");
+        self
+    }
+
+    /// Lets the package depend on another one.
+    pub(crate) fn depends_on(self, other: &Package) -> Self {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).expect("it is there");
+        let line = format!("[dependencies]\n{} = {{ path = '{}' }}\n", other.name, other.dir.display());
+        self.write("Cargo.toml", &manifest.replacen("[dependencies]\n", &line, 1));
+        self
+    }
+
     /// Writes a file of the package.
     pub(crate) fn file(self, path: &str, text: &str) -> Self {
         self.write(path, text);

@@ -50,13 +50,13 @@ pub const fn assert_object_layout<T: Object>() {
     );
 }
 
-/// Where the import tree of this artifact is: a function, for generated code.
+/// Where the import tree of a crate is, which its build script has put under this symbol: a function, for generated code.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __library_bin {
-    () => {{
+    ($symbol:literal) => {{
         unsafe extern "C" {
-            #[link_name = "__kernpack_hidden_library_bin"]
+            #[link_name = $symbol]
             static LIBRARY_BIN: u8;
         }
         || &raw const LIBRARY_BIN

@@ -81,9 +81,8 @@ pub fn on_load(collected: fn() -> Collected) {
         artifact::stay_loaded();
         let collected = collected();
         object::bring(collected.types, collected.methods);
-        // All kinds are in one tree.
         if let Some(carried) = collected.carried.first() {
-            artifact::show_tree((carried.library_bin)());
+            artifact::show_tree((carried.shown)());
         }
         if COLLECTED.set(collected).is_ok() {
             provider::at_bind(register);

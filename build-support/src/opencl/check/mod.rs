@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use kernpack_formats::device_image::opencl_options;
+
 use crate::cache::step::{Ran, Step};
 use crate::opencl::{OpenClImage, required};
 use crate::outputs::progress;
@@ -137,29 +139,39 @@ fn compile(
             }
         }
         if built == 0 && !refused.is_empty() {
-            return Error::collect(
-                refused.into_iter().map(|(device, text)| Err(failure(&image.source, device, &text))),
-            );
+            return Error::collect(refused.into_iter().map(|(device, text)| Err(failure(image, device, &text))));
         }
         // A source may be for some of the devices only.
         for (device, text) in refused {
-            warnings.push_str(&format!("{}\n", failure(&image.source, device, &text)));
+            warnings.push_str(&format!("{}\n", failure(image, device, &text)));
         }
         Ok(vec![warnings])
     });
     Ok(Error::collect(checked)?.concat().concat())
 }
 
-fn failure(source: &str, device: &Device, text: &str) -> Error {
+fn failure(image: &OpenClImage, device: &Device, text: &str) -> Error {
     let text = text.trim_end();
     let (status, log) = text.split_once('\n').unwrap_or((text, "(its compiler says nothing)"));
-    Error::new(format!("{source}: OpenCL C for {device}: {status}\n{}", tool::indented(&with_source(log, source))))
+    let log = tool::indented(&with_source(log, &image.files));
+    let options = if status.ends_with(INVALID_BUILD_OPTIONS) {
+        format!(
+            "; its compiler does not know all of the options `{}` (.opencl_option(..))",
+            opencl_options(&image.code)
+        )
+    } else {
+        String::new()
+    };
+    Error::new(format!("{}: OpenCL C for {device}: {status}{options}\n{log}", image.source))
 }
+
+/// What a driver gives for an option that it does not know, as the worker shows it.
+const INVALID_BUILD_OPTIONS: &str = "(-43)";
 
 /// One source for one device, unless it is known what comes out.
 fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, device: &Device) -> Result<Outcome> {
     let mut recipe = session.recipe("opencl", &[]);
-    recipe.field(&image.source).field(device.identity());
+    recipe.field(&image.source).field(device.identity()).field(&image.code);
     let log = session.work_dir.join(format!("opencl{index}_{}_{}.log", device.platform, device.number));
     let tool = format!("OpenCL on {device}");
     let products = [log.clone()];
@@ -167,8 +179,10 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
     let mut bad = None;
     let made = step.make(session, || {
         let (platform, number) = (device.platform.to_string(), device.number.to_string());
-        let file = session.package_dir.join(&image.path);
-        let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is not UTF-8", image.source)))?;
+        let file = session.product("opencl", index, &image.path, &format!("{platform}_{number}.cl"));
+        std::fs::write(&file, &image.code)
+            .map_err(|e| Error::new(format!("{}: {}: {e}", image.source, file.display())))?;
+        let file = file.to_str().ok_or_else(|| Error::new(format!("{}: its path is not UTF-8", file.display())))?;
         let command = checker.command(session, &["build", &platform, &number, file]);
         let stop = || Error::new("");
         match run(session, command, TIME_TO_BUILD)? {
@@ -182,7 +196,7 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
                     Err(stop())
                 }
                 Some(said) => {
-                    let printed = with_source(said, &image.source);
+                    let printed = with_source(said, &image.files);
                     std::fs::write(&log, &printed)
                         .map_err(|e| Error::new(format!("{}: {}: {e}", image.source, log.display())))?;
                     let input = crate::cache::Input { path: image.path.clone(), exists: true };
@@ -240,13 +254,17 @@ fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Resul
     })
 }
 
-/// What a compiler said, with the source's name where it stands for the code: drivers compile copies with names of their own.
-fn with_source(log: &str, source: &str) -> String {
+/// What a compiler said, with the source's name, the first of `files`, where it stands for the code: drivers compile copies with names of their
+/// own. The code names its files where it is made of several.
+fn with_source(log: &str, files: &[String]) -> String {
+    let source = files.first().map_or("", String::as_str);
     let mut out = String::new();
     for line in log.lines() {
         match place(line) {
-            Some((start, end)) => out.push_str(&format!("{}{source}{}", &line[..start], &line[end..])),
-            None => out.push_str(line),
+            Some((start, end)) if files.iter().all(|file| *file != line[start..end]) => {
+                out.push_str(&format!("{}{source}{}", &line[..start], &line[end..]));
+            }
+            _ => out.push_str(line),
         }
         out.push('\n');
     }
@@ -283,9 +301,11 @@ mod tests {
             ("<kernel>:2:10: error: use", "k.cl:2:10: error: use"), ("1:2:3: error: x", "k.cl:2:3: error: x"),
             ("/tmp/comgr-1/input/CompileSource:14:3: warning: y", "k.cl:14:3: warning: y"),
             ("  a[0] = b;", "  a[0] = b;"), ("1 error generated.", "1 error generated."), ("a ? b : c", "a ? b : c"), ("x:1:", "x:1:"),
+            ("error: include/h.h:2:10: use", "error: include/h.h:2:10: use"),
         ];
+        let files = ["k.cl".to_owned(), "include/h.h".to_owned()];
         for (line, expected) in rows {
-            assert_eq!(with_source(line, "k.cl"), format!("{expected}\n"));
+            assert_eq!(with_source(line, &files), format!("{expected}\n"));
         }
     }
 }

@@ -115,9 +115,10 @@ impl DeviceKernel {
         Ok(self.signature.get_or_init(|| signature))
     }
 
-    /// JSON metadata: the type schema, and the kernel's entry in the function table.
+    /// JSON metadata: the type schema, names and types of the arguments, and the launch parameters; as [`Module::metadata`](crate::Module::metadata) gives it for
+    /// a library that is loaded.
     #[inline]
-    fn metadata(&self) -> String {
+    pub fn metadata(&self) -> String {
         let DeviceKernelInfo { kind, arg_types, arg_names, launch_params, .. } = self.info;
         metadata::write(kind, arg_types, arg_names, launch_params, &[])
     }

@@ -90,7 +90,9 @@ pub use launch::{Extents, KernelLauncher, LaunchConfig, set_current_device};
 pub use load::code::{code_symbols, connect_code, function_of_code};
 pub(crate) use load::context::lookup_in_imports;
 #[doc(hidden)]
-pub use load::context::{note_carried, offer_context_symbols};
+pub use load::context::offer_context_symbols;
+#[doc(hidden)]
+pub use load::linked::note_carried;
 #[doc(hidden)]
 pub use load::loader::{has_loaders, load_from_file, load_shared_library, note_own_loaders};
 #[cfg(feature = "builtins")]

@@ -58,8 +58,10 @@ pub struct CarriedKind {
     pub kind: &'static str,
     /// Registers what loads such modules, so that only an artifact that carries some has that.
     pub register: fn(&'static Self) -> Result<()>,
-    /// Where the import tree is, in this artifact.
+    /// Where the import tree of the crate is, in this artifact.
     pub library_bin: fn() -> *const u8,
+    /// The tree that loaders find in this artifact: that of its own crate, or of the first one below it that has one.
+    pub shown: fn() -> *const u8,
 }
 
 pub use kernpack_formats::OWN_KIND_PREFIX;

@@ -4,15 +4,13 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::ffi::CString;
-use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use super::loader;
-use super::symbols::{Symbols, packed_tree};
+use super::linked;
+use super::symbols::Symbols;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::device::workspace;
 use crate::function::{Function, guard_nameless, views};
-use crate::module::kinds::CarriedKind;
 use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
 use crate::module::{Module, set_current_device};
 use crate::provider::{self, Origin};
@@ -265,14 +263,14 @@ fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
 }
 
-/// The function `name` in the imports of this library. A library that was not loaded as a module, because Python imported it or a program
-/// has opened it with `dlopen`, loads itself as one.
+/// The function `name` in the imports of this library, or of a crate that it links. A library that was not loaded as a module, because Python imported
+/// it or a program has opened it with `dlopen`, loads itself as one.
 #[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     let context = match artifact::library_context() {
         context if context.is_null() => match context_of_own()? {
             Some(context) => context,
-            None => return linked(name),
+            None => return linked::find(name, None),
         },
         context => context,
     };
@@ -285,7 +283,9 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
             c_name.as_ptr().cast::<c_char>(),
             &mut function,
         );
-        Error::check(status)?;
+        if let Err(error) = Error::check(status) {
+            return linked::find(name, Some(error));
+        }
         embedded::inc_ref(function);
         Ok(Function::from_raw(function))
     }
@@ -303,75 +303,6 @@ fn context_of_own() -> Result<Option<*mut c_void>> {
     // time load a module each.
     core::mem::forget(Module::load(file)?);
     Ok(Some(artifact::library_context()))
-}
-
-/// The import tree that this artifact carries, if it does.
-static CARRIED: OnceLock<&'static CarriedKind> = OnceLock::new();
-
-/// Notes that this artifact carries modules.
-#[inline]
-pub fn note_carried(carried: &'static CarriedKind) {
-    // All kinds are in one tree.
-    let _ = CARRIED.set(carried);
-}
-
-/// The function `name` in the imports of a program that links the crate, of which a module is made at the first call.
-#[cold]
-#[inline]
-fn linked(name: &str) -> Result<Function> {
-    static MODULE: OnceLock<Module> = OnceLock::new();
-    let module = match MODULE.get() {
-        Some(module) => module,
-        None => {
-            let Some(carried) = CARRIED.get() else {
-                return Err(crate::error!(RuntimeError, "'{name}' is in a device image, which this program lacks"));
-            };
-            let module = loader::load_symbols(Arc::new(Linked { library_bin: (carried.library_bin)() }))?;
-            // Another thread may have been quicker.
-            MODULE.get_or_init(|| module)
-        }
-    };
-    module
-        .find_import(name)?
-        .ok_or_else(|| crate::error!(RuntimeError, "the device images of this program have no kernel '{name}'"))
-}
-
-/// A program that links a crate: what it carries of symbols that others look up is its import tree.
-struct Linked {
-    library_bin: *const u8,
-}
-
-// SAFETY: the tree is constant, and stays.
-unsafe impl Send for Linked {}
-// SAFETY: as above.
-unsafe impl Sync for Linked {}
-
-impl Symbols for Linked {
-    #[inline]
-    fn symbol(&self, name: &str) -> *mut c_void {
-        if name == LIBRARY_BIN_SYMBOL { self.library_bin.cast_mut().cast() } else { ptr::null_mut() }
-    }
-
-    #[inline]
-    fn name(&self) -> String {
-        "this program".to_owned()
-    }
-
-    #[inline]
-    fn path(&self) -> Option<&Path> {
-        None
-    }
-
-    #[inline]
-    fn is_code(&self, _address: *const c_void) -> bool {
-        false
-    }
-
-    #[inline]
-    fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol is the tree that a build script packed; code that is linked stays.
-        Some(unsafe { packed_tree(address) })
-    }
 }
 
 #[cfg(test)]

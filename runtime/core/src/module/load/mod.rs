@@ -4,6 +4,7 @@ pub(in crate::module) mod code;
 pub(in crate::module) mod context;
 mod context_modules;
 mod library;
+pub(in crate::module) mod linked;
 pub(in crate::module) mod loader;
 mod open;
 mod shared_library;
