@@ -186,15 +186,17 @@ fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
     let _ = writeln!(out, "\n        __k::text_symbol!({symbol:?} {function} = {call});");
 }
 
-/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same.
-fn claim(out: &mut String, name: &str) {
+/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same. The line
+/// says where the kernel is.
+fn claim(out: &mut String, name: &str, source: &str) {
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let _ = write!(
             out,
             "
         #[doc(hidden)]
         #[macro_export]
-        macro_rules! packed_function_named_{name} {{
+        #[rustfmt::skip]
+        macro_rules! packed_function_named_{name}__give_one_of_them_another_name {{ // the kernel of {source}
             () => {{}};
         }}
 "
