@@ -393,7 +393,7 @@ fn a_function_that_is_nowhere() {
     let package = Package::new("nowhere", ".c([\"blur.c\"])").file("blur.c", &code);
     let built = package.cargo(&["build"], &[]);
     assert!(!built.success, "the build succeeded");
-    assert!(built.stderr.contains("undefined symbol: nowhere_to_be_found"), "{}", built.stderr);
+    assert!(built.stderr.contains("undefined") && built.stderr.contains("nowhere_to_be_found"), "{}", built.stderr);
     assert!(built.stderr.contains("blur"), "{}", built.stderr);
 }
 
