@@ -41,9 +41,9 @@ pub use kernpack_macros::{Object, library, object_methods, packed_func};
 pub use kernpack_builtins::{reflect, structural};
 #[doc(inline)]
 pub use kernpack_core::{
-    Any, AnyView, Arg, Args, Array, BF16, Bytes, Complex, DataType, Device, DeviceKernel, Element, EnumType, Error,
-    ErrorKind, F16, Field, FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel, Map,
-    Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str, Tensor,
-    TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, WithPath, bail, check_signals,
+    Any, AnyView, Arg, Args, Array, BF16, Bytes, Complex, DataType, Device, DeviceKernel, Dict, Element, EnumType,
+    Error, ErrorKind, F16, Field, FieldValue, FromAny, Function, Identity, ImageStatus, IntoAny, IntoReturn, Kernel,
+    List, Map, Mismatch, Module, MutableField, ObjRef, Object, ObjectRoot, ObjectStruct, Result, Schema, Shape, Str,
+    Tensor, TensorView, TensorViewMut, ToArg, TypeSchema, TypedClosure, TypedFunction, WeakRef, WithPath, bail, check_signals,
     device, ensure, error, error_kind, load_problems, module, parallel,
 };

@@ -6,6 +6,7 @@ use core::cell::Cell;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::collections::HashMap;
 use std::sync::Barrier;
 
 use kernpack::reflect::TypeInfo;
@@ -13,7 +14,10 @@ use kernpack::sys::abi::{
     TVMFFIAny, TVMFFIByteArray, TVMFFIFieldInfo, TVMFFIObject, TVMFFITypeAttrColumn, TVMFFITypeInfo, type_index,
 };
 use kernpack::sys::embedded::{dec_weak, function_table, inc_ref, inc_weak, strong_count, table, try_promote};
-use kernpack::{Function, IntoAny, ObjRef, Object, Tensor, TensorView, TensorViewMut, packed_func, parallel};
+use kernpack::{
+    Any, Array, Dict, Function, IntoAny, List, ObjRef, Object, Tensor, TensorView, TensorViewMut, packed_func,
+    parallel, reflect, structural,
+};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 2000;
@@ -468,7 +472,7 @@ fn views_of_tensors() {
     let parts: Vec<Tensor> = (0..PARTS).map(|part| whole.slice(part * LEN..(part + 1) * LEN).unwrap()).collect();
     let [add, sum] = ["threads.add_to_all", "threads.sum_of_same"].map(|name| Function::global(name).unwrap());
     let (expected, refused) = ([const { AtomicUsize::new(0) }; PARTS as usize], AtomicUsize::new(0));
-    let is_done = |result: kernpack::Result<kernpack::Any>| match result {
+    let is_done = |result: kernpack::Result<Any>| match result {
         Ok(_) => true,
         Err(error) => {
             assert!(error.message().contains("view that is still alive"), "{error}");
@@ -501,4 +505,40 @@ fn views_of_tensors() {
         assert_eq!(sum.call_as::<i64>((part,)).unwrap(), LEN * expected.into_inner() as i64);
     }
     assert!(refused.into_inner() < THREADS * ROUNDS);
+}
+
+/// What safe Rust can do with one list and one dict on many threads, also through what only reads them: conversions, JSON, comparison,
+/// hashes, copies.
+#[test]
+fn lists_and_dicts() {
+    let list = List::from([Array::from([1i64]), Array::from([2])]);
+    let dict: Dict<i64, Any> = (0..6).map(|key| (key, list.clone().into_any())).collect();
+    let both = Array::from([list.clone().into_any(), dict.clone().into_any()]).into_any();
+    let copy = structural::deep_copy(&both).unwrap();
+    on_threads(|thread, below| {
+        let rounds = if cfg!(kernpack_tsan) { ROUNDS / 20 } else { ROUNDS / 4 };
+        for round in 0..rounds {
+            let key = below(40) as i64;
+            list.push(Array::from([key]));
+            dict.insert(key, Array::from([key]).into_any()).unwrap();
+            match (round + thread) % 10 {
+                0 => assert!(list.to_vec().unwrap().iter().all(|array| array.len() == 1)),
+                1 => assert!(list.iter().all(|array| array.is_ok())),
+                2 => _ = list.clone().into_any().to::<Vec<Vec<i64>>>().unwrap(),
+                3 => _ = dict.clone().into_any().to::<HashMap<i64, Any>>().unwrap(),
+                4 => _ = (reflect::to_json(&list).unwrap(), reflect::repr(&dict).unwrap()),
+                // Keys that one of the threads set, whatever has become of them.
+                5 => _ = dict.get(&key).unwrap().map(|value| value.type_index()),
+                6 => _ = (structural::hash(&both).unwrap(), structural::recursive_hash(&both).unwrap()),
+                7 => _ = (structural::equal(&both, &copy).unwrap(), structural::recursive_equal(&copy, &both).unwrap()),
+                8 => _ = structural::deep_copy(&both).unwrap(),
+                _ => list.assign(list.to_vec().unwrap().into_iter().rev()),
+            }
+            if let Some(array) = list.pop().unwrap() {
+                assert_eq!(array.len(), 1);
+            }
+            _ = dict.remove(&key).unwrap();
+        }
+    });
+    assert!(list.len() <= 2 + THREADS * ROUNDS && dict.keys().unwrap().len() <= 40);
 }

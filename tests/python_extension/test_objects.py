@@ -222,3 +222,35 @@ def test_memory_of_objects_is_used_again(extmod):
         assert [weakref.getweakrefcount(thing) for thing in again] == [0, 0]
         assert (again[0].count, again[0].label, len(again[1])) == (number, "another", 2)
     assert len(ended) == 300 and {record.label for record in ended} == {"made meanwhile"}
+
+
+def test_weak_references_to_parents(extmod):
+    """A parent is a property; what walks through the tree does not see it, and the cycle is freed at once."""
+    Folder, alive = extmod.objects.Folder, extmod.folders_alive
+    gc.collect()
+    before = alive()
+
+    def tree():
+        home, music, songs = Folder("home"), Folder("music"), Folder("songs")
+        home.adopt(music)
+        music.adopt(songs)
+        return home, music, songs
+
+    home, music, songs = tree()
+    assert (songs.parent == music, songs.parent.parent == home, home.parent, songs.path()) == (True, True, None, "home/music/songs")
+    assert "parent" not in inspect.signature(Folder).parameters and "parent" not in repr(songs)
+    with pytest.raises(AttributeError):
+        songs.parent = home
+    restored = pickle.loads(pickle.dumps(home))
+    assert (restored.folders[0].name, restored.folders[0].parent) == ("music", None)
+    copied = copy.deepcopy(home)
+    assert copied.folders[0] != music and copied.folders[0].parent is None
+    assert copy.copy(home).folders[0] == music
+    note = extmod.objects.Note("clean up", home)
+    assert note.folder() == home
+    del home, copied, restored
+    with pytest.raises(RuntimeError, match="the folder of the note 'clean up' is gone"):
+        note.folder()
+    assert (music.parent, songs.path(), alive() - before) == (None, "music/songs", 2)
+    del music, songs
+    assert alive() == before

@@ -1,21 +1,24 @@
 //! Kernels made of plain C functions that a header declares: for each, a function in C that checks its arguments and calls it.
 //!
-//! A declaration is read as text, as those of device kernels are: numbers, pointers to numbers, a number or nothing as the result. How many
-//! elements a pointer leads to is nothing that C says, so build.rs does: `"fft_run(samples[n], out[2*n], n)"`.
+//! A declaration is read as text, as those of device kernels are: numbers, truth values, enums, pointers to numbers, a number or nothing as the
+//! result, under the names that typedefs of the header give them. How many elements a pointer leads to is nothing that C says, so build.rs does:
+//! `"fft_run(samples[n], out[2*n], n)"`.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::describe::c_params;
-use crate::describe::device_source::{declaration, without_comments};
-use crate::describe::signature::{Param, Signature, Type};
+use crate::c::declaration::{Declared, declared, without_lines_of_the_preprocessor};
+use crate::describe::device_source::without_comments;
+use crate::describe::signature::{Param, Type};
 use crate::session::Session;
 use crate::{Error, Result};
 
 /// The functions of one header that become kernels, as build.rs names them.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
+    /// Where build.rs names it.
+    pub(crate) at: String,
     pub(crate) path: PathBuf,
     pub(crate) functions: Vec<String>,
 }
@@ -32,11 +35,14 @@ pub(crate) fn write(session: &Session, headers: &[Header]) -> Result<Vec<PathBuf
     let files = headers.iter().enumerate().map(|(index, header)| {
         let shown = session.name_of(&header.path);
         let path = find(session, &header.path).ok_or_else(|| {
-            Error::new(format!("{shown}: there is no such header in the package, nor in a folder of .include(..)"))
+            Error::new(format!(
+                "{}: {shown}: there is no such header in the package, nor in a folder of .include(..)",
+                header.at
+            ))
         })?;
         session.tracker.file(&path);
         let text = fs::read_to_string(&path).map_err(|error| Error::new(format!("{shown}: {error}")))?;
-        let source = source(&shown, &path, &text, &header.functions)?;
+        let source = source(&format!("{}: {shown}", header.at), &shown, &path, &text, &header.functions)?;
         let is_cpp = path.extension().is_some_and(|extension| matches!(extension.to_str(), Some("hpp" | "hh" | "hxx")));
         let file = session.work_dir.join(format!("bridge-{index}.{}", if is_cpp { "cc" } else { "c" }));
         if !fs::read_to_string(&file).is_ok_and(|written| written == source) {
@@ -58,17 +64,17 @@ fn find(session: &Session, path: &Path) -> Option<PathBuf> {
 }
 
 /// The C code for a header's functions.
-fn source(shown: &str, path: &Path, header: &str, functions: &[String]) -> Result<String> {
+fn source(place: &str, shown: &str, path: &Path, header: &str, functions: &[String]) -> Result<String> {
     let text = without_lines_of_the_preprocessor(&without_comments(header));
     let mut out = format!(
         "/* Kernels of the functions of {shown}, written by kernpack-build. */\n#include <kernpack/kernel.h>\n#include \"{}\"\n{HELPERS}",
         path.display()
     );
     let kernels = functions.iter().map(|function| {
-        let wrong = |why: String| Error::new(format!("{shown}: {function}: {why}"));
+        let wrong = |why: String| Error::new(format!("{place}: {function}: {why}"));
         let wanted = Wanted::parse(function).map_err(wrong)?;
-        let signature = declared(&text, wanted.name).map_err(wrong)?;
-        kernel(&wanted, &signature).map_err(wrong)
+        let declared = declared(&text, header, wanted.name).map_err(wrong)?;
+        kernel(&wanted, &declared).map_err(wrong)
     });
     for kernel in Error::collect(kernels)? {
         out.push_str(&kernel);
@@ -80,6 +86,11 @@ fn source(shown: &str, path: &Path, header: &str, functions: &[String]) -> Resul
 const HELPERS: &str = r#"
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+#if defined(__cplusplus)
+#define KERNPACK_BRIDGE_BOOL bool
+#else
+#define KERNPACK_BRIDGE_BOOL _Bool
 #endif
 
 /* A number of elements times or plus another; -1 when it is none. */
@@ -98,6 +109,15 @@ static int kernpack_bridge_tensor(const char* function, const char* name, const 
     return kernpack_raisef("ValueError", "%s: argument '%s': expected at least %lld elements, got %lld", function, name, (long long)size,
                            (long long)kernpack_element_count(t));
   }
+  return 0;
+}
+static int kernpack_bridge_bytes(const char* function, const char* name, const DLTensor* t, int64_t size) {
+  int64_t bytes;
+  if (t->device.device_type != kDLCPU) return kernpack_raisef("ValueError", "%s: argument '%s': expected a tensor in CPU memory", function, name);
+  if (!kernpack_is_contiguous(t)) return kernpack_raisef("TypeError", "%s: argument '%s': expected contiguous elements", function, name);
+  if (size < 0) return kernpack_raisef("ValueError", "%s: argument '%s': the other arguments ask for a negative number of bytes", function, name);
+  bytes = kernpack_element_count(t) * (((int64_t)t->dtype.bits * t->dtype.lanes + 7) / 8);
+  if (bytes < size) return kernpack_raisef("ValueError", "%s: argument '%s': expected at least %lld bytes, got %lld", function, name, (long long)size, (long long)bytes);
   return 0;
 }
 static int kernpack_bridge_range(const char* function, const char* name, int64_t value, int64_t lowest, int64_t highest) {
@@ -135,45 +155,6 @@ fn is_identifier(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn without_lines_of_the_preprocessor(text: &str) -> String {
-    let mut goes_on = false;
-    let kept = text.lines().map(|line| {
-        let is_command = goes_on || line.trim_start().starts_with('#');
-        goes_on = is_command && line.trim_end().ends_with('\\');
-        if is_command { ";" } else { line }
-    });
-    kept.collect::<Vec<_>>().join("\n")
-}
-
-/// The signature of the function of this name.
-fn declared(text: &str, name: &str) -> Result<Signature, String> {
-    let mut at = 0;
-    while let Some(found) = text[at..].find(name) {
-        let start = at + found;
-        at = start + name.len();
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if text[..start].ends_with(is_word) || !text[at..].trim_start().starts_with('(') {
-            continue;
-        }
-        let Some(function) = declaration(&text[start..], start) else { continue };
-        let before = text[..start].rfind([';', '{', '}']).map_or(0, |end| end + 1);
-        let result = &text[before..start];
-        if result.contains(['=', '(', ',']) || result.trim_end().ends_with("return") {
-            continue;
-        }
-        let params = match function.params.as_slice() {
-            [only] if only.trim() == "void" => &[][..],
-            params => params,
-        };
-        let mut signature = c_params::signature(params)?;
-        signature.result = c_params::result(result).ok_or_else(|| {
-            format!("its result `{}` is no number and not void; write a kernel that calls it", result.trim())
-        })?;
-        return Ok(signature);
-    }
-    Err("the header declares no such function".to_owned())
-}
-
 /// DLPack's code and bits of an element, and the type in C.
 fn element(name: &str) -> Option<(&'static str, u8, &'static str)> {
     Some(match name {
@@ -187,6 +168,7 @@ fn element(name: &str) -> Option<(&'static str, u8, &'static str)> {
         "uint64" => ("kDLUInt", 64, "uint64_t"),
         "float32" => ("kDLFloat", 32, "float"),
         "float64" => ("kDLFloat", 64, "double"),
+        "bool" => ("kDLBool", 8, "KERNPACK_BRIDGE_BOOL"),
         _ => return None,
     })
 }
@@ -232,8 +214,8 @@ fn range(bits: u8, signed: bool) -> Option<(i64, i64)> {
     }
 }
 
-fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> {
-    let name = wanted.name;
+fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
+    let (name, signature) = (wanted.name, &function.signature);
     let params = &signature.params;
     if let Some((unknown, _)) = wanted.sizes.iter().find(|(size, _)| params.iter().all(|param| param.name != *size)) {
         let own: Vec<_> = params.iter().map(|param| param.name.as_str()).collect();
@@ -244,21 +226,33 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
     for (index, Param { name: param, ty }) in params.iter().enumerate() {
         let (kind, variable, passed, shown) = match ty {
             Type::Tensor { element: of, written } => {
-                let Some((code, bits, c_type)) = of.and_then(element) else {
+                let known = of.and_then(element);
+                if of.is_some() && known.is_none() {
                     return Err(format!(
                         "its parameter `{param}` is no pointer to numbers; write a kernel that calls it"
                     ));
-                };
-                let size = wanted.size(param).ok_or_else(|| {
-                    format!("say how many elements `{param}` leads to, as in \"{name}({param}[n], ...)\"; [0] where the function knows it")
+                }
+                let what = if known.is_some() { "elements" } else { "bytes" };
+                let size = wanted.size(param).or(function.params[index].1.as_deref()).ok_or_else(|| {
+                    format!("say how many {what} `{param}` leads to, as in \"{name}({param}[n], ...)\"; [0] where the function knows it")
                 })?;
                 let size = size_in_c(size, params)?;
-                let _ = writeln!(
-                    check,
-                    "  if (kernpack_bridge_tensor(function, \"{param}\", a{index}, {code}, {bits}, {size}) != 0) return -1;"
-                );
+                let _ = match known {
+                    Some((code, bits, _)) => writeln!(
+                        check,
+                        "  if (kernpack_bridge_tensor(function, \"{param}\", a{index}, {code}, {bits}, {size}) != 0) return -1;"
+                    ),
+                    None => writeln!(
+                        check,
+                        "  if (kernpack_bridge_bytes(function, \"{param}\", a{index}, {size}) != 0) return -1;"
+                    ),
+                };
+                let c_type = known.map_or("void", |(_, _, c_type)| c_type);
                 let (constant, mutable) = if *written { ("", "mut ") } else { ("const ", "") };
-                let shown = format!("{mutable}Tensor[{}]", of.unwrap_or_default());
+                let shown = match of {
+                    Some(of) => format!("{mutable}Tensor[{of}]"),
+                    None => format!("{mutable}Tensor"),
+                };
                 (
                     "tensor",
                     format!("DLTensor* a{index};"),
@@ -275,8 +269,10 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
                     );
                 }
                 let shown = format!("{}int{bits}", if *signed { "" } else { "u" });
-                ("int", format!("int64_t a{index};"), format!("({shown}_t)a{index}"), shown)
+                let cast = function.params[index].0.clone().unwrap_or_else(|| format!("{shown}_t"));
+                ("int", format!("int64_t a{index};"), format!("({cast})a{index}"), shown)
             }
+            Type::Bool => ("int", format!("int64_t a{index};"), format!("(a{index} != 0)"), "bool".to_owned()),
             Type::Float { bits } => {
                 let c_type = if *bits == 32 { "float" } else { "double" };
                 ("float", format!("double a{index};"), format!("({c_type})a{index}"), format!("float{bits}"))
@@ -297,6 +293,7 @@ fn kernel(wanted: &Wanted<'_>, signature: &Signature) -> Result<String, String> 
             (format!("{}int{bits}", if signed { "" } else { "u" }), ("kernpack_return_int(result, (int64_t)", ")"))
         }
         Type::Float { bits } => (format!("float{bits}"), ("kernpack_return_float(result, (double)", ")")),
+        Type::Bool => ("bool".to_owned(), ("kernpack_return_bool(result, (int)", ")")),
         _ => ("None".to_owned(), ("", "")),
     };
     let declared = declared.join(", ");
@@ -334,7 +331,7 @@ void text(const char* name);
     fn made(function: &str) -> Result<String, String> {
         let text = without_lines_of_the_preprocessor(&without_comments(HEADER));
         let wanted = Wanted::parse(function)?;
-        kernel(&wanted, &declared(&text, wanted.name)?)
+        kernel(&wanted, &declared(&text, HEADER, wanted.name)?)
     }
 
     #[test]
@@ -357,7 +354,8 @@ void text(const char* name);
     #[test]
     fn what_cannot_be_one_is_told() {
         for (function, expected) in [
-            ("fft_old", "the header declares no such function"),
+            ("fft_old", "the header declares no such function; headers that it includes are not read"),
+            ("FFT_API", "`FFT_API` is a macro; write a kernel that uses it"),
             (
                 "fft_run",
                 "say how many elements `samples` leads to, as in \"fft_run(samples[n], ...)\"; [0] where the function knows it",
@@ -368,8 +366,11 @@ void text(const char* name);
             ),
             ("fft_run(samples[n], output[n])", "there is no parameter `output`; they are (samples, out, n)"),
             ("odd", "its result `long double` is no number and not void; write a kernel that calls it"),
-            ("with_plan(p[0])", "its parameter `p` is no pointer to numbers; write a kernel that calls it"),
-            ("text(name[0])", "its parameter `name` is no pointer to numbers; write a kernel that calls it"),
+            (
+                "with_plan(p[0])",
+                "its parameter `plan* p` is a pointer to a struct; wrap it in an object type in Rust, or write a kernel that calls it",
+            ),
+            ("text(name[0])", "its parameter `const char* name` is text; write a kernel that calls it"),
         ] {
             assert_eq!(made(function).unwrap_err(), expected, "{function}");
         }

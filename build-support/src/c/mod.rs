@@ -1,4 +1,6 @@
 pub(crate) mod bridge;
+mod c_types;
+mod declaration;
 mod native_flags;
 
 use std::ffi::OsStr;

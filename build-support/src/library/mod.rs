@@ -74,16 +74,20 @@ impl Library {
     /// # }
     /// ```
     ///
-    /// A parameter is a number or a pointer to numbers, which becomes a tensor; the result is a number or nothing. How many elements a pointer
-    /// leads to is said in brackets: an integer, the name of an integer parameter, products and sums of these. The kernel checks type,
+    /// A parameter is a number, a `bool`, an enum or a pointer to numbers, which becomes a tensor; the result is a number, a `bool` or nothing. How many
+    /// elements a pointer leads to (bytes, of `void*`) is said in brackets: an integer, the name of an integer parameter, products and sums of these;
+    /// an array parameter (`double x[4]`) says it itself. The kernel checks type,
     /// place and size of each tensor and the range of each integer before it calls the function; what else the function demands is its callers'
     /// to keep.
     ///
-    /// The header is found in the package and the folders of [`Library::include`]. It is read as text: types that macros or typedefs hide are
-    /// errors, which say so.
+    /// The header is found in the package and the folders of [`Library::include`]. It is read as text, with its own typedefs: types of
+    /// other headers and those that macros hide are errors, which say so.
+    #[track_caller]
     pub fn c_header<S: Into<String>>(mut self, path: impl AsRef<Path>, functions: impl IntoIterator<Item = S>) -> Self {
         let functions = functions.into_iter().map(Into::into).collect();
-        self.c_headers.push(crate::c::bridge::Header { path: path.as_ref().to_owned(), functions });
+        let caller = std::panic::Location::caller();
+        let at = format!("{}:{}", caller.file(), caller.line());
+        self.c_headers.push(crate::c::bridge::Header { at, path: path.as_ref().to_owned(), functions });
         self
     }
 

@@ -1,5 +1,6 @@
 //! Small packages that use kernpack-build, built by cargo in a folder inside the target folder.
 
+mod c_header;
 mod caching;
 mod cuda_kernels;
 mod cuda_ways;

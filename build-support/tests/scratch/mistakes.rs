@@ -400,9 +400,9 @@ fn headers_of_c_functions() {
             .file("mean.c", "#include \"mean.h\"\ndouble mean(const float* x, int n) { return n > 0 ? x[0] : 0; }\n")
             .file("mean.h", "double mean(const float* x, int n);\n");
     let problems = "error: headers@0.1.0: 3 problems\n\
-                    error: headers@0.1.0: mean.h: mean: say how many elements `x` leads to, as in \"mean(x[n], ...)\"; [0] where the function knows it\n\
-                    error: headers@0.1.0: mean.h: other(x[n]): the header declares no such function\n\
-                    error: headers@0.1.0: mean.h: mean(x[m]): `m` in [m] is neither a number nor an integer parameter; + and * join these\n";
+                    error: headers@0.1.0: build.rs:2: mean.h: mean: say how many elements `x` leads to, as in \"mean(x[n], ...)\"; [0] where the function knows it\n\
+                    error: headers@0.1.0: build.rs:2: mean.h: other(x[n]): the header declares no such function; headers that it includes are not read\n\
+                    error: headers@0.1.0: build.rs:2: mean.h: mean(x[m]): `m` in [m] is neither a number nor an integer parameter; + and * join these\n";
     let found = first_errors(&package.cargo(&["build"], &[]), &package);
     assert!(found.starts_with(problems), "{found}");
 }

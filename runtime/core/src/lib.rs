@@ -42,7 +42,7 @@ pub use kernpack_embedded as embedded;
 #[doc(inline)]
 pub use kernpack_formats::abi;
 
-pub use container::{Array, Map, Shape};
+pub use container::{Array, Dict, List, Map, Shape};
 pub use error::{Error, Result};
 pub use error_kind::ErrorKind;
 pub use function::{Args, Function, TypedClosure, TypedFunction};

@@ -9,7 +9,6 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIAny, type_index};
-use crate::container::sequence;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::device;
 use crate::device::DeviceKindInfo;
@@ -22,7 +21,7 @@ use crate::object::{EnumDef, MethodsDef, TypeDef};
 use crate::provider::{self, Origin};
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::tensor;
-use crate::value::Schema;
+use crate::value::{Schema, array_elements};
 use crate::{Error, Result, artifact, embedded, multiversion, object};
 
 /// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
@@ -158,15 +157,29 @@ fn tell(problems: &[String]) {
         text.push_str(problem);
         text.push('\n');
     }
-    let function = Function::from_fn(move || text.clone());
+    unsafe extern "C" fn call(this: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
+        // SAFETY: the handle is the function made below; the result may be written and takes over the new text.
+        unsafe { result.write(embedded::new_string(embedded::closure_of::<String>(this).as_bytes())) };
+        0
+    }
+    // By hand, too: a packed function that is called never would weigh as much.
+    // SAFETY: a new function object, whose one reference goes to the handle.
+    let function = unsafe { Function::from_raw(embedded::new_function(call, text)) };
     // The problems themselves are noted where they are found.
     let _ = Function::register_global_override(&format!("kernpack.load_problems.{file}"), &function);
 }
 
+#[inline]
 fn note(problems: &mut Vec<String>, result: Result<()>) {
     if let Err(error) = result {
-        problems.push(error.message().to_owned());
+        add(problems, error);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn add(problems: &mut Vec<String>, error: Error) {
+    problems.push(error.message().to_owned());
 }
 
 fn register_into(collected: &'static Collected, origin: Origin, problems: &mut Vec<String>) {
@@ -234,7 +247,7 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
             None => note(register_library(&name, library)),
             Some(theirs) => {
                 let theirs = theirs.call(()).unwrap_or_default();
-                let theirs = sequence(theirs.as_view()).unwrap_or_default();
+                let theirs = array_elements(theirs.as_view());
                 let text = |at: usize| theirs.get(at).and_then(|text| text.get::<&str>().ok()).unwrap_or_default();
                 let (their_version, their_file) = (text(0), text(1));
                 if their_version != *version {

@@ -95,7 +95,7 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
     unsafe {
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
-                let elements = embedded::seq::elements(object);
+                let elements = &*embedded::list::shared::elements(object);
                 let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);
                 if is_flat && ty.key == "Tuple" {
                     return tuple(py, elements, ty);
@@ -204,15 +204,15 @@ pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
 }
 
 /// # Safety
-/// `map` is a live map or dict, which nothing changes meanwhile.
+/// `map` is a live map or dict.
 unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
     const ANY: TypeSchema = TypeSchema::new("Any");
-    // SAFETY: promised by the caller. Keys and values are borrowed from the map.
+    // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python code does meanwhile.
     unsafe {
         let dict = Owned::take(py, py.PyDict_New())?;
-        for (key, value) in embedded::map::iter(map) {
-            let key = view(py, &key, element(ty, 0))?;
-            let value = view(py, &value, ty.args.get(1).unwrap_or(&ANY))?;
+        for [key, value] in embedded::map::shared::contents(map).as_chunks().0 {
+            let key = view(py, key, element(ty, 0))?;
+            let value = view(py, value, ty.args.get(1).unwrap_or(&ANY))?;
             if py.PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }

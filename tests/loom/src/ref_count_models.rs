@@ -89,3 +89,30 @@ pub fn uniqueness() {
         }
     });
 }
+
+/// Threads change an object under its lock, while others take and give up references: one at a time, and each sees what the one before
+/// did; the last reference destroys the object all the same.
+pub fn lock() {
+    check(|| {
+        let object = Shared(Object::new());
+        // SAFETY: every thread owns the references that it gives up, and has the lock when it writes.
+        unsafe {
+            Object::add_references(object.get(), 1);
+            let change = move || {
+                let counts = &(*object.get()).counts;
+                if ref_count::try_lock(counts) {
+                    Object::write(object.get());
+                    assert!(ref_count::is_locked(counts));
+                    ref_count::unlock(counts);
+                }
+                Object::dec_ref(object.get());
+            };
+            let other = thread::spawn(change);
+            ref_count::add_weak(&(*object.get()).counts);
+            change();
+            other.join().unwrap();
+            Object::dec_weak(object.get());
+            assert!(Object::is_freed(object.get()));
+        }
+    });
+}

@@ -16,5 +16,6 @@ pub mod program;
 pub mod shared;
 pub mod tracked;
 pub mod values;
+pub mod weak;
 
 kernpack::library!();

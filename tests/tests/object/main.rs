@@ -12,3 +12,4 @@ mod methods;
 mod structural;
 mod table;
 mod visits;
+mod weak;

@@ -1,7 +1,7 @@
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Attribute, Type};
+use syn::{Attribute, GenericArgument, PathArguments, Type};
 
 use super::definition::name_self;
 use super::field_options::{FieldDefault, FieldOptions};
@@ -47,12 +47,51 @@ impl ObjectField {
         let ty = name_self(ty, owner);
         let mut options = FieldOptions::parse(attributes, mistakes);
         options.default = options.default.map(|default| default.name_self(owner));
-        if options.skip || !(exposed || options.present) {
+        let is_hidden = options.skip || !(exposed || options.present);
+        if let Some(weak) = weak_reference(ty.to_token_stream()) {
+            if !is_hidden {
+                mistakes.at(
+                    weak,
+                    format_args!(
+                        "other languages do not see weak references: equality, JSON and copies would follow them in circles; write \
+                         `#[field(skip)]`, and show the object by a `#[getter]`, as in `fn {ident}(&self) -> Option<ObjRef<..>>`"
+                    ),
+                );
+            }
+            // A reference to nothing is what a new object begins with.
+            if is_weak(&ty) && options.default.is_none() {
+                options.default = Some(FieldDefault::Factory(syn::parse_quote!(::core::default::Default::default)));
+            }
+            return Self::Hidden(Box::new(HiddenField { ident, ty, default: options.default }));
+        }
+        if is_hidden {
             return Self::Hidden(Box::new(HiddenField { ident, ty, default: options.default }));
         }
         let name = options.name.as_ref().map_or_else(|| plain(&ident), |name| name.value());
         let doc = Doc::of(attributes);
         Self::Registered(Box::new(RegisteredField { ident, name, ty, doc, options }))
+    }
+}
+
+/// Where a type names `WeakRef`.
+fn weak_reference(ty: TokenStream) -> Option<Ident> {
+    ty.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) if ident == "WeakRef" => Some(ident),
+        TokenTree::Group(group) => weak_reference(group.stream()),
+        _ => None,
+    })
+}
+
+/// Whether a type is a weak reference, also one that is optional or in a `Field`: all of them have a default.
+fn is_weak(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let Some(last) = path.path.segments.last() else { return false };
+    match (last.ident.to_string().as_str(), &last.arguments) {
+        ("WeakRef", _) => true,
+        ("Field" | "Option", PathArguments::AngleBracketed(arguments)) => {
+            arguments.args.iter().any(|argument| matches!(argument, GenericArgument::Type(inner) if is_weak(inner)))
+        }
+        _ => false,
     }
 }
 

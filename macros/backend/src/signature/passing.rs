@@ -34,14 +34,16 @@ impl Passing {
 }
 
 /// Types that are converted as a whole, and then lent.
-const WHOLE: [&str; 16] = [
+const WHOLE: [&str; 18] = [
     "Any",
     "Array",
     "BTreeMap",
     "Bytes",
     "DataType",
     "Device",
+    "Dict",
     "HashMap",
+    "List",
     "Map",
     "Module",
     "Option",

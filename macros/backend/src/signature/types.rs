@@ -141,7 +141,7 @@ fn check_argument(of: &syn::Ident, ty: &Type, place: Place, mistakes: &mut Mista
 }
 
 /// Types whose elements are converted one by one, with how messages name them.
-const CONTAINERS: [(&str, &str); 7] = [
+const CONTAINERS: [(&str, &str); 9] = [
     ("Vec", "`Vec`"),
     ("HashMap", "`HashMap`"),
     ("BTreeMap", "`BTreeMap`"),
@@ -149,6 +149,8 @@ const CONTAINERS: [(&str, &str); 7] = [
     ("BTreeSet", "`BTreeSet`"),
     ("Array", "`Array`"),
     ("Map", "`Map`"),
+    ("List", "`List`"),
+    ("Dict", "`Dict`"),
 ];
 
 /// An element of a container. In a parameter it owns what it holds: the argument may be a list that changes during the call.

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, TVMFFITypeMetadata, seq_hash_kind, type_index};
 use crate::definition::type_def::BuiltinType;
 use crate::embedded::failure::Failure;
-use crate::embedded::{self, list, map, new_string, seq};
+use crate::embedded::{self, list, map, new_string};
 use crate::function::{guard_nameless, views};
 use crate::object::{EnumDef, EnumKind, RegisteredEnum, VariantDef, register_attr};
 use crate::value::{Any, IntoAny};
@@ -106,7 +106,7 @@ fn register_as(def: &'static EnumDef, key: &str, parent: &BuiltinType) -> Result
             // SAFETY: the column keeps the value alive, whose type was checked.
             let state: &EnumStateBody = unsafe { embedded::body(value.as_raw().payload.v_obj) };
             // SAFETY: the state holds a list.
-            match unsafe { seq::elements(state.entries.as_ptr()) } {
+            match &*unsafe { list::shared::elements(state.entries.as_ptr()) } {
                 [] => add_instances(def, index, state)?,
                 entries => join_instances(def, index, entries)?,
             }

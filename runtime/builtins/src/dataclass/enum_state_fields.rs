@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::signature::type_key;
 use crate::embedded::release::retain;
-use crate::embedded::{self, map, seq};
+use crate::embedded::{self, list, map, seq};
 use crate::function::guard_nameless;
 use crate::value::AnyView;
 use crate::{Result, bail};
@@ -63,27 +63,30 @@ fn is_object(value: &TVMFFIAny) -> bool {
 
 #[inline]
 unsafe fn is_column(value: &TVMFFIAny) -> bool {
-    // SAFETY: the caller passes a live value; the dict does not change meanwhile.
-    unsafe { value.type_index == type_index::DICT && map::iter(value.payload.v_obj).all(|(key, _)| is_object(&key)) }
+    // SAFETY: the caller passes a live value.
+    unsafe {
+        value.type_index == type_index::DICT
+            && map::shared::contents(value.payload.v_obj).iter().step_by(2).all(is_object)
+    }
 }
 
 /// A list with a reference of its own.
 #[inline]
 unsafe fn list_of_objects(value: &TVMFFIAny) -> Result<*mut TVMFFIObject> {
     let expected = "List<ffi.Object>";
-    // SAFETY: the caller passes a valid view; the container does not change meanwhile.
+    // SAFETY: the caller passes a valid view.
     unsafe {
         if !matches!(value.type_index, type_index::LIST | type_index::ARRAY) {
             bail!(TypeError, "Cannot convert from type `{}` to `{expected}`", key_of(value));
         }
         let container = value.payload.v_obj;
-        let elements = seq::elements(container);
+        let elements = list::shared::elements(container);
         if let Some(at) = elements.iter().position(|element| !is_object(element)) {
             let element = key_of(&elements[at]);
             bail!(TypeError, "Cannot convert from type `List[index {at}: {element}]` to `{expected}`");
         }
         if value.type_index == type_index::ARRAY {
-            return Ok(seq::new_list_of_shared(elements));
+            return Ok(seq::new_list_of_shared(&elements));
         }
         embedded::inc_ref(container);
         Ok(container)
@@ -98,13 +101,13 @@ unsafe fn dict(
     fits_key: impl Fn(&TVMFFIAny) -> bool,
     fits_value: impl Fn(&TVMFFIAny) -> bool,
 ) -> Result<*mut TVMFFIObject> {
-    // SAFETY: the caller passes a valid view; the container does not change meanwhile.
+    // SAFETY: the caller passes a valid view.
     unsafe {
         if !matches!(value.type_index, type_index::DICT | type_index::MAP) {
             bail!(TypeError, "Cannot convert from type `{}` to `{expected}`", key_of(value));
         }
         let container = value.payload.v_obj;
-        for (key, value) in map::iter(container) {
+        for &[key, value] in map::shared::contents(container).as_chunks().0 {
             if !fits_key(&key) {
                 let key = key_of(&key);
                 bail!(TypeError, "Cannot convert from type `Dict[some key is {key}, V]` to `{expected}`");

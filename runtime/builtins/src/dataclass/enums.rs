@@ -5,9 +5,10 @@ use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY_VIEW, OBJECT, STRING, Signature, Type, type_key};
 use crate::definition::type_def::{Attr, BuiltinMethod, BuiltinType};
+use crate::embedded::map::shared::Hooks;
 use crate::embedded::{self, map, new_string, seq, text_of};
 use crate::object::{ObjRef, ObjectRoot};
-use crate::value::{Any, AnyView, IntoAny};
+use crate::value::{Any, IntoAny};
 use crate::{Result, bail};
 use kernpack_core::reflect::{AttrColumn, TypeInfo};
 
@@ -271,11 +272,11 @@ pub(crate) unsafe fn instance_with(info: TypeInfo, index: &TVMFFIAny) -> Result<
         if !ENUM_STATE_TYPE.accepts(&state) {
             bail!(TypeError, "Cannot treat type `{}` as type `{}`", type_key(&state), ENUM_STATE.key);
         }
-        // SAFETY: the column keeps the state alive, which is one; the entry is copied.
+        // SAFETY: the column keeps the state alive, which is one; the instance is owned.
         unsafe {
             let body = embedded::body::<EnumStateBody>(state.as_raw().payload.v_obj);
-            if let Some(instance) = map::get(body.indexes.as_ptr(), index)? {
-                return AnyView::from_raw(instance).try_to_owned();
+            if let Some(instance) = map::shared::get(body.indexes.as_ptr(), index, Hooks::OnCopy)? {
+                return Ok(Any::from_raw(instance));
             }
         }
     }

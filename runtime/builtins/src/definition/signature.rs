@@ -4,7 +4,7 @@
 use core::fmt::Write;
 
 use crate::abi::type_index;
-use crate::container::sequence;
+use crate::container::{Sequence, sequence};
 use crate::function::write_json_string;
 use crate::value::AnyView;
 use kernpack_core::reflect::TypeInfo;
@@ -73,9 +73,10 @@ impl Type {
             }
             Accepts::Optional(inner) => index == type_index::NONE || inner.accepts(value),
             Accepts::Items(item) => {
-                sequence(value).is_ok_and(|elements| elements.iter().all(|element| item.accepts(element)))
+                sequence(value).is_ok_and(|elements| elements.views().iter().all(|element| item.accepts(element)))
             }
             Accepts::Tuple(items) => sequence(value).is_ok_and(|elements| {
+                let elements = elements.views();
                 elements.len() == items.len()
                     && elements.iter().zip(*items).all(|(element, item)| item.accepts(element))
             }),
@@ -99,7 +100,8 @@ impl Type {
         match &self.accepts {
             Accepts::Optional(inner) => return inner.describe(value),
             Accepts::Items(item) => {
-                let elements = sequence(value).unwrap_or_default();
+                let elements = sequence(value);
+                let elements = elements.as_ref().map_or(&[][..], Sequence::views);
                 if let Some(at) = elements.iter().position(|element| !item.accepts(element)) {
                     let container = self.text.split('<').next().unwrap_or_default();
                     return format!("{container}[index {at}: {}]", item.describe(&elements[at]));
@@ -107,6 +109,7 @@ impl Type {
             }
             Accepts::Tuple(items) => {
                 if let Ok(elements) = sequence(value) {
+                    let elements = elements.views();
                     if elements.len() != items.len() {
                         return format!("Array[size={}]", elements.len());
                     }

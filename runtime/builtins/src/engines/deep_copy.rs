@@ -8,6 +8,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::dataclass::{enums, py_class};
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY, Signature, type_key};
+use crate::embedded::map::shared::{self, Hooks};
 use crate::embedded::release::retain;
 use crate::embedded::{self, list, map, seq};
 use crate::value::{Any, AnyView};
@@ -166,7 +167,7 @@ impl Copier {
                 }
                 type_index::LIST => {
                     let copy = Any::from_object(seq::new_list(Vec::new()));
-                    list::reserve(copy.as_view().as_raw().payload.v_obj, seq::elements(object).len() as i64)?;
+                    list::reserve(copy.as_view().as_raw().payload.v_obj, list::shared::len(object) as i64)?;
                     copy
                 }
                 type_index::MAP => Any::from_object(map::new_map(Vec::new())?),
@@ -319,9 +320,9 @@ impl Copier {
     unsafe fn replace_in_list(&self, list: *mut TVMFFIObject) -> Result<()> {
         // SAFETY: the caller passes a live list; copies are alive as long as `self`.
         unsafe {
-            for index in 0..seq::elements(list).len() {
-                if let Some(copy) = self.copy_of(&seq::elements(list)[index]) {
-                    drop(Any::from_raw(seq::replace(list, index as i64, retain(&copy))?));
+            for (index, element) in list::shared::elements(list).iter().enumerate() {
+                if let Some(copy) = self.copy_of(element) {
+                    drop(Any::from_raw(list::shared::replace(list, index as i64, retain(&copy))?));
                 }
             }
         }
@@ -333,7 +334,7 @@ impl Copier {
         // SAFETY: as for `replace_in_list`.
         unsafe {
             let mut changes = Vec::new();
-            for (key, value) in map::iter(dict) {
+            for &[key, value] in shared::contents(dict).as_chunks().0 {
                 let (new_key, new_value) = (self.copy_of(&key), self.copy_of(&value));
                 if new_key.is_some() || new_value.is_some() {
                     let owned = |value: &TVMFFIAny| Any::from_raw(retain(value));
@@ -341,10 +342,10 @@ impl Copier {
                 }
             }
             for (old_key, key, value) in changes {
-                if let Some(old_value) = map::erase(dict, old_key.as_view().as_raw())? {
+                if let Some(old_value) = shared::erase(dict, old_key.as_view().as_raw(), Hooks::OnCopy)? {
                     drop(Any::from_raw(old_value));
                 }
-                map::set(dict, key.into_raw(), value.into_raw())?;
+                shared::set(dict, key.into_raw(), value.into_raw(), Hooks::OnCopy)?;
             }
         }
         Ok(())

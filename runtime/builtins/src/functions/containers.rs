@@ -6,8 +6,9 @@ use crate::Result;
 use crate::abi::{DLDevice, DLTensor, TVMFFIAny, TVMFFIAnyPayload, TVMFFIObject, device_type, type_index};
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY, ARRAY_OBJECT, BOOL, DEVICE, INT, LIST_OBJECT, LIST_OF_ANY, Signature, VOID};
-use crate::embedded::release::{is_object, release, retain};
-use crate::embedded::{self, list, map, seq};
+use crate::embedded::list::shared::{self, Contents};
+use crate::embedded::release::{is_object, release};
+use crate::embedded::{self, map, seq};
 use crate::value::{Any, IntoAny};
 
 #[cfg(feature = "all")]
@@ -37,7 +38,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let value = args.owned(2)?.into_raw();
             let list = ListArgument::new(args, 0);
             // SAFETY: the argument is a list; the old value is released last, because its destructor may use the list.
-            unsafe { release(seq::replace(list.object(), args.int(1), value)?) };
+            unsafe { release(shared::replace(list.object(), args.int(1), value)?) };
             Ok(Any::NONE)
         },
     },
@@ -47,7 +48,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             let value = args.owned(1)?.into_raw();
             // SAFETY: the argument is a list, and the value's ownership moves into it.
-            unsafe { list::push(ListArgument::new(args, 0).object(), value)? };
+            unsafe { shared::push(ListArgument::new(args, 0).object(), value)? };
             Ok(Any::NONE)
         },
     },
@@ -57,7 +58,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             let value = args.owned(2)?.into_raw();
             // SAFETY: the argument is a list, and the value's ownership moves into it.
-            unsafe { list::insert(ListArgument::new(args, 0).object(), args.int(1), value)? };
+            unsafe { shared::insert(ListArgument::new(args, 0).object(), args.int(1), &[value])? };
             Ok(Any::NONE)
         },
     },
@@ -65,14 +66,14 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         name: "ffi.ListPop",
         signature: Signature::Typed(&[&LIST_OF_ANY, &INT], &ANY),
         // SAFETY: the argument is a list; the element that is taken out becomes the result.
-        run: |args| unsafe { Ok(Any::from_raw(list::pop(ListArgument::new(args, 0).object(), args.int(1))?)) },
+        run: |args| unsafe { Ok(Any::from_raw(shared::pop(ListArgument::new(args, 0).object(), args.int(1))?)) },
     },
     Builtin {
         name: "ffi.ListErase",
         signature: Signature::Typed(&[&LIST_OF_ANY, &INT], &VOID),
         run: |args| {
             // SAFETY: the argument is a list; the element is released when it is out of it.
-            unsafe { release(list::pop(ListArgument::new(args, 0).object(), args.int(1))?) };
+            unsafe { release(shared::pop(ListArgument::new(args, 0).object(), args.int(1))?) };
             Ok(Any::NONE)
         },
     },
@@ -81,7 +82,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&LIST_OF_ANY, &INT, &INT], &VOID),
         run: |args| {
             // SAFETY: the argument is a list.
-            unsafe { list::erase_range(ListArgument::new(args, 0).object(), args.int(1), args.int(2))? };
+            unsafe { shared::replace_range(ListArgument::new(args, 0).object(), args.int(1), Some(args.int(2)), &[])? };
             Ok(Any::NONE)
         },
     },
@@ -91,7 +92,10 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             let list = ListArgument::new(args, 0);
             // SAFETY: the argument is a list, and the replacement is a list or an array.
-            unsafe { list::replace_slice(list.object(), args.int(1), args.int(2), args.object(3))? };
+            unsafe {
+                let replacement = shared::elements(args.object(3)).into_owned();
+                shared::replace_range(list.object(), args.int(1), Some(args.int(2)), &replacement)?;
+            }
             Ok(Any::NONE)
         },
     },
@@ -100,7 +104,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&LIST_OF_ANY], &VOID),
         run: |args| {
             // SAFETY: the argument is a list.
-            unsafe { list::reverse(ListArgument::new(args, 0).object()) };
+            unsafe { shared::reverse(ListArgument::new(args, 0).object()) };
             Ok(Any::NONE)
         },
     },
@@ -109,7 +113,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&LIST_OF_ANY], &VOID),
         run: |args| {
             // SAFETY: the argument is a list.
-            unsafe { seq::clear(ListArgument::new(args, 0).object()) };
+            unsafe { shared::clear(ListArgument::new(args, 0).object()) };
             Ok(Any::NONE)
         },
     },
@@ -118,7 +122,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         signature: Signature::Typed(&[&LIST_OF_ANY, &INT], &VOID),
         run: |args| {
             // SAFETY: the argument is a list.
-            unsafe { list::reserve(ListArgument::new(args, 0).object(), args.int(1))? };
+            unsafe { shared::reserve(ListArgument::new(args, 0).object(), args.int(1))? };
             Ok(Any::NONE)
         },
     },
@@ -139,21 +143,21 @@ pub(crate) const BUILTINS: &[Builtin] = &[
 
 #[inline]
 fn get_item(args: &Arguments<'_>) -> Result<Any> {
-    // SAFETY: the first argument is an array or a list; the element is alive as long as it is in it.
-    unsafe { Ok(Any::from_raw(retain(&seq::get(args.object(0), args.int(1))?))) }
+    // SAFETY: the first argument is an array or a list.
+    unsafe { Ok(Any::from_raw(shared::get(args.object(0), args.int(1))?)) }
 }
 
 #[inline]
 fn size(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the first argument is an array or a list.
-    Ok(unsafe { seq::elements(args.object(0)) }.len().into_any())
+    Ok(unsafe { shared::len(args.object(0)) }.into_any())
 }
 
 #[inline]
 fn contains(args: &Arguments<'_>) -> Result<Any> {
     let value = args.lookup(1)?;
     // SAFETY: the first argument is an array or a list, and the value is valid for the call.
-    Ok(unsafe { seq::contains(args.object(0), &value) }?.into_any())
+    Ok(unsafe { shared::contains(args.object(0), &value) }?.into_any())
 }
 
 /// An argument of type [`LIST_OF_ANY`]: the list itself, or a copy of an array, which is changed in vain.
@@ -171,7 +175,7 @@ impl ListArgument {
             if (*object).type_index == type_index::LIST {
                 return Self { object, is_copy: false };
             }
-            Self { object: seq::new_list_of_shared(seq::elements(object)), is_copy: true }
+            Self { object: seq::new_list_of_shared(&shared::elements(object)), is_copy: true }
         }
     }
 
@@ -196,14 +200,17 @@ const REMEMBERED_DEPTH: usize = 32;
 
 /// A container that is being searched, and where the search is.
 enum Level {
-    Sequence(*mut TVMFFIObject, usize),
-    Map(*mut TVMFFIObject, u64),
+    /// Elements, and how many of them are done.
+    Sequence(Contents<'static>, usize),
+    /// Keys and values in turn, and how many of both are done.
+    Dict(Contents<'static>, usize),
+    Map(map::Entries),
 }
 
 /// The device of the first tensor, in the order of elements, that is not in the CPU's memory; the CPU when there is none.
 ///
 /// # Safety
-/// `value` is a valid value; the containers in it do not change meanwhile.
+/// `value` is a valid value that stays alive during the call.
 #[inline]
 unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
     const CPU: DLDevice = DLDevice { device_type: device_type::CPU, device_id: 0 };
@@ -225,8 +232,9 @@ unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
                     if levels.len() < REMEMBERED_DEPTH || seen.insert(object) =>
                 {
                     levels.push(match current.type_index {
-                        type_index::ARRAY | type_index::LIST => Level::Sequence(object, 0),
-                        _ => Level::Map(object, map::first(object)),
+                        type_index::ARRAY | type_index::LIST => Level::Sequence(shared::elements(object), 0),
+                        type_index::DICT => Level::Dict(map::shared::contents(object), 0),
+                        _ => Level::Map(map::iter(object)),
                     });
                 }
                 _ => {}
@@ -234,17 +242,17 @@ unsafe fn first_device(value: &TVMFFIAny) -> DLDevice {
             current = loop {
                 let next = match levels.last_mut() {
                     None => return CPU,
-                    Some(Level::Sequence(object, index)) => {
-                        let rest = &seq::elements(*object)[*index..];
+                    Some(Level::Sequence(elements, index)) => {
+                        let rest = &elements[*index..];
                         let skipped = rest.iter().position(is_object).unwrap_or(rest.len());
                         *index = (*index + skipped + 1).min(*index + rest.len());
                         rest.get(skipped).copied()
                     }
-                    Some(Level::Map(object, position)) => {
-                        let entry = map::entry_at(*object, *position);
-                        *position = map::next(*object, *position);
-                        entry.map(|(_, value)| value)
+                    Some(Level::Dict(entries, done)) => {
+                        *done += 2;
+                        entries.get(*done - 1).copied()
                     }
+                    Some(Level::Map(entries)) => entries.next().map(|(_, value)| value),
                 };
                 match next {
                     Some(next) => break next,

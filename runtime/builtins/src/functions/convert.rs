@@ -7,7 +7,7 @@ use crate::definition::signature::{
 };
 use crate::definition::type_def::Attr;
 use crate::definition::type_def::FixedTypeAttrs;
-use crate::embedded::{map, seq, shape};
+use crate::embedded::{list, map, seq, shape};
 use crate::error;
 use crate::value::Any;
 use kernpack_core::reflect::TypeInfo;
@@ -51,14 +51,14 @@ conversions! {
     SHAPE, "ffi.Shape.__ffi_convert__", SHAPE, to_shape;
     TENSOR, "ffi.Tensor.__ffi_convert__", TENSOR, |args| nullable(args, type_index::TENSOR);
     ARRAY, "ffi.Array.__ffi_convert__", ARRAY_OF_ANY,
-        |args| either(args, type_index::ARRAY, type_index::LIST, |list| {
+        |args| either(args, type_index::ARRAY, type_index::LIST, |from| {
             // SAFETY: the argument is a list, whose elements are alive.
-            Some(unsafe { seq::new_array_of_shared(seq::elements(list)) })
+            Some(unsafe { seq::new_array_of_shared(&list::shared::elements(from)) })
         });
     MAP, "ffi.Map.__ffi_convert__", MAP_OF_ANY,
         |args| either(args, type_index::MAP, type_index::DICT, |dict| {
             // SAFETY: the entries are alive.
-            unsafe { map::new_map_of_views(&entries(dict)).ok() }
+            unsafe { map::new_map_of_views(&map::shared::contents(dict)).ok() }
         });
     LIST, "ffi.List.__ffi_convert__", LIST_OF_ANY,
         |args| either(args, type_index::LIST, type_index::ARRAY, |array| {
@@ -66,9 +66,9 @@ conversions! {
             Some(unsafe { seq::new_list_of_shared(seq::elements(array)) })
         });
     DICT, "ffi.Dict.__ffi_convert__", DICT_OF_ANY,
-        |args| either(args, type_index::DICT, type_index::MAP, |map| {
+        |args| either(args, type_index::DICT, type_index::MAP, |from| {
             // SAFETY: the entries are alive.
-            unsafe { map::new_dict_of_views(&entries(map)).ok() }
+            unsafe { map::new_dict_of_views(&map::shared::contents(from)).ok() }
         });
 }
 
@@ -118,7 +118,7 @@ fn to_shape(args: &Arguments<'_>) -> Option<Any> {
         type_index::SHAPE => args.owned(0).ok(),
         type_index::ARRAY | type_index::LIST => {
             // SAFETY: the type is checked, and the elements are alive as long as their container.
-            let elements = unsafe { seq::elements(args.object(0)) };
+            let elements = unsafe { list::shared::elements(args.object(0)) };
             let int = |value: &TVMFFIAny| {
                 matches!(value.type_index, type_index::INT | type_index::BOOL).then_some(value.bits().cast_signed())
             };
@@ -128,16 +128,6 @@ fn to_shape(args: &Arguments<'_>) -> Option<Any> {
         }
         _ => None,
     }
-}
-
-/// Keys and values in turn, borrowed.
-///
-/// # Safety
-/// `map` is a live map or dict; the result is not used after it changes.
-#[inline]
-unsafe fn entries(map: *mut TVMFFIObject) -> Vec<TVMFFIAny> {
-    // SAFETY: promised by the caller.
-    unsafe { map::iter(map).flat_map(|(key, value)| [key, value]).collect() }
 }
 
 #[cold]

@@ -7,6 +7,8 @@ use crate::abi::{TVMFFIMapCell, TVMFFIObject, type_index};
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::functor::functor;
 use crate::definition::signature::{ANY, DICT_OBJECT, DICT_OF_ANY, FUNCTION, INT, MAP_OBJECT, Signature, VOID};
+use crate::embedded::access::Access;
+use crate::embedded::map::shared::{self, Hooks};
 use crate::embedded::release::{release, retain};
 use crate::embedded::{self, map};
 use crate::value::{Any, IntoAny};
@@ -50,7 +52,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let (value, key) = (args.owned(2)?, args.owned(1)?);
             if let Some(dict) = dict(args) {
                 // SAFETY: the argument is a dict; key and value move into it.
-                unsafe { map::set(dict, key.into_raw(), value.into_raw())? };
+                unsafe { shared::set(dict, key.into_raw(), value.into_raw(), Hooks::InPlace)? };
             }
             Ok(Any::NONE)
         },
@@ -63,7 +65,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let key = args.lookup(1)?;
             if let Some(dict) = dict(args) {
                 // SAFETY: the argument is a dict; the value that was in it is ours.
-                unsafe { map::erase(dict, &key)?.into_iter().for_each(|value| release(value)) };
+                unsafe { shared::erase(dict, &key, Hooks::InPlace)?.into_iter().for_each(|value| release(value)) };
             }
             Ok(Any::NONE)
         },
@@ -74,7 +76,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             if let Some(dict) = dict(args) {
                 // SAFETY: the argument is a dict.
-                unsafe { map::clear(dict) };
+                unsafe { shared::clear(dict) };
             }
             Ok(Any::NONE)
         },
@@ -114,14 +116,18 @@ fn dict(args: &Arguments<'_>) -> Option<*mut TVMFFIObject> {
 #[inline]
 fn size(args: &Arguments<'_>) -> Result<Any> {
     // SAFETY: the first argument is a map or a dict.
-    Ok(unsafe { map::len(args.object(0)) }.into_any())
+    Ok(unsafe { shared::len(args.object(0)) }.into_any())
 }
 
 #[inline]
 fn get_item(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
-    // SAFETY: the first argument is a map or a dict; the value is alive as long as it is in it.
-    unsafe { Ok(Any::from_raw(retain(&map::at(args.object(0), &key)?))) }
+    // SAFETY: the first argument is a map or a dict, which the caller uses on no other thread.
+    match unsafe { shared::get(args.object(0), &key, Hooks::InPlace) }? {
+        // SAFETY: the value is owned.
+        Some(value) => Ok(unsafe { Any::from_raw(value) }),
+        None => Err(error!(KeyError, "key is not in Map")),
+    }
 }
 
 #[inline]
@@ -129,8 +135,8 @@ fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: as in `get_item`.
     unsafe {
-        match map::get(args.object(0), &key)? {
-            Some(value) => Ok(Any::from_raw(retain(&value))),
+        match shared::get(args.object(0), &key, Hooks::InPlace)? {
+            Some(value) => Ok(Any::from_raw(value)),
             None => Ok(values::missing()),
         }
     }
@@ -140,8 +146,9 @@ fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
 fn count(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: the first argument is a map or a dict.
-    let found = unsafe { map::get(args.object(0), &key) }?.is_some();
-    Ok(i64::from(found).into_any())
+    let found = unsafe { shared::get(args.object(0), &key, Hooks::InPlace)? };
+    // SAFETY: the value is owned.
+    Ok(i64::from(found.map(|value| unsafe { Any::from_raw(value) }).is_some()).into_any())
 }
 
 #[inline]
@@ -150,6 +157,7 @@ fn iterate(args: &Arguments<'_>) -> Result<Any> {
     let object = map.as_view().object().unwrap_or(core::ptr::null_mut());
     // SAFETY: the argument is a map or a dict, which the walk keeps alive.
     unsafe {
+        let access = Access::new(object);
         let cell = embedded::body::<TVMFFIMapCell>(object);
         let first = map::first(object);
         let state = Iteration {
@@ -160,6 +168,7 @@ fn iterate(args: &Arguments<'_>) -> Result<Any> {
             following: AtomicU64::new(map::next(object, first)),
             _map: map,
         };
+        drop(access);
         Ok(functor(state, Iteration::step))
     }
 }
@@ -186,8 +195,9 @@ impl Iteration {
     #[inline]
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
-        // SAFETY: the map is alive; positions may be any numbers.
+        // SAFETY: the map is alive; positions may be any numbers. No code of others runs under the access.
         unsafe {
+            let _access = Access::new(self.object);
             match command {
                 0 | 1 => match map::entry_at(self.object, position) {
                     Some((key, _)) if command == 0 => Ok(Any::from_raw(retain(&key))),

@@ -6,7 +6,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::field::BuiltinField;
 use crate::definition::signature::{ARRAY_OBJECT, LIST_OBJECT, type_key};
 use crate::definition::type_def::{Attr, BuiltinType, Index, Metadata};
-use crate::embedded::{self, seq};
+use crate::embedded::{self, list, seq};
 use crate::error;
 use crate::function::guard_nameless;
 use crate::module;
@@ -41,7 +41,7 @@ unsafe extern "C" fn set_imports(field: *mut c_void, value: *const TVMFFIAny) ->
             embedded::inc_ref(array);
             array
         } else if LIST_OBJECT.accepts(&view) {
-            seq::new_array_of_shared(seq::elements((*value).payload.v_obj))
+            seq::new_array_of_shared(&list::shared::elements((*value).payload.v_obj))
         } else {
             return Err(error!(TypeError, "Cannot convert from type `{}` to `Array<Any>`", type_key(&view)));
         };

@@ -1,7 +1,7 @@
 use super::lent;
 use super::path::AccessPath;
 use crate::Result;
-use crate::container::sequence;
+use crate::container::{Sequence, sequence};
 use crate::engines::structural as engine;
 use crate::value::{AnyView, ToArg};
 
@@ -149,7 +149,7 @@ fn difference(left: &AnyView<'_>, right: &AnyView<'_>, options: Options) -> Resu
     if paths.is_none() {
         return Ok(None);
     }
-    match sequence(paths.as_view()) {
+    match sequence(paths.as_view()).as_ref().map(Sequence::views) {
         Ok([left, right]) => Ok(Some(Difference { left: AccessPath::read(left)?, right: AccessPath::read(right)? })),
         _ => Err(crate::error!(InternalError, "a difference has two paths")),
     }

@@ -1,8 +1,8 @@
 //! What an object consists of: elements, entries or fields, one after the other.
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::embedded::release::{release_elements, retain};
-use crate::embedded::{map, seq};
+use crate::embedded::list::shared::Contents;
+use crate::embedded::{list, map, seq};
 use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
 /// The children of an object that are still to be visited.
@@ -21,7 +21,7 @@ pub(crate) enum Children {
 
 /// Values with a reference of their own.
 pub(crate) struct OwnedValues {
-    values: Vec<TVMFFIAny>,
+    values: Contents<'static>,
     next: usize,
 }
 
@@ -35,14 +35,9 @@ impl Children {
         unsafe {
             match info.index() {
                 type_index::ARRAY => Self::Array(seq::elements(object).iter()),
-                type_index::LIST => {
-                    Self::Owned(OwnedValues::new(seq::elements(object).iter().map(|value| retain(value))))
-                }
+                type_index::LIST => Self::Owned(OwnedValues { values: list::shared::elements(object), next: 0 }),
                 type_index::MAP => Self::Map(map::iter(object), None),
-                type_index::DICT => {
-                    let entries = map::iter(object).flat_map(|(key, value)| [key, value]);
-                    Self::Owned(OwnedValues::new(entries.map(|value| retain(&value))))
-                }
+                type_index::DICT => Self::Owned(OwnedValues { values: map::shared::contents(object), next: 0 }),
                 _ => Self::Fields(info.fields(), skipped),
             }
         }
@@ -78,21 +73,10 @@ impl Children {
 }
 
 impl OwnedValues {
-    fn new(values: impl Iterator<Item = TVMFFIAny>) -> Self {
-        Self { values: values.collect(), next: 0 }
-    }
-
     #[inline]
     fn next(&mut self) -> Option<TVMFFIAny> {
         let value = self.values.get(self.next).copied()?;
         self.next += 1;
         Some(value)
-    }
-}
-
-impl Drop for OwnedValues {
-    fn drop(&mut self) {
-        // SAFETY: the values are owned, and given up once.
-        unsafe { release_elements(self.values.drain(..)) }
     }
 }

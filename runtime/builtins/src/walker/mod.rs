@@ -4,6 +4,7 @@ pub(crate) mod address_map;
 pub(crate) mod children;
 pub(crate) mod cycle;
 pub(crate) mod field_value;
+pub(crate) mod frozen;
 pub(crate) mod held_objects;
 pub(crate) mod reentry;
 pub(crate) mod stack;

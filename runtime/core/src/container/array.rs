@@ -136,6 +136,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
     /// Checks every element. A list is copied, because it may change later.
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let elements = sequence(value)?;
+        let elements = elements.views();
         for (i, element) in elements.iter().enumerate() {
             T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))?;
         }
@@ -181,6 +182,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Vec<T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         // Not `collect`, which forgets how many there are when a conversion may fail.
         let elements = sequence(value)?;
+        let elements = elements.views();
         let mut converted = Self::with_capacity(elements.len());
         for (i, element) in elements.iter().enumerate() {
             converted.push(T::from_any(element).map_err(|mismatch| in_element::<T, Self>(mismatch, i, element))?);

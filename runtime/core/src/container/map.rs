@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot};
-use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle};
+use crate::value::{
+    Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Sequence, Shown, ToArg, TypeSchema, entries, raw_handle,
+};
 
 /// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
 ///
@@ -24,26 +26,13 @@ pub struct Map<K, V> {
 
 raw_handle!(ObjRef: K V => Map<K, V>, "`ffi.Map` whose keys all convert to `K` and whose values all convert to `V`", entries: PhantomData);
 
-/// The entries of a value that is a map or dict, as views.
-fn entries<'a>(value: &'a AnyView<'a>) -> Result<Vec<(AnyView<'a>, AnyView<'a>)>, Mismatch> {
-    let object = value.object().ok_or(Mismatch::TYPE)?;
-    // SAFETY: the view keeps the object alive; its type is checked. A dict must not be changed during a call that it is an
-    // argument of: the ABI's contract for mutable containers.
-    unsafe {
-        match (*object).type_index {
-            type_index::MAP | type_index::DICT => Ok(views(object)),
-            _ => Err(Mismatch::TYPE),
-        }
-    }
-}
-
+/// The entries of a map as views.
+///
 /// # Safety
-/// `object` is a map or dict that lives for `'a`, and it does not change meanwhile.
-unsafe fn views<'a>(object: *mut TVMFFIObject) -> Vec<(AnyView<'a>, AnyView<'a>)> {
+/// `map` is a map that lives for `'a`, and it does not change meanwhile.
+unsafe fn views<'a>(map: *mut TVMFFIObject) -> impl Iterator<Item = (AnyView<'a>, AnyView<'a>)> {
     // SAFETY: promised by the caller; owned entries are valid views.
-    unsafe {
-        embedded::map::iter(object).map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value))).collect()
-    }
+    unsafe { embedded::map::iter(map).map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value))) }
 }
 
 /// A new map object that owns the entries.
@@ -65,7 +54,7 @@ fn try_map_of(entries: impl Iterator<Item = (Any, Any)>) -> Result<Any, String> 
     }
 }
 
-fn convert<K, V, C>(value: &AnyView<'_>) -> Result<C, Mismatch>
+pub(super) fn convert<K, V, C>(entries: &Sequence<'_>) -> Result<C, Mismatch>
 where
     K: for<'b> FromAny<'b>,
     V: for<'b> FromAny<'b>,
@@ -78,9 +67,12 @@ where
         }
         Mismatch::type_note(format!("expected {}, but {what}: {clause}", C::TYPE))
     };
-    entries(value)?
+    entries
+        .views()
+        .as_chunks()
+        .0
         .iter()
-        .map(|(key, value)| {
+        .map(|[key, value]| {
             let k = K::from_any(key).map_err(|mismatch| describe(mismatch, format!("in key {key:?}"), K::TYPE, key))?;
             let v = V::from_any(value)
                 .map_err(|mismatch| describe(mismatch, format!("in the value of {key:?}"), V::TYPE, value))?;
@@ -117,7 +109,7 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
     /// The entries in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         // SAFETY: as in `get`.
-        unsafe { views(self.object.as_ptr()) }.into_iter().filter_map(|(key, value)| {
+        unsafe { views(self.object.as_ptr()) }.filter_map(|(key, value)| {
             // Every entry was checked when the map was made, so both convert.
             Some((K::from_any(&key).ok()?, V::from_any(&value).ok()?))
         })
@@ -154,14 +146,14 @@ impl<K: Schema, V: Schema> Schema for Map<K, V> {
     }
 }
 
-/// Collects conversions without keeping them: only whether all succeed matters.
-struct Checked<K, V>(PhantomData<(K, V)>);
+/// Collects conversions to a container without keeping them: only whether all succeed matters.
+pub(super) struct Checked<C>(PhantomData<fn() -> C>);
 
-impl<K: Schema, V: Schema> Schema for Checked<K, V> {
-    const TYPE: TypeSchema = <Map<K, V> as Schema>::TYPE;
+impl<C: Schema> Schema for Checked<C> {
+    const TYPE: TypeSchema = C::TYPE;
 }
 
-impl<K, V> FromIterator<(K, V)> for Checked<K, V> {
+impl<K, V, C> FromIterator<(K, V)> for Checked<C> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         entries.into_iter().for_each(drop);
         Self(PhantomData)
@@ -171,16 +163,19 @@ impl<K, V> FromIterator<(K, V)> for Checked<K, V> {
 impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, V> {
     /// Checks every entry. A dict is copied, because it may change later.
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        convert::<K, V, Checked<K, V>>(value)?;
+        let entries = entries(value)?;
+        convert::<K, V, Checked<Self>>(&entries)?;
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: `convert` checked that the object is a map or dict, and the view keeps it alive.
+        // SAFETY: `entries` checked that the object is a map or dict, and the view keeps it alive. The copy takes over the references to
+        // what was checked.
         let object = unsafe {
             if (*object).type_index == type_index::MAP {
                 embedded::inc_ref(object);
                 object
             } else {
-                let owned = |view: &AnyView<'_>| Any::from_view(view).unwrap_or_default();
-                let copies = views(object).into_iter().map(|(key, value)| (owned(&key), owned(&value)));
+                let owned = entries.into_owned();
+                let copies =
+                    owned.as_chunks().0.iter().map(|[key, value]| (Any::from_raw(*key), Any::from_raw(*value)));
                 let copy = try_map_of(copies)
                     .map_err(|message| Mismatch::value(format!("a key of the dict cannot be hashed: {message}")))?;
                 copy.into_raw().payload.v_obj
@@ -220,7 +215,7 @@ macro_rules! std_map {
             $v: for<'b> FromAny<'b>,
         {
             fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-                convert(value)
+                convert(&entries(value)?)
             }
         }
 

@@ -1,4 +1,4 @@
-//! Containers: [`Array`], [`Map`], [`Shape`], and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
+//! Containers: [`Array`], [`Map`] and [`Shape`], which do not change; [`List`] and [`Dict`], which do; and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
 //!
 //! ```
 //! use kernpack::{Any, Array, IntoAny};
@@ -10,14 +10,18 @@
 //! ```
 
 mod array;
+mod dict;
 mod iteration;
+mod list;
 mod map;
 mod shape;
 mod tuple;
 
 #[doc(hidden)]
-pub use crate::value::sequence;
+pub use crate::value::{Sequence, sequence};
 pub use array::Array;
+pub use dict::Dict;
 pub use iteration::{ArrayIntoIter, ArrayIter, InPlace};
+pub use list::{List, ListIter};
 pub use map::Map;
 pub use shape::Shape;

@@ -73,7 +73,7 @@ impl<'a> FromAny<'a> for Shape {
                 return Ok(Self::from_raw(object));
             }
         }
-        let dimensions: Result<Vec<i64>, _> = sequence(value)?.iter().map(i64::from_any).collect();
+        let dimensions: Result<Vec<i64>, _> = sequence(value)?.views().iter().map(i64::from_any).collect();
         Ok(Self::new(&dimensions.map_err(|_| Mismatch::TYPE)?))
     }
 }

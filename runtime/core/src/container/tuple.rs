@@ -18,6 +18,7 @@ macro_rules! tuple {
         impl<'a, $($name: for<'b> FromAny<'b>),+> FromAny<'a> for ($($name,)+) {
             fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
                 let elements = sequence(value)?;
+                let elements = elements.views();
                 if elements.len() != $count {
                     return Err(Mismatch::type_note(format!(
                         "expected {}, got {} with {} elements", Self::TYPE, value.type_name(), elements.len()

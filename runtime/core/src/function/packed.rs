@@ -110,7 +110,7 @@ fn check_overlap(info: &FunctionInfo, args: &[AnyView<'_>], written: usize) -> R
         byte_range(value).is_some_and(|source| target.start < source.end && source.start < target.end)
     };
     for (index, other) in args.iter().enumerate().filter(|(index, _)| *index != written) {
-        if shares_memory(other) || sequence(other).is_ok_and(|elements| elements.iter().any(shares_memory)) {
+        if shares_memory(other) || sequence(other).is_ok_and(|elements| elements.views().iter().any(shares_memory)) {
             let name = |index: usize| info.params.get(index).map_or("", |param| param.name);
             let message = format!(
                 "{}: arguments '{}' and '{}' share memory, but the function writes to '{}'; pass a copy",

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use super::number::{write_float, write_integer};
 use super::text::end_of_unescaped;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::embedded::list::shared::{self, Contents};
 use crate::embedded::map::{self, Entries};
-use crate::embedded::{seq, text_of};
+use crate::embedded::text_of;
 use crate::reflect::TypeInfo;
 use crate::value::{Any, AnyView};
 use crate::{Result, error};
@@ -18,7 +19,7 @@ use crate::{Result, error};
 #[inline]
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
-    // SAFETY: the value is valid and kept alive by the caller. Nothing that is called here changes a container.
+    // SAFETY: the value is valid and kept alive by the caller.
     unsafe { writer.value(value.as_view().as_raw())? };
     Ok(writer.out)
 }
@@ -28,8 +29,8 @@ const DEEP: usize = 32;
 
 /// A container that is being written.
 enum Level {
-    Array { object: *mut TVMFFIObject, next: usize },
-    List { object: *mut TVMFFIObject, next: usize },
+    Array { elements: Contents<'static>, next: usize },
+    List { object: *mut TVMFFIObject, elements: Contents<'static>, next: usize },
     Map { entries: Entries, is_first: bool },
 }
 
@@ -43,7 +44,8 @@ struct Writer {
     deep_lists: HashSet<*mut TVMFFIObject>,
 }
 
-// SAFETY of the methods: the values are valid and stay alive and unchanged while they are written.
+// SAFETY of the methods: the values are valid and stay alive while they are written: arrays and maps do not change, and of lists a level
+// holds the elements.
 
 impl Writer {
     #[inline]
@@ -56,16 +58,16 @@ impl Writer {
             self.open(value)?;
             while let Some(level) = self.levels.pop() {
                 match level {
-                    Level::Array { object, next } => {
-                        let rest = self.elements(object, next)?;
-                        self.go_on(rest, b']', |next| Level::Array { object, next })?;
+                    Level::Array { elements, next } => {
+                        let rest = self.elements(&elements, next)?;
+                        self.go_on(rest, b']', |next| Level::Array { elements, next })?;
                     }
-                    Level::List { object, next } => {
-                        let rest = self.elements(object, next)?;
+                    Level::List { object, elements, next } => {
+                        let rest = self.elements(&elements, next)?;
                         if rest.is_none() && self.levels.len() >= DEEP {
                             self.deep_lists.remove(&object);
                         }
-                        self.go_on(rest, b']', |next| Level::List { object, next })?;
+                        self.go_on(rest, b']', |next| Level::List { object, elements, next })?;
                     }
                     Level::Map { mut entries, is_first } => {
                         let inner = self.entries(&mut entries, is_first)?;
@@ -100,10 +102,10 @@ impl Writer {
 
     /// Writes elements from an index on, up to a container: the index behind it, and it. `None` at the end.
     #[inline]
-    unsafe fn elements(&mut self, object: *mut TVMFFIObject, from: usize) -> Result<Option<(usize, TVMFFIAny)>> {
+    unsafe fn elements(&mut self, elements: &[TVMFFIAny], from: usize) -> Result<Option<(usize, TVMFFIAny)>> {
         // SAFETY: see above.
         unsafe {
-            for (index, element) in seq::elements(object).iter().enumerate().skip(from) {
+            for (index, element) in elements.iter().enumerate().skip(from) {
                 if index != 0 {
                     self.out.push(b',');
                 }
@@ -178,10 +180,10 @@ impl Writer {
             let object = container.payload.v_obj;
             let (opening, level) = match container.type_index {
                 type_index::MAP => (b'{', Level::Map { entries: map::iter(object), is_first: true }),
-                type_index::ARRAY => (b'[', Level::Array { object, next: 0 }),
+                type_index::ARRAY => (b'[', Level::Array { elements: shared::elements(object), next: 0 }),
                 _ => {
                     self.check_cycle(object)?;
-                    (b'[', Level::List { object, next: 0 })
+                    (b'[', Level::List { object, elements: shared::elements(object), next: 0 })
                 }
             };
             self.out.push(opening);

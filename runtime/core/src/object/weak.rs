@@ -5,11 +5,13 @@ use core::ptr::NonNull;
 use super::{ObjRef, Object};
 use crate::abi::TVMFFIObject;
 use crate::embedded;
-use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema};
 
 /// A reference that does not keep an object's value alive: for a link back to an owner, or a cache.
 ///
 /// The value is destroyed with the last strong reference, whatever language holds it. Weak references only keep the object's storage.
+///
+/// A field with one is hidden from other languages: structural equality, JSON and copies would follow it in circles. A `#[getter]` shows what it
+/// refers to: `self.parent.get().upgrade()`. Copies of an object refer to what the original refers to.
 ///
 /// ```
 /// use kernpack::{ObjRef, Object};
@@ -28,7 +30,8 @@ use crate::value::{Any, AnyView, FromAny, IntoAny, Mismatch, Schema, TypeSchema}
 /// assert!(weak.upgrade().is_none());
 /// ```
 pub struct WeakRef<T: Object> {
-    object: NonNull<TVMFFIObject>,
+    /// None for a reference to nothing.
+    object: Option<NonNull<TVMFFIObject>>,
     content: PhantomData<T>,
 }
 
@@ -38,80 +41,82 @@ unsafe impl<T: Object> Send for WeakRef<T> {}
 unsafe impl<T: Object> Sync for WeakRef<T> {}
 
 impl<T: Object> WeakRef<T> {
+    /// A reference to no object, as [`std::sync::Weak::new`] gives one.
+    ///
+    /// ```
+    /// # use kernpack::{ObjectRoot, WeakRef};
+    /// assert!(WeakRef::<ObjectRoot>::new().upgrade().is_none());
+    /// ```
+    pub const fn new() -> Self {
+        Self { object: None, content: PhantomData }
+    }
+
     pub(super) fn of(strong: &ObjRef<T>) -> Self {
         let object = strong.as_ptr();
         // SAFETY: the strong reference keeps the object alive; live objects are not at address 0.
         unsafe {
             embedded::inc_weak(object);
-            Self { object: NonNull::new_unchecked(object), content: PhantomData }
+            Self { object: Some(NonNull::new_unchecked(object)), content: PhantomData }
         }
     }
 
     /// Takes over one weak reference, as [`Self::into_raw`] gives it up.
     ///
     /// # Safety
-    /// `object` was alive as a `T` when the weak reference was counted, and that reference was the caller's.
+    /// `object` was alive as a `T` when the weak reference was counted, and that reference was the caller's; or it is null.
     pub unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
-        // SAFETY: objects are not at address 0.
-        Self { object: unsafe { NonNull::new_unchecked(object) }, content: PhantomData }
+        Self { object: NonNull::new(object), content: PhantomData }
     }
 
     /// Gives the weak reference up without releasing it: it now belongs to the pointer.
     #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> *mut TVMFFIObject {
-        let object = self.object.as_ptr();
+        let object = self.as_ptr();
         core::mem::forget(self);
         object
     }
 
-    /// The object's header, borrowed: its storage is there as long as this reference, its value perhaps not.
+    /// The object's header, borrowed: its storage is there as long as this reference, its value perhaps not. Null for a reference to nothing.
     pub fn as_ptr(&self) -> *mut TVMFFIObject {
-        self.object.as_ptr()
+        self.object.map_or(core::ptr::null_mut(), NonNull::as_ptr)
     }
 
     /// A strong reference, unless the value is already destroyed.
     pub fn upgrade(&self) -> Option<ObjRef<T>> {
+        let object = self.object?.as_ptr();
         // SAFETY: the weak reference keeps the storage. The object was a `T` when `self` was made, and a weak reference keeps others
         // from changing it in place.
-        unsafe { embedded::try_promote(self.object.as_ptr()).then(|| ObjRef::from_raw(self.object.as_ptr())) }
+        unsafe { embedded::try_promote(object).then(|| ObjRef::from_raw(object)) }
     }
 
-    /// Whether both refer to the same object.
+    /// Whether both refer to the same object, or both to none.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.object == other.object
     }
 }
 
+impl<T: Object> Default for WeakRef<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T: Object> Clone for WeakRef<T> {
     fn clone(&self) -> Self {
-        // SAFETY: `self` keeps the storage alive.
-        unsafe { embedded::inc_weak(self.object.as_ptr()) };
+        if let Some(object) = self.object {
+            // SAFETY: `self` keeps the storage alive.
+            unsafe { embedded::inc_weak(object.as_ptr()) };
+        }
         Self { object: self.object, content: PhantomData }
     }
 }
 
 impl<T: Object> Drop for WeakRef<T> {
     fn drop(&mut self) {
-        // SAFETY: this reference is owned.
-        unsafe { embedded::dec_weak(self.object.as_ptr()) }
-    }
-}
-
-/// What is optional is the object, which may be gone.
-impl<T: Object> Schema for WeakRef<T> {
-    const TYPE: TypeSchema = TypeSchema { key: "Optional", args: &[TypeSchema::new(T::TYPE_KEY)] };
-}
-
-/// `None` to other languages once the object is gone.
-impl<T: Object> IntoAny for WeakRef<T> {
-    fn into_any(self) -> Any {
-        self.upgrade().into_any()
-    }
-}
-
-impl<'a, T: Object> FromAny<'a> for WeakRef<T> {
-    fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        ObjRef::<T>::from_any(value).map(|strong| strong.downgrade())
+        if let Some(object) = self.object {
+            // SAFETY: this reference is owned.
+            unsafe { embedded::dec_weak(object.as_ptr()) }
+        }
     }
 }
 

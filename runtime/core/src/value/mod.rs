@@ -35,8 +35,8 @@ pub use schema::{Access, Schema, Storage, TypeSchema};
 #[doc(hidden)]
 pub use seen::{Changed, Narrow, Shown};
 #[doc(hidden)]
-pub use sequence::sequence;
-pub(crate) use sequence::views;
+pub use sequence::{Sequence, sequence};
+pub(crate) use sequence::{array_elements, entries, views};
 pub use text::{Bytes, Str};
 #[doc(hidden)]
 pub use type_name::type_key;

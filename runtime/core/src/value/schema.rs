@@ -1,5 +1,5 @@
 use core::ffi::c_void;
-use core::fmt;
+use core::{fmt, slice};
 
 /// The type of a value as the ABI's metadata and our error messages name it.
 ///
@@ -98,18 +98,13 @@ impl TypeSchema {
     pub fn write_json(&self, out: &mut String) {
         out.push_str("{\"type\":\"");
         out.push_str(self.key);
-        out.push('"');
-        if !self.args.is_empty() {
-            out.push_str(",\"args\":[");
-            for (i, arg) in self.args.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                arg.write_json(out);
-            }
-            out.push(']');
+        let mut before = "\",\"args\":[";
+        for arg in self.args {
+            out.push_str(before);
+            arg.write_json(out);
+            before = ",";
         }
-        out.push('}');
+        out.push_str(if self.args.is_empty() { "\"}" } else { "]}" });
     }
 }
 
@@ -118,22 +113,24 @@ impl fmt::Display for TypeSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let ("ffi.Function", [result, params @ ..]) = (self.key, self.args) {
             f.write_str("Callable[[")?;
-            for (index, param) in params.iter().enumerate() {
-                let comma = if index > 0 { ", " } else { "" };
-                write!(f, "{comma}{param}")?;
-            }
-            return write!(f, "], {result}]");
+            listed(params, f, "")?;
+            listed(slice::from_ref(result), f, "], ")?;
+            return f.write_str("]");
         }
         f.write_str(readable(self.key))?;
-        if let [first, rest @ ..] = self.args {
-            write!(f, "[{first}")?;
-            for arg in rest {
-                write!(f, ", {arg}")?;
-            }
-            f.write_str("]")?;
-        }
-        Ok(())
+        listed(self.args, f, "[")?;
+        f.write_str(if self.args.is_empty() { "" } else { "]" })
     }
+}
+
+/// Types with commas between them, and something before the first.
+fn listed(types: &[TypeSchema], f: &mut fmt::Formatter<'_>, mut before: &str) -> fmt::Result {
+    for ty in types {
+        f.write_str(before)?;
+        fmt::Display::fmt(ty, f)?;
+        before = ", ";
+    }
+    Ok(())
 }
 
 /// A type key as people read it.

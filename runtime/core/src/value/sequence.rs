@@ -1,28 +1,69 @@
 use super::{AnyView, Mismatch};
-use crate::abi::{TVMFFIObject, type_index};
-use crate::embedded;
+use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use crate::embedded::{self, list::shared::Contents};
 
-/// The elements of an `ffi.Array` or `ffi.List` as views.
+/// Values that are alive, as views.
+fn as_views(values: &[TVMFFIAny]) -> &[AnyView<'_>] {
+    // SAFETY: a view is transparent over the raw struct, and owned values are valid views for as long as they are borrowed.
+    unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+}
+
+/// The elements of an `ffi.Array` as views.
 ///
 /// # Safety
-/// `object` is an array or list that lives for `'a`, and it does not change meanwhile.
+/// `object` is an array that lives for `'a`, and it does not change meanwhile.
 pub(crate) unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
-    // SAFETY: promised by the caller; a view is transparent over the raw struct, and owned elements are valid views.
-    unsafe {
-        let elements = embedded::seq::elements(object);
-        core::slice::from_raw_parts(elements.as_ptr().cast(), elements.len())
+    // SAFETY: promised by the caller.
+    as_views(unsafe { embedded::seq::elements(object) })
+}
+
+/// The elements of a value that is an array; none for another value.
+pub(crate) fn array_elements<'a>(value: &'a AnyView<'a>) -> &'a [AnyView<'a>] {
+    match value.object() {
+        // SAFETY: the view keeps the array alive, which does not change.
+        Some(object) if unsafe { (*object).type_index } == type_index::ARRAY => unsafe { views(object) },
+        _ => &[],
+    }
+}
+
+/// The elements of a value that is an array or list, as they were when it was looked at.
+#[doc(hidden)]
+pub struct Sequence<'a>(Contents<'a>);
+
+impl Sequence<'_> {
+    /// The elements.
+    #[inline]
+    #[must_use]
+    pub fn views(&self) -> &[AnyView<'_>] {
+        as_views(&self.0)
+    }
+
+    /// The elements with references that the caller owns.
+    pub(crate) fn into_owned(self) -> Vec<TVMFFIAny> {
+        self.0.into_owned()
     }
 }
 
 /// The elements of a value that is an array or list.
 #[doc(hidden)]
-pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<&'a [AnyView<'a>], Mismatch> {
+pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
     let object = value.object().ok_or(Mismatch::TYPE)?;
-    // SAFETY: the view keeps the object alive; its type is checked. A list must not be changed during a call that it is an
-    // argument of: the ABI's contract for mutable containers.
+    // SAFETY: the view keeps the object alive; its type is checked.
     unsafe {
         match (*object).type_index {
-            type_index::ARRAY | type_index::LIST => Ok(views(object)),
+            type_index::ARRAY | type_index::LIST => Ok(Sequence(embedded::list::shared::elements(object))),
+            _ => Err(Mismatch::TYPE),
+        }
+    }
+}
+
+/// Keys and values, in turn, of a value that is a map or dict.
+pub(crate) fn entries<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
+    let object = value.object().ok_or(Mismatch::TYPE)?;
+    // SAFETY: the view keeps the object alive; its type is checked.
+    unsafe {
+        match (*object).type_index {
+            type_index::MAP | type_index::DICT => Ok(Sequence(embedded::map::shared::contents(object))),
             _ => Err(Mismatch::TYPE),
         }
     }

@@ -13,7 +13,7 @@ pub(crate) fn type_name(value: &AnyView<'_>) -> String {
         type_index::OPAQUE_PTR => "void*",
         type_index::DATA_TYPE => "DataType",
         type_index::DEVICE => "Device",
-        type_index::DL_TENSOR_PTR => "DLTensor*",
+        type_index::DL_TENSOR_PTR => "Tensor",
         type_index::RAW_STR | type_index::SMALL_STR | type_index::STR => "str",
         type_index::BYTE_ARRAY_PTR | type_index::SMALL_BYTES | type_index::BYTES => "bytes",
         _ => {
@@ -27,7 +27,7 @@ pub(crate) fn type_name(value: &AnyView<'_>) -> String {
             };
         }
     };
-    readable(key).to_owned()
+    key.to_owned()
 }
 
 /// The key of a registered type.

@@ -84,6 +84,13 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
     }
 }
 
+/// Whether two values are the same bits: the same plain value, or the same object.
+#[inline]
+#[must_use]
+pub const fn is_identical(left: &TVMFFIAny, right: &TVMFFIAny) -> bool {
+    left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits()
+}
+
 /// Whether two keys are equal. Views count as the keys that they would be.
 ///
 /// # Errors
@@ -93,7 +100,7 @@ unsafe fn hash_content(key: &TVMFFIAny) -> Result<u64, Failure> {
 /// Both are valid values or views, but no rvalue references.
 #[inline]
 pub unsafe fn equal(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Failure> {
-    if left.type_index == right.type_index && left.small_len == right.small_len && left.bits() == right.bits() {
+    if is_identical(left, right) {
         return Ok(true);
     }
     if !has_content(left.type_index) && !has_content(right.type_index) {
@@ -125,6 +132,18 @@ unsafe fn equal_content(left: &TVMFFIAny, right: &TVMFFIAny) -> Result<bool, Fai
             None => Ok(false),
         }
     }
+}
+
+/// Whether hash or equality of a key calls a hook, which is code of others.
+///
+/// # Safety
+/// `key` is a valid value or view, but no rvalue reference.
+#[inline]
+#[must_use]
+pub unsafe fn has_hooks(key: &TVMFFIAny) -> bool {
+    key.type_index >= type_index::STATIC_OBJECT_BEGIN
+        && text_class(key).is_none()
+        && (hook(&HASH, key.type_index).is_some() || hook(&EQUAL, key.type_index).is_some())
 }
 
 /// String or bytes, whatever the form.

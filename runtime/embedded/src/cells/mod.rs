@@ -2,6 +2,7 @@
 //! raw pointers. The typed wrappers of the crates above are built on them whichever implementation serves the process, because an
 //! object carries its own deleter.
 
+pub mod access;
 pub mod any_hash;
 pub mod big_int;
 pub mod dtype;

@@ -212,7 +212,7 @@ pub unsafe fn body_ptr<T>(object: *mut TVMFFIObject) -> *mut T {
 }
 
 #[inline]
-unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
+pub(super) unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
     // SAFETY: the caller passes a live object; its count is only ever accessed atomically, by all languages.
     unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }
 }

@@ -211,7 +211,7 @@ pub(super) fn allocate_buffer(capacity: usize) -> Option<*mut TVMFFIAny> {
 }
 
 #[cold]
-fn out_of_memory(capacity: usize) -> ! {
+pub(super) fn out_of_memory(capacity: usize) -> ! {
     let layout = core::alloc::Layout::array::<TVMFFIAny>(capacity);
     std::alloc::handle_alloc_error(layout.unwrap_or(core::alloc::Layout::new::<TVMFFIAny>()))
 }
@@ -313,7 +313,7 @@ pub unsafe fn replace(seq: *mut TVMFFIObject, index: i64, value: TVMFFIAny) -> R
 }
 
 #[inline]
-unsafe fn element(cell: &TVMFFISeqCell, index: i64) -> Result<*mut TVMFFIAny, Failure> {
+pub(super) unsafe fn element(cell: &TVMFFISeqCell, index: i64) -> Result<*mut TVMFFIAny, Failure> {
     if index < 0 || index >= cell.size {
         return Err(out_of_bounds(index, cell.size));
     }

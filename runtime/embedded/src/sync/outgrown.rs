@@ -12,8 +12,13 @@ unsafe impl Send for Kept {}
 static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
 
 /// Notes an array that is not used any more, but by threads that read it already.
+#[inline]
 pub(crate) fn keep<T>(array: *const T) {
     if !array.is_null() {
-        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(Kept(array.cast()));
+        note(array.cast());
     }
+}
+
+fn note(array: *const u8) {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(Kept(array));
 }

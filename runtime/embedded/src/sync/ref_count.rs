@@ -2,6 +2,10 @@
 //!
 //! The low 32 bits count strong references; the high 32 bits count weak ones, of which all strong references together
 //! own one. `tests/loom` checks this file.
+//!
+//! The highest bit is a lock, which only code of this project takes, for lists and dicts. Other code adds to the counts and subtracts from
+//! them, which leaves that bit alone while there are fewer than 2^31 weak references; what it compares with a whole word is the
+//! last reference of all, which is not given up while a thread has the lock, because that thread owns a strong one.
 
 use super::atomic::{AtomicU64, Ordering};
 
@@ -9,6 +13,7 @@ use super::atomic::{AtomicU64, Ordering};
 pub(crate) const ONE_STRONG_ONE_WEAK: u64 = ONE_WEAK | 1;
 const ONE_WEAK: u64 = 1 << 32;
 const STRONG_MASK: u64 = 0xffff_ffff;
+const LOCKED: u64 = 1 << 63;
 
 /// The last strong references were given up: the object is to be destroyed.
 #[must_use]
@@ -98,4 +103,22 @@ pub(crate) fn is_unique(counts: &AtomicU64) -> bool {
 #[inline]
 pub(crate) fn strong(counts: &AtomicU64) -> u32 {
     (counts.load(Ordering::Relaxed) & STRONG_MASK) as u32
+}
+
+/// Takes the lock; false when another thread has it. The caller owns a strong reference until it has called [`unlock`].
+#[inline]
+pub(crate) fn try_lock(counts: &AtomicU64) -> bool {
+    counts.fetch_or(LOCKED, Ordering::Acquire) & LOCKED == 0
+}
+
+/// Whether a thread has the lock at this moment.
+#[inline]
+pub(crate) fn is_locked(counts: &AtomicU64) -> bool {
+    counts.load(Ordering::Relaxed) & LOCKED != 0
+}
+
+/// Gives the lock back, with all that was done under it.
+#[inline]
+pub(crate) fn unlock(counts: &AtomicU64) {
+    counts.fetch_and(!LOCKED, Ordering::Release);
 }

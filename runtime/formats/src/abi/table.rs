@@ -73,13 +73,17 @@ macro_rules! api_table {
                     struct_size: core::mem::size_of::<Self>(),
                     functions: [core::ptr::null_mut(); COUNT],
                 };
-                for (index, name) in C_NAMES.split_inclusive('\0').enumerate() {
-                    // SAFETY: each part ends with its only NUL.
-                    let address = lookup(unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(name.as_bytes()) });
-                    if address.is_null() && index < REQUIRED {
-                        return Err(&name[..name.len() - 1]);
+                let mut rest = C_NAMES;
+                for (index, place) in raw.functions.iter_mut().enumerate() {
+                    // By hand: what splits texts weighs half a kilobyte.
+                    let Some(end) = rest.bytes().position(|byte| byte == 0) else { break };
+                    let (this, others) = rest.split_at(end + 1);
+                    rest = others;
+                    // SAFETY: the part ends with its only NUL.
+                    *place = lookup(unsafe { core::ffi::CStr::from_bytes_with_nul_unchecked(this.as_bytes()) });
+                    if place.is_null() && index < REQUIRED {
+                        return Err(&this[..end]);
                     }
-                    raw.functions[index] = address;
                 }
                 // SAFETY: the two have one layout, in the order of the names; the caller promises that each address is the
                 // function of that name; NULL, which only an optional one can be here, is `None`.

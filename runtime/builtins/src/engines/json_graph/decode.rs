@@ -11,6 +11,7 @@ use crate::embedded::release::{release_elements, retain};
 use crate::embedded::{map, new_bytes, new_string, seq, shape, text_of};
 use crate::value::Any;
 use crate::walker::field_value::type_of;
+use crate::walker::frozen::Frozen;
 use crate::walker::reentry::hook;
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, Field, Fields, TypeInfo, call_function};
@@ -104,8 +105,7 @@ struct Object {
 }
 
 // SAFETY of all unsafe blocks below: the caller of `decode` keeps the graph alive; it consists of arrays and maps, which do not change.
-// Lists and dicts in it may be changed by hooks: they are held by frames, and read element by element. What is decoded stays alive
-// until the end.
+// Of lists and dicts in it, copies are read, which the frames hold. What is decoded stays alive until the end.
 
 impl Decoder<'_> {
     #[inline]
@@ -137,7 +137,8 @@ impl Decoder<'_> {
         unsafe {
             let value = self.nodes[node];
             expect(&value, &JSON_OBJECT)?;
-            match Self::start(value.payload.v_obj)? {
+            let frozen = Frozen::of(value.payload.v_obj);
+            match Self::start(frozen.get())? {
                 Started::Done(value) => {
                     let value = value.into_raw();
                     self.decoded[node] = value;
@@ -164,6 +165,9 @@ impl Decoder<'_> {
                 return Ok(Started::Done(Any::NONE));
             }
             let data = required(object, b"data")?;
+            let is_container = matches!(data.type_index, type_index::LIST | type_index::DICT);
+            let frozen = is_container.then(|| Frozen::of(data.payload.v_obj));
+            let data = frozen.as_ref().map_or(data, |frozen| TVMFFIAny::pointer(data.type_index, frozen.get().cast()));
             let done = |value| Ok(Started::Done(Any::from_raw(value)));
             let parts = |kind| Ok(Started::Parts(Any::from_raw(retain(&data)), kind));
             match index {

@@ -13,6 +13,7 @@ use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read, type_of};
+use crate::walker::frozen::Frozen;
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::hook;
 use crate::walker::stack::{Frame, Stack};
@@ -84,9 +85,9 @@ struct Progress {
 /// Which part comes next.
 enum Parts {
     /// Its index.
-    Elements(usize),
+    Elements(Frozen, usize),
     /// The position of the next entry; whether its key is done.
-    Entries(u64, bool),
+    Entries(Frozen, u64, bool),
     Fields(Fields),
 }
 
@@ -117,15 +118,15 @@ impl Encoder<'_> {
                     let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
                     let object = *object;
                     let part = match &mut frame.parts {
-                        Parts::Elements(next) => {
-                            let Some(element) = seq::elements(object).get(*next) else { break };
+                        Parts::Elements(sequence, next) => {
+                            let Some(element) = seq::elements(sequence.get()).get(*next) else { break };
                             *next += 1;
                             Read { value: *element, owned: false }
                         }
-                        Parts::Entries(position, key_is_done) => {
-                            let Some((key, value)) = map::entry_at(object, *position) else { break };
+                        Parts::Entries(map, position, key_is_done) => {
+                            let Some((key, value)) = map::entry_at(map.get(), *position) else { break };
                             if *key_is_done {
-                                *position = map::next(object, *position);
+                                *position = map::next(map.get(), *position);
                             }
                             *key_is_done = !*key_is_done;
                             Read { value: if *key_is_done { key } else { value }, owned: false }
@@ -196,15 +197,21 @@ impl Encoder<'_> {
                 return Ok(Seen::Known(index));
             }
             let parts = match value.type_index {
-                type_index::ARRAY => Parts::Elements(0),
-                type_index::LIST => {
-                    self.open(value.payload.v_obj, "List")?;
-                    Parts::Elements(0)
+                type_index::ARRAY | type_index::LIST => {
+                    if value.type_index == type_index::LIST {
+                        self.retain_all(part);
+                        self.open(value.payload.v_obj, "List")?;
+                    }
+                    Parts::Elements(Frozen::of(value.payload.v_obj), 0)
                 }
-                type_index::MAP => Parts::Entries(map::first(value.payload.v_obj), false),
-                type_index::DICT => {
-                    self.open(value.payload.v_obj, "Dict")?;
-                    Parts::Entries(map::first(value.payload.v_obj), false)
+                type_index::MAP | type_index::DICT => {
+                    if value.type_index == type_index::DICT {
+                        self.retain_all(part);
+                        self.open(value.payload.v_obj, "Dict")?;
+                    }
+                    let map = Frozen::of(value.payload.v_obj);
+                    let first = map::first(map.get());
+                    Parts::Entries(map, first, false)
                 }
                 index if index >= type_index::STATIC_OBJECT_BEGIN && !is_leaf(index) => {
                     let info = type_of(index)?;

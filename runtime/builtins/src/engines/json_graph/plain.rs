@@ -3,7 +3,7 @@
 use crate::abi::{DLDevice, TVMFFIAny, type_index};
 use crate::definition::field::check;
 use crate::definition::signature::{Accepts, BOOL, INT, STRING, Type, type_key};
-use crate::embedded::{dtype, seq, text_of};
+use crate::embedded::{dtype, list, text_of};
 use crate::value::AnyView;
 use crate::{Result, bail};
 
@@ -71,7 +71,7 @@ pub(super) unsafe fn integers(data: &TVMFFIAny) -> Result<Vec<i64>> {
     // SAFETY: promised by the caller.
     unsafe {
         expect(data, &INTEGERS)?;
-        let elements = seq::elements(data.payload.v_obj);
+        let elements = list::shared::elements(data.payload.v_obj);
         Ok(elements.iter().map(|element| element.bits().cast_signed()).collect())
     }
 }
@@ -85,7 +85,7 @@ pub(super) unsafe fn device(data: &TVMFFIAny) -> Result<TVMFFIAny> {
     // SAFETY: promised by the caller.
     let [kind, id] = unsafe { integers(data) }?[..] else {
         // SAFETY: promised by the caller; what is not an array was an error before.
-        let size = unsafe { seq::elements(data.payload.v_obj) }.len();
+        let size = unsafe { list::shared::len(data.payload.v_obj) };
         bail!(
             ValueError,
             "Invalid JSON Object Graph: Device data must be an array of [device_type, device_id], got {size} element(s)"

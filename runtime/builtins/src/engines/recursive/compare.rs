@@ -15,6 +15,7 @@ use crate::definition::signature::{ANY_VIEW, BOOL, INT, Signature};
 use crate::embedded::{map, release, seq};
 use crate::value::{Any, AnyView};
 use crate::walker::field_value::{Read, give_up, read_both, type_of};
+use crate::walker::frozen::Frozen;
 use crate::walker::reentry::{Reentry, call_hook, hook};
 use crate::walker::stack::{Frame, MAX_DEPTH, Stack, Waiting};
 use crate::{Error, Result, bail, error};
@@ -76,7 +77,7 @@ struct Progress {
 /// Which part comes next.
 enum Parts {
     /// Its index.
-    Elements(usize),
+    Elements([Frozen; 2], usize),
     /// Among the pairs: the first one of these maps, the next one, the one behind the last.
     Entries(usize, usize, usize),
     Fields(Fields),
@@ -121,8 +122,9 @@ impl Comparer {
                     let Frame { objects, state: frame, .. } = &mut self.frames[top];
                     let objects = *objects;
                     let [left, right] = match &mut frame.parts {
-                        Parts::Elements(next) => {
-                            let [left, right] = objects.map(|object| seq::elements(object).get(*next));
+                        Parts::Elements(sequences, next) => {
+                            let [left, right] =
+                                sequences.each_ref().map(|sequence| seq::elements(sequence.get()).get(*next));
                             let (Some(left), Some(right)) = (left, right) else { break };
                             *next += 1;
                             [*left, *right].map(|value| Read { value, owned: false })
@@ -239,7 +241,9 @@ impl Comparer {
                 bail!(ValueError, "RecursiveCompare: maximum stack depth ({MAX_DEPTH}) exceeded");
             }
             match index {
-                type_index::ARRAY | type_index::LIST => Ok(Prepared::Parts(Parts::Elements(0))),
+                type_index::ARRAY | type_index::LIST => {
+                    Ok(Prepared::Parts(Parts::Elements(self.freeze([left, right]), 0)))
+                }
                 type_index::MAP | type_index::DICT => match self.add_pairs(left, right)? {
                     Some(parts) => Ok(Prepared::Parts(parts)),
                     None if self.equality_only => Ok(Prepared::Decided(Ordering::Greater)),
@@ -250,6 +254,17 @@ impl Comparer {
         }
     }
 
+    /// What is read of two containers.
+    #[inline]
+    unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
+        // SAFETY: see above.
+        let frozen = containers.map(|container| unsafe { Frozen::of(container) });
+        if frozen.iter().any(Frozen::is_copy) {
+            self.retain_all();
+        }
+        frozen
+    }
+
     /// Puts the values of the keys of both maps behind those of the maps below; `None` when the keys differ.
     #[inline]
     unsafe fn add_pairs(&mut self, left: *mut TVMFFIObject, right: *mut TVMFFIObject) -> Result<Option<Parts>> {
@@ -257,6 +272,8 @@ impl Comparer {
         // SAFETY: see above. Positions bear that a key's hook changes the map, but the values would be lost: maps whose keys
         // may have hooks are held while they are gone through.
         unsafe {
+            let maps = self.freeze([left, right]);
+            let [left, right] = maps.each_ref().map(Frozen::get);
             if map::len(left) != map::len(right) {
                 return Ok(None);
             }
@@ -282,6 +299,10 @@ impl Comparer {
                 }
                 position = map::next(left, position);
             }
+            if maps.iter().any(Frozen::is_copy) {
+                // The copies are gone before their values are compared.
+                self.pairs.retain_all();
+            }
         }
         Ok(Some(Parts::Entries(first, first, self.pairs.len())))
     }
@@ -290,10 +311,12 @@ impl Comparer {
     #[inline]
     unsafe fn leave(&mut self) -> Ordering {
         let top = self.frames.len() - 1;
-        let Frame { objects: [left, right], state, .. } = &self.frames[top];
-        let ordering = match state.parts {
+        let Frame { state, .. } = &self.frames[top];
+        let ordering = match &state.parts {
             // SAFETY: see above.
-            Parts::Elements(_) => unsafe { seq::elements(*left).len().cmp(&seq::elements(*right).len()) },
+            Parts::Elements([left, right], _) => unsafe {
+                seq::elements(left.get()).len().cmp(&seq::elements(right.get()).len())
+            },
             _ => Ordering::Equal,
         };
         self.drop_frames(top);

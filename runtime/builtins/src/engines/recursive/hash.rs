@@ -6,7 +6,7 @@
 use core::ffi::c_void;
 
 use super::leaf::hash_leaf;
-use crate::abi::{TVMFFIAny, field_flag, type_index};
+use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
 use crate::definition::field::check;
 use crate::definition::function::Arguments;
 use crate::definition::signature::{ANY_VIEW, INT, Signature};
@@ -15,6 +15,7 @@ use crate::embedded::{map, seq, shape};
 use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::{Read, give_up, read, type_info, type_of};
+use crate::walker::frozen::Frozen;
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, call_hook, hook};
 use crate::walker::stack::{Frame, Stack, check_depth};
@@ -73,9 +74,9 @@ struct Progress {
 /// Which part comes next.
 enum Parts {
     /// Its index.
-    Elements(usize),
+    Elements(Frozen, usize),
     /// The position of the next entry, the hash of the key whose value is next, where the hashes of this map's entries begin.
-    Entries(u64, Option<u64>, usize),
+    Entries(Frozen, u64, Option<u64>, usize),
     Fields(Fields),
 }
 
@@ -113,14 +114,14 @@ impl Hasher {
                     let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
                     let object = *object;
                     let part = match &mut frame.parts {
-                        Parts::Elements(next) => {
-                            let Some(element) = seq::elements(object).get(*next) else { break };
+                        Parts::Elements(sequence, next) => {
+                            let Some(element) = seq::elements(sequence.get()).get(*next) else { break };
                             Read { value: *element, owned: false }
                         }
-                        Parts::Entries(position, key_hash, _) => {
-                            let Some((key, value)) = map::entry_at(object, *position) else { break };
+                        Parts::Entries(map, position, key_hash, _) => {
+                            let Some((key, value)) = map::entry_at(map.get(), *position) else { break };
                             if key_hash.is_some() {
-                                *position = map::next(object, *position);
+                                *position = map::next(map.get(), *position);
                             }
                             Read { value: if key_hash.is_none() { key } else { value }, owned: false }
                         }
@@ -159,11 +160,11 @@ impl Hasher {
     fn feed(&mut self, frame: usize, hash: u64) {
         let frame = &mut self.frames[frame].state;
         match &mut frame.parts {
-            Parts::Elements(index) => {
+            Parts::Elements(_, index) => {
                 frame.hash = combine(frame.hash, combine(hash, *index as u64));
                 *index += 1;
             }
-            Parts::Entries(_, key_hash, _) => match key_hash.take() {
+            Parts::Entries(_, _, key_hash, _) => match key_hash.take() {
                 None => *key_hash = Some(hash),
                 Some(key) => self.entries.push(combine(key, hash)),
             },
@@ -193,15 +194,31 @@ impl Hasher {
                     give_up(part);
                     return Ok(Some(hash));
                 }
-                type_index::ARRAY | type_index::LIST => (sized(seq::elements(object).len()), Parts::Elements(0)),
+                type_index::ARRAY | type_index::LIST => {
+                    let sequence = self.freeze(object);
+                    (sized(seq::elements(sequence.get()).len()), Parts::Elements(sequence, 0))
+                }
                 type_index::MAP | type_index::DICT => {
-                    (sized(map::len(object)), Parts::Entries(map::first(object), None, self.entries.len()))
+                    let map = self.freeze(object);
+                    let (size, first) = (map::len(map.get()), map::first(map.get()));
+                    (sized(size), Parts::Entries(map, first, None, self.entries.len()))
                 }
                 _ => return self.enter_object(part, index),
             };
             self.push(part, hash, parts, key_hash)?;
             Ok(None)
         }
+    }
+
+    /// What is read of a container.
+    #[inline]
+    unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
+        // SAFETY: see above.
+        let frozen = unsafe { Frozen::of(container) };
+        if frozen.is_copy() {
+            self.retain_all();
+        }
+        frozen
     }
 
     #[inline]
@@ -247,7 +264,7 @@ impl Hasher {
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
             let mut hash = frame.state.hash;
-            if let Parts::Entries(_, _, first) = frame.state.parts {
+            if let Parts::Entries(.., first) = frame.state.parts {
                 self.entries[first..].sort_unstable();
                 hash = self.entries.drain(first..).fold(hash, combine);
             }
@@ -262,7 +279,7 @@ impl Hasher {
     fn drop_frames(&mut self, base: usize) {
         while self.frames.len() > base {
             let Some(frame) = self.frames.pop() else { return };
-            if let Parts::Entries(_, _, first) = frame.state.parts {
+            if let Parts::Entries(.., first) = frame.state.parts {
                 self.entries.truncate(first);
             }
             // Its address is in the memo.

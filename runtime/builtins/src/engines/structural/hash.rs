@@ -18,6 +18,7 @@ use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read, type_info};
+use crate::walker::frozen::Frozen;
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, call_hook, hook};
 use crate::walker::stack::{Frame, Stack, Waiting};
@@ -84,7 +85,7 @@ struct Progress {
 
 /// Which part comes next.
 enum Parts {
-    Elements(usize),
+    Elements(Frozen, usize),
     /// Among the entries: the first one of this map, the next one.
     Entries(usize, usize),
     Fields(i32, Fields),
@@ -124,8 +125,8 @@ impl Hasher {
                     let Frame { objects: [object], state: frame, .. } = &mut self.frames[top];
                     let object = *object;
                     let (part, region) = match &mut frame.parts {
-                        Parts::Elements(next) => {
-                            let Some(element) = seq::elements(object).get(*next) else { break };
+                        Parts::Elements(sequence, next) => {
+                            let Some(element) = seq::elements(sequence.get()).get(*next) else { break };
                             *next += 1;
                             (Read { value: *element, owned: false }, frame.region)
                         }
@@ -185,12 +186,14 @@ impl Hasher {
             let index = (*object).type_index;
             let (hash, parts) = match index {
                 type_index::ARRAY | type_index::LIST => {
-                    let size = seq::elements(object).len() as u64;
-                    (combine(type_info(index)?.type_key_hash, size), Parts::Elements(0))
+                    let sequence = self.freeze(object);
+                    let size = seq::elements(sequence.get()).len() as u64;
+                    (combine(type_info(index)?.type_key_hash, size), Parts::Elements(sequence, 0))
                 }
                 type_index::MAP | type_index::DICT => {
-                    let hash = combine(type_info(index)?.type_key_hash, map::len(object) as u64);
-                    let first = self.add_entries(object);
+                    let map = self.freeze(object);
+                    let hash = combine(type_info(index)?.type_key_hash, map::len(map.get()) as u64);
+                    let first = self.add_entries(&map);
                     (hash, Parts::Entries(first, first))
                 }
                 type_index::SHAPE => {
@@ -210,6 +213,16 @@ impl Hasher {
             self.push(part, Progress { hash, parts, region, outer_region: region })?;
             Ok(None)
         }
+    }
+
+    /// What is read of a container.
+    unsafe fn freeze(&mut self, container: *mut TVMFFIObject) -> Frozen {
+        // SAFETY: see above.
+        let frozen = unsafe { Frozen::of(container) };
+        if frozen.is_copy() {
+            self.retain_all();
+        }
+        frozen
     }
 
     unsafe fn enter_object(&mut self, part: Read, region: Region, index: i32) -> Result<Entered> {
@@ -277,7 +290,7 @@ impl Hasher {
                     return self.finish(part, *kind, *hash, *outer_region);
                 }
                 Parts::Entries(first, _) => self.entries.truncate(*first),
-                Parts::Elements(_) => {}
+                Parts::Elements(..) => {}
             }
             frame.give_up();
             *hash
@@ -311,12 +324,12 @@ impl Hasher {
 
     /// Puts the entries of a map behind those of the maps below, by the hashes of their keys; gives where the first one is.
     /// Keys whose hash depends on when they are met do not count.
-    unsafe fn add_entries(&mut self, object: *mut TVMFFIObject) -> usize {
+    unsafe fn add_entries(&mut self, map: &Frozen) -> usize {
         let first = self.entries.len();
         // SAFETY: see above.
         unsafe {
-            self.entries.reserve(map::len(object));
-            for (key, value) in map::iter(object) {
+            self.entries.reserve(map::len(map.get()));
+            for (key, value) in map::iter(map.get()) {
                 let hash = match key.type_index {
                     // Unlike a value, a key is hashed as it is.
                     type_index::FLOAT => Some(combine(type_index::FLOAT as u64, key.bits())),
@@ -328,6 +341,11 @@ impl Hasher {
             }
         }
         self.entries.sort_from(first);
+        if map.is_copy() {
+            // The copy is gone before they are.
+            // SAFETY: the copy keeps its values, and the maps below keep theirs.
+            unsafe { self.entries.retain_all() };
+        }
         first
     }
 

@@ -155,11 +155,12 @@ fn hooks_that_misbehave() {
     hash(&keeps, false).unwrap();
     assert!(late(KEPT.take().unwrap().call((1, 1, 0))));
 
-    // What a hook takes out of a list stays alive as long as it is needed.
+    // A list counts as it was when the walk came to it, and what a hook takes out of it stays alive as long as it is needed.
     let contents = || [tree(1, 2, 3), hooked(1, 2, behaviour::EMPTY), tree(tree(1, 2, 3), "text that is not small", 4)];
     let shared = list(contents());
     SHARED.set(shared.clone());
-    assert!(!equal(&shared, &list(contents()), false).unwrap());
+    assert!(equal(&shared, &list(contents()), false).unwrap());
+    assert!(!equal(&shared, &list(contents()), false).unwrap(), "it is empty now");
     let shared = list([list(contents())]);
     SHARED.set(shared.clone());
     hash(&shared, false).unwrap();

@@ -4,9 +4,10 @@
 use super::outcome::failed;
 use super::region::{self, Region, Scope};
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, seq_hash_kind, type_index};
+use crate::embedded::access::Access;
 use crate::embedded::map::{self, END};
 use crate::embedded::release::{is_object, release, retain};
-use crate::embedded::{dec_ref, inc_ref, seq};
+use crate::embedded::{dec_ref, inc_ref, list, seq};
 use crate::walker::field_value;
 use kernpack_core::reflect::{Field, Fields, TypeInfo};
 
@@ -16,7 +17,7 @@ use kernpack_core::reflect::{Field, Fields, TypeInfo};
 pub(super) struct Children {
     source: Source,
     child: TVMFFIAny,
-    // Whether the child is owned: where the parent may lose it meanwhile, or does not hold it.
+    // Whether the child is owned: where the parent (a list, a dict, a field) may lose it meanwhile, or does not hold it.
     owned: bool,
     child_scope: Scope,
     own_scope: Scope,
@@ -57,7 +58,7 @@ impl Children {
     #[inline]
     pub(super) unsafe fn of_sequence(seq: *mut TVMFFIObject) -> Self {
         // SAFETY: promised by the caller.
-        let size = unsafe { seq::elements(seq) }.len() as i64;
+        let size = unsafe { list::shared::len(seq) } as i64;
         Self::new(Source::Elements { seq, index: -1, size }, Scope::NONE)
     }
 
@@ -117,27 +118,48 @@ impl Children {
             match &mut self.source {
                 Source::Elements { seq, index, size } => loop {
                     *index += 1;
+                    if *index >= *size {
+                        return Step::Done;
+                    }
+                    if (**seq).type_index == type_index::LIST {
+                        let Some(element) = list::shared::element(*seq, *index as usize) else { return Step::Done };
+                        if skipped(element.type_index) {
+                            release(element);
+                            continue;
+                        }
+                        self.child = element;
+                        self.owned = true;
+                        break;
+                    }
                     match seq::elements(*seq).get(*index as usize) {
-                        Some(element) if *index < *size => {
+                        Some(element) => {
                             if !skipped(element.type_index) {
                                 self.child = *element;
                                 break;
                             }
                         }
-                        _ => return Step::Done,
+                        None => return Step::Done,
                     }
                 },
                 Source::Values { map, position } => loop {
-                    let next = position.map_or_else(|| map::first(*map), |position| map::next(*map, position));
-                    *position = Some(next);
-                    match map::entry_at(*map, next) {
-                        Some((_, value)) if next != END => {
-                            if !skipped(value.type_index) {
-                                self.child = value;
-                                break;
-                            }
+                    let is_dict = (**map).type_index == type_index::DICT;
+                    let value = {
+                        let _access = Access::new(*map);
+                        let next = position.map_or_else(|| map::first(*map), |position| map::next(*map, position));
+                        *position = Some(next);
+                        match map::entry_at(*map, next) {
+                            Some((_, value)) if next != END && is_dict => retain(&value),
+                            Some((_, value)) if next != END => value,
+                            _ => return Step::Done,
                         }
-                        _ => return Step::Done,
+                    };
+                    if !skipped(value.type_index) {
+                        self.child = value;
+                        self.owned = is_dict;
+                        break;
+                    }
+                    if is_dict {
+                        release(value);
                     }
                 },
                 Source::Fields { object, fields, current } => loop {
@@ -174,26 +196,6 @@ impl Children {
                 Source::Nothing => return Step::Done,
             }
             Step::Child
-        }
-    }
-
-    /// Keeps the current child alive until the next step, where foreign code could take it out of a list or dict meanwhile.
-    ///
-    /// # Safety
-    /// The value and the child are alive.
-    #[inline]
-    pub(super) unsafe fn keep(&mut self) {
-        let parent = match self.source {
-            Source::Elements { seq, .. } => seq,
-            Source::Values { map, .. } => map,
-            Source::Fields { .. } | Source::Nothing => return,
-        };
-        // SAFETY: promised by the caller.
-        unsafe {
-            if is_object(&self.child) && matches!((*parent).type_index, type_index::LIST | type_index::DICT) {
-                retain(&self.child);
-                self.owned = true;
-            }
         }
     }
 

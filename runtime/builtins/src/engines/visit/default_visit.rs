@@ -114,7 +114,7 @@ pub(super) unsafe fn default_visit(visitor: *mut TVMFFIObject, value: TVMFFIAny)
         let region = Region::of(visitor);
         let outcome = loop {
             match children.step(region) {
-                Step::Child => children.keep(),
+                Step::Child => {}
                 Step::Failed(error) => break error,
                 Step::Done => break TVMFFIAny::NONE,
             }

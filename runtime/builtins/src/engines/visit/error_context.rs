@@ -11,6 +11,7 @@ use crate::definition::instance::{metadata_of, new_instance, object_attrs, objec
 use crate::definition::setters::{OptionalObject, set_object};
 use crate::definition::signature::{Accepts, OPTIONAL_OBJECT, Type};
 use crate::definition::type_def::BuiltinType;
+use crate::embedded::list::shared::{self, Contents};
 use crate::embedded::release::{is_object, retain};
 use crate::embedded::{self, dec_ref, inc_ref, list, seq};
 use crate::function::guard_nameless;
@@ -111,13 +112,13 @@ pub(super) unsafe fn is_context(object: *mut TVMFFIObject) -> bool {
     !object.is_null() && unsafe { (*object).type_index } == CONTEXT.host_index()
 }
 
-/// The objects that a context recorded, borrowed.
+/// The objects that a context recorded.
 ///
 /// # Safety
-/// `context` is a live context that does not change meanwhile.
-pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> &'a [TVMFFIAny] {
+/// `context` is a live context.
+pub(super) unsafe fn pattern<'a>(context: *mut TVMFFIObject) -> Contents<'a> {
     // SAFETY: promised by the caller.
-    unsafe { seq::elements(embedded::body::<ContextBody>(context).pattern.as_ptr()) }
+    unsafe { shared::elements(embedded::body::<ContextBody>(context).pattern.as_ptr()) }
 }
 
 /// The error, or a copy when others hold it as well: nodes are recorded in the error itself, which they may be reading.
@@ -134,7 +135,7 @@ pub(crate) fn own(error: Error) -> Error {
         let mut own_context = null_mut();
         if is_context(extra) {
             let body = embedded::body::<ContextBody>(extra);
-            let nodes = pattern(extra).iter().map(|node| retain(node)).collect();
+            let nodes = pattern(extra).into_owned();
             let previous = body.previous.clone().map_or(null_mut(), ObjRef::into_raw);
             own_context = new_instance(ContextBody::new(nodes, previous));
             extra = own_context;

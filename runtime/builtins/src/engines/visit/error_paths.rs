@@ -5,9 +5,10 @@ use super::frames::{MAX_DEPTH, too_deep};
 use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIObject, type_index};
 use crate::definition::function::Arguments;
 use crate::definition::signature::{Accepts, OBJECT, Type};
+use crate::embedded::access::Access;
 use crate::embedded::map::{self, END};
 use crate::embedded::release::{is_object, release, retain};
-use crate::embedded::{self, dec_ref, inc_ref, seq};
+use crate::embedded::{self, dec_ref, inc_ref, list, seq};
 use crate::engines::access_path::{self, Kind};
 use crate::value::{Any, AnyView, IntoAny};
 use crate::{Error, Result};
@@ -220,26 +221,29 @@ impl Frame {
                     },
                     Inside::Sequence { index } => {
                         *index += 1;
-                        match seq::elements(object).get(*index as usize) {
-                            Some(element) => (Place::Index(*index), retain(element)),
+                        match list::shared::element(object, *index as usize) {
+                            Some(element) => (Place::Index(*index), element),
                             None => return Ok(None),
                         }
                     }
                     Inside::Map { position } => {
+                        let _access = Access::new(object);
                         let next = position.map_or_else(|| map::first(object), |position| map::next(object, position));
                         *position = Some(next);
                         match map::entry_at(object, next) {
-                            Some((key, _)) if next != END && key.type_index == type_index::NONE => continue,
-                            Some((key, value)) if next != END => (Place::Key(key), retain(&value)),
+                            Some((key, value)) if next != END => {
+                                if key.type_index == type_index::NONE || !is_object(&value) {
+                                    continue;
+                                }
+                                (Place::Key(retain(&key)), retain(&value))
+                            }
                             _ => return Ok(None),
                         }
                     }
                 };
-                if !is_object(&child) {
-                    continue;
+                if is_object(&child) {
+                    return Ok(Some((place, child)));
                 }
-                let place = if let Place::Key(key) = place { Place::Key(retain(&key)) } else { place };
-                return Ok(Some((place, child)));
             }
         }
     }

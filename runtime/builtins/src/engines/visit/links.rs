@@ -3,7 +3,7 @@
 use super::outcome;
 use crate::Function;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
-use crate::container::sequence;
+use crate::container::{Sequence, sequence};
 use crate::definition::function::Arguments;
 use crate::embedded::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 use crate::value::{AnyView, IntoAny};
@@ -90,10 +90,12 @@ pub(super) fn in_order<'a>(args: &Arguments<'a>) -> (Style, [Callbacks<'a>; 2]) 
 
 /// A new visitor or mutator with these callbacks, in their order; the caller owns its reference.
 pub(super) fn new_object<B: HasLinks>(type_index: i32, body: B, callbacks: &[Callbacks<'_>]) -> *mut TVMFFIObject {
-    let count: usize = callbacks.iter().map(|callbacks| sequence(callbacks.entries).map_or(0, <[_]>::len)).sum();
+    let count: usize =
+        callbacks.iter().map(|callbacks| sequence(callbacks.entries).map_or(0, |entries| entries.views().len())).sum();
     let all = callbacks.iter().flat_map(|callbacks| {
-        let entries = sequence(callbacks.entries).unwrap_or_default();
-        entries.iter().filter_map(|entry| Link::new(entry, callbacks.takes_more))
+        let entries = sequence(callbacks.entries);
+        let entries = entries.as_ref().map_or(&[][..], Sequence::views);
+        entries.iter().filter_map(|entry| Link::new(entry, callbacks.takes_more)).collect::<Vec<_>>()
     });
     with_links(type_index, body, count.min(MAX_LINKS), 0, all)
 }
@@ -199,7 +201,8 @@ fn fits(actual: i32, target: i32) -> bool {
 
 impl Link {
     fn new(entry: &AnyView<'_>, takes_more: Option<bool>) -> Option<Self> {
-        let [target, function, rest @ ..] = sequence(entry).ok()? else { return None };
+        let parts = sequence(entry).ok()?;
+        let [target, function, rest @ ..] = parts.views() else { return None };
         let object = function.object()?;
         // SAFETY: the tuple keeps the function alive; the link takes a reference of its own.
         unsafe {

@@ -9,6 +9,7 @@ use super::region::{self, Region};
 use super::visitor::as_argument;
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::definition::signature::type_key;
+use crate::embedded::access::Access;
 use crate::embedded::release::{release, retain};
 use crate::embedded::{body_ptr, dec_ref, list, map, seq};
 use crate::value::AnyView;
@@ -77,7 +78,6 @@ impl Rebuild {
                 Step::Child => {
                     let child = *self.children.child();
                     let in_place = self.in_place && is_exclusive(&child);
-                    self.children.keep();
                     Next::Child { child, in_place }
                 }
                 Step::Failed(error) => Next::Failed(error),
@@ -127,6 +127,7 @@ impl Rebuild {
         unsafe {
             let old = match *self.children.source() {
                 Source::Elements { seq, index, .. } if self.in_place => {
+                    let _access = Access::new(seq);
                     if (index as usize) < seq::elements(seq).len() {
                         (*body_ptr::<TVMFFISeqCell>(seq)).data.cast::<TVMFFIAny>().add(index as usize).replace(value)
                     } else {
@@ -137,7 +138,7 @@ impl Rebuild {
                 Source::Elements { seq, index, size } => {
                     if !self.changed {
                         self.copy = new_like(seq, size as usize);
-                        for element in seq::elements(seq).iter().take(index as usize) {
+                        for element in list::shared::elements(seq).iter().take(index as usize) {
                             append(self.copy, retain(element));
                         }
                     }
@@ -146,10 +147,11 @@ impl Rebuild {
                 }
                 Source::Values { map, position } => {
                     if !self.in_place && !self.changed {
-                        self.copy = map::copy(map);
+                        self.copy = map::shared::copy(map);
                     }
                     // A copy has its entries at the same positions.
                     let target = if self.in_place { map } else { self.copy };
+                    let _access = Access::new(target);
                     match position.and_then(|position| map::value_at(target, position)) {
                         Some(slot) => slot.replace(value),
                         // Foreign code removed the entry.

@@ -8,6 +8,7 @@ use super::error_context::{self, CONTEXT};
 use super::outcome::{failed, is_error};
 use super::visitor::VISITOR;
 use crate::abi::{TVMFFIAny, TVMFFIErrorCell, TVMFFIFieldSetter, TVMFFIObject, type_index};
+use crate::embedded::list::shared::Contents;
 use crate::embedded::{self, dec_ref, list, map, new_string, seq};
 use crate::value::{Any, IntoAny};
 use crate::{Error, Function, Result};
@@ -111,7 +112,7 @@ fn a_long_chain() {
 }
 
 /// What an error's context recorded.
-fn recorded(error: &Error) -> &[TVMFFIAny] {
+fn recorded(error: &Error) -> Contents<'_> {
     let raw = error.clone().into_raw();
     // SAFETY: the error keeps its context alive, and ours is a second reference.
     unsafe {

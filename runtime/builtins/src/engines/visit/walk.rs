@@ -20,7 +20,7 @@ use crate::Result;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::definition::function::Arguments;
 use crate::embedded::release::release;
-use crate::embedded::{self, seq};
+use crate::embedded::{self, list};
 use crate::value::{Any, AnyView};
 use crate::walker::stack_space;
 
@@ -116,12 +116,11 @@ impl Walk<'_> {
             while let Some(frame) = frames.last() {
                 let outcome = match frame.step_past(self.region, |type_index| self.plan(type_index).is_quiet()) {
                     Step::Child => {
-                        frame.keep();
                         let child = frame.child();
                         let plan = self.plan(child.type_index);
                         match self.arrive(child, plan) {
                             outcome if !is_pending(&outcome) => outcome,
-                            _ if plan.way() == SEQUENCE && seq::elements(child.payload.v_obj).is_empty() => {
+                            _ if plan.way() == SEQUENCE && list::shared::len(child.payload.v_obj) == 0 => {
                                 self.depart(child, plan)
                             }
                             _ => {

@@ -6,7 +6,7 @@ use super::Limits;
 use super::tensor::tensor_text;
 use crate::abi::{TVMFFIObject, type_index};
 use crate::dataclass::enums::enum_name;
-use crate::embedded::{map, seq, shape};
+use crate::embedded::{list, map, shape};
 use crate::engines::repr;
 use crate::reflect::{AttrVisitor, TypeInfo, visit_object, visit_value};
 use crate::value::{AnyView, DataType, Device};
@@ -59,12 +59,12 @@ impl Children {
         unsafe {
             match object.type_index() {
                 type_index::ARRAY | type_index::LIST => {
-                    for (at, element) in seq::elements(handle).iter().take(items).enumerate() {
+                    for (at, element) in list::shared::elements(handle).iter().take(items).enumerate() {
                         self.add_value(&format!("[{at}]"), &AnyView::from_raw(*element));
                     }
                 }
                 type_index::MAP | type_index::DICT => {
-                    for (key, value) in map::iter(handle).take(items) {
+                    for &[key, value] in map::shared::contents(handle).as_chunks().0.iter().take(items) {
                         let key = self.key(&AnyView::from_raw(key));
                         self.add_value(&key, &AnyView::from_raw(value));
                     }
@@ -218,8 +218,8 @@ pub(super) fn size_of(object: &ObjRef<ObjectRoot>) -> Option<usize> {
     // SAFETY: the reference keeps the container alive; the type index says what it is.
     unsafe {
         match object.type_index() {
-            type_index::ARRAY | type_index::LIST => Some(seq::elements(object.as_ptr()).len()),
-            type_index::MAP | type_index::DICT => Some(map::len(object.as_ptr())),
+            type_index::ARRAY | type_index::LIST => Some(list::shared::len(object.as_ptr())),
+            type_index::MAP | type_index::DICT => Some(map::shared::len(object.as_ptr())),
             _ => None,
         }
     }

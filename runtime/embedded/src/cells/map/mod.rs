@@ -27,6 +27,7 @@ mod construction;
 mod dense;
 mod entries;
 mod order;
+pub mod shared;
 mod small;
 
 use crate::abi::{TVMFFIAny, TVMFFIObject};
@@ -43,11 +44,14 @@ use small::{find_small, grow_small};
 // SAFETY of the private functions: `body` belongs to a live map or dict that no other code uses during the call; `data` points
 // to what the ABI says for its form.
 
-/// All entries with their hashes.
-unsafe fn hashed_entries(body: *mut MapBody) -> Result<Vec<Entry>, Failure> {
+/// All entries with their hashes, which may be asked for before the map changes.
+unsafe fn hashed_entries(body: *mut MapBody, hash: Hash) -> Result<Vec<Entry>, Failure> {
     // SAFETY: see above.
-    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, any_hash::hash(&key)?))).collect() }
+    unsafe { Entries::new(body).map(|(key, value)| Ok((key, value, hash(&key)?))).collect() }
 }
+
+/// [`any_hash::hash`], or what refuses keys whose hash is code of others.
+type Hash = unsafe fn(&TVMFFIAny) -> Result<u64, Failure>;
 
 /// The keys and values, which now belong to the caller; the map has none any more.
 unsafe fn take_entries(body: *mut MapBody) -> Vec<TVMFFIAny> {
@@ -137,7 +141,7 @@ pub unsafe fn set_expecting(
 ) -> Result<(), Failure> {
     // SAFETY: promised by the caller. What is left over is released when the map is consistent again.
     unsafe {
-        match insert(body_of(map), key, value, expected) {
+        match insert(body_of(map), key, value, expected, any_hash::hash) {
             Ok(None) => Ok(()),
             Ok(Some(old)) => {
                 release(old);
@@ -159,19 +163,20 @@ unsafe fn insert(
     key: TVMFFIAny,
     value: TVMFFIAny,
     expected: u64,
+    hash_of: Hash,
 ) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
         if !is_small(body) {
-            return insert_dense(body, key, value);
+            return insert_dense(body, key, value, hash_of);
         }
         let slots = (*body).cell.slots & !SMALL;
         let full = (*body).cell.size >= slots;
         if full && slots >= SMALL_MAX {
             // Also for a key that is there already, as C++ does it.
-            let entries = hashed_entries(body)?;
+            let entries = hashed_entries(body, hash_of)?;
             switch_to(body, &DenseTable::build(&entries, expected.max(entries.len() as u64)));
-            return insert_dense(body, key, value);
+            return insert_dense(body, key, value, hash_of);
         }
         if let Some(index) = find_small(body, &key)? {
             let old = core::mem::replace(&mut small_pairs(body)[index].value, value);
@@ -186,7 +191,12 @@ unsafe fn insert(
     Ok(None)
 }
 
-unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+unsafe fn insert_dense(
+    body: *mut MapBody,
+    key: TVMFFIAny,
+    value: TVMFFIAny,
+    hash_of: Hash,
+) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
         let hash = any_hash::hash(&key)?;
@@ -202,7 +212,7 @@ unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> 
                 if table.insert(&entry, end) {
                     store(body, &table);
                 } else {
-                    let mut entries = hashed_entries(body)?;
+                    let mut entries = hashed_entries(body, hash_of)?;
                     entries.push(entry);
                     // For a power of two, `build` makes a table of twice as many slots.
                     switch_to(body, &DenseTable::build(&entries, table.slots.max(SMALL_MAX)));
@@ -223,27 +233,34 @@ unsafe fn insert_dense(body: *mut MapBody, key: TVMFFIAny, value: TVMFFIAny) -> 
 pub unsafe fn erase(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: promised by the caller. The removed key is released when the map is consistent again.
     unsafe {
-        let body = body_of(map);
-        let (old_key, old_value) = if is_small(body) {
+        Ok(take(body_of(map), key)?.map(|(key, value)| {
+            release(key);
+            value
+        }))
+    }
+}
+
+/// Takes the entry of `key` out: its key and value, which now belong to the caller.
+unsafe fn take(body: *mut MapBody, key: &TVMFFIAny) -> Result<Option<(TVMFFIAny, TVMFFIAny)>, Failure> {
+    // SAFETY: see above.
+    unsafe {
+        if is_small(body) {
             let Some(index) = find_small(body, key)? else { return Ok(None) };
             let pairs = small_pairs(body);
             let removed = pairs[index];
             pairs.copy_within(index + 1.., index);
             (*body).cell.size -= 1;
-            (removed.key, removed.value)
-        } else {
-            if (*body).cell.size == 0 {
-                return Ok(None);
-            }
-            let mut table = dense_table(body);
-            let found = table.search(key, any_hash::hash(key)?)?;
-            let Search::Found { slot, previous } = found else { return Ok(None) };
-            let removed = table.remove(slot, previous);
-            store(body, &table);
-            removed
-        };
-        release(old_key);
-        Ok(Some(old_value))
+            return Ok(Some((removed.key, removed.value)));
+        }
+        if (*body).cell.size == 0 {
+            return Ok(None);
+        }
+        let mut table = dense_table(body);
+        let found = table.search(key, any_hash::hash(key)?)?;
+        let Search::Found { slot, previous } = found else { return Ok(None) };
+        let removed = table.remove(slot, previous);
+        store(body, &table);
+        Ok(Some(removed))
     }
 }
 

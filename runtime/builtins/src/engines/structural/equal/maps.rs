@@ -10,6 +10,7 @@ use crate::engines::access_path::Kind;
 use crate::engines::structural::leaf::leaves_equal;
 use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::Read;
+use crate::walker::frozen::Frozen;
 use crate::walker::stack::Frame;
 
 // SAFETY of all unsafe blocks below: as in the parent module.
@@ -21,16 +22,19 @@ impl Comparer {
         loop {
             // SAFETY: see above.
             unsafe {
-                let Frame { objects: [left_map, right_map], state: frame, .. } = &mut self.frames[top];
-                let Parts::Entries { next, current, right_key } = &mut frame.parts else { return Ok(Step::Done) };
-                let Some((key, value)) = map::entry_at(*left_map, *next) else {
+                let Frame { state: frame, .. } = &mut self.frames[top];
+                let Parts::Entries { maps, next, current, right_key } = &mut frame.parts else {
+                    return Ok(Step::Done);
+                };
+                let [left_map, right_map] = maps.each_ref().map(Frozen::get);
+                let Some((key, value)) = map::entry_at(left_map, *next) else {
                     return self.compare_map_sizes(top);
                 };
                 *current = *next;
-                *next = map::next(*left_map, *next);
+                *next = map::next(left_map, *next);
                 let mapped = map_key(&self.to_right, &key);
                 *right_key = if mapped.bits() == key.bits() { ptr::null_mut() } else { mapped.payload.v_obj };
-                let (right_map, region) = (*right_map, frame.region);
+                let region = frame.region;
                 let held = may_call_hooks(&mapped).then(|| self.hold(&[key, value, mapped]));
                 let Some(other) = map::get(right_map, &mapped)? else {
                     if let Some(trace) = &mut self.trace {
@@ -60,7 +64,8 @@ impl Comparer {
 
     /// What the lengths of two maps say when the right one has all keys of the left one, with equal values.
     unsafe fn compare_map_sizes(&mut self, top: usize) -> Result<Step> {
-        let [left, right] = self.frames[top].objects;
+        let Parts::Entries { maps, .. } = &self.frames[top].state.parts else { return Ok(Step::Done) };
+        let [left, right] = maps.each_ref().map(Frozen::get);
         // SAFETY: see above.
         unsafe {
             if map::len(left) == map::len(right) {

@@ -21,6 +21,7 @@ use crate::value::Any;
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read_both};
+use crate::walker::frozen::Frozen;
 use crate::walker::held_objects::HeldObjects;
 use crate::walker::reentry::{Reentry, hook};
 use crate::walker::stack::{Frame, Stack};
@@ -87,11 +88,11 @@ struct Progress {
 
 /// Which part comes next, or is being compared.
 enum Parts {
-    /// The index of the next element.
-    Elements(usize),
-    /// The position of the next entry on the left; and of the one before, with the object that its key stands for on the right,
+    /// The sequences, the index of the next element.
+    Elements([Frozen; 2], usize),
+    /// The maps; the position of the next entry on the left; and of the one before, with the object that its key stands for on the right,
     /// when that is another one.
-    Entries { next: u64, current: u64, right_key: *mut TVMFFIObject },
+    Entries { maps: [Frozen; 2], next: u64, current: u64, right_key: *mut TVMFFIObject },
     /// The kind of the objects, the next fields, the one that is being compared.
     Fields(i32, Fields, Option<Field>),
 }
@@ -149,7 +150,7 @@ impl Comparer {
             // SAFETY: see above. There is a frame: this only goes on while there is one above `base`.
             unsafe {
                 let step = match self.frames.last().unwrap_unchecked().state.parts {
-                    Parts::Elements(_) => self.compare_elements()?,
+                    Parts::Elements(..) => self.compare_elements()?,
                     Parts::Entries { .. } => self.compare_entries()?,
                     Parts::Fields(..) => self.compare_fields()?,
                 };
@@ -177,9 +178,9 @@ impl Comparer {
         loop {
             // SAFETY: see above.
             unsafe {
-                let Frame { objects, state: frame, .. } = &mut self.frames[top];
-                let Parts::Elements(next) = &mut frame.parts else { return Ok(Step::Done) };
-                let [left, right] = objects.map(|object| seq::elements(object));
+                let Frame { state: frame, .. } = &mut self.frames[top];
+                let Parts::Elements(sequences, next) = &mut frame.parts else { return Ok(Step::Done) };
+                let [left, right] = sequences.each_ref().map(|sequence| seq::elements(sequence.get()));
                 let rest = left.iter().zip(right).skip(*next);
                 // Up to the first pair that is not equal as it stands.
                 let Some((at, (left, right))) =
@@ -312,15 +313,19 @@ impl Comparer {
                 }
                 type_index::ARRAY | type_index::LIST => {
                     // The way to a missing element is wanted only with a trace.
-                    if self.trace.is_some() || seq::elements(left).len() == seq::elements(right).len() {
-                        return Ok(Prepared::Parts(Parts::Elements(0), region, None));
+                    let sequences = self.freeze([left, right]);
+                    let [left, right] = sequences.each_ref().map(|sequence| seq::elements(sequence.get()).len());
+                    if self.trace.is_some() || left == right {
+                        return Ok(Prepared::Parts(Parts::Elements(sequences, 0), region, None));
                     }
                     false
                 }
                 type_index::MAP | type_index::DICT => {
+                    let maps = self.freeze([left, right]);
+                    let [left, right] = maps.each_ref().map(Frozen::get);
                     if self.trace.is_some() || map::len(left) == map::len(right) {
                         let next = map::first(left);
-                        let parts = Parts::Entries { next, current: next, right_key: ptr::null_mut() };
+                        let parts = Parts::Entries { maps, next, current: next, right_key: ptr::null_mut() };
                         return Ok(Prepared::Parts(parts, region, None));
                     }
                     false
@@ -331,6 +336,16 @@ impl Comparer {
             };
             Ok(if equal { Prepared::Equal } else { Prepared::Different })
         }
+    }
+
+    /// What is read of two containers.
+    unsafe fn freeze(&mut self, containers: [*mut TVMFFIObject; 2]) -> [Frozen; 2] {
+        // SAFETY: see above.
+        let frozen = containers.map(|container| unsafe { Frozen::of(container) });
+        if frozen.iter().any(Frozen::is_copy) {
+            self.retain_all();
+        }
+        frozen
     }
 
     unsafe fn prepare_objects(
@@ -440,13 +455,12 @@ impl Comparer {
     /// Notes the step from a frame's objects to the parts that are being compared.
     unsafe fn record_current(&mut self, at: usize) -> Result<()> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
-        let Frame { objects: [left, _], state, .. } = &self.frames[at];
-        match state.parts {
-            Parts::Elements(next) => trace.element(next - 1),
+        match &self.frames[at].state.parts {
+            Parts::Elements(_, next) => trace.element(next - 1),
             Parts::Fields(_, _, current) => trace.attribute(current.map_or(&[], Field::name_bytes)),
             // SAFETY: see above.
-            Parts::Entries { current, right_key, .. } => unsafe {
-                let Some((key, _)) = map::entry_at(*left, current) else {
+            Parts::Entries { maps: [left, _], current, right_key, .. } => unsafe {
+                let Some((key, _)) = map::entry_at(left.get(), *current) else {
                     bail!(RuntimeError, "a map was changed while it was compared");
                 };
                 let right_key = match right_key.as_ref() {

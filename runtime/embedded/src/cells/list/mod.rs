@@ -20,9 +20,11 @@
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell};
 
-use super::failure::Failure;
-use super::release::{release, release_elements, retain};
-use super::seq::{allocate_buffer, cell, elements, free_buffer, remove};
+pub mod shared;
+
+use crate::cells::failure::Failure;
+use crate::cells::release::{release, release_elements, retain};
+use crate::cells::seq::{allocate_buffer, cell, elements, free_buffer, remove};
 
 /// How many times the capacity is multiplied when it runs out.
 const GROWTH: i64 = 2;

@@ -1,0 +1,396 @@
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::map::{Checked, convert};
+use crate::abi::{TVMFFIAny, type_index};
+use crate::embedded::failure::Failure;
+use crate::embedded::map::shared::{self, Hooks};
+use crate::embedded::{self, map};
+use crate::object::{ObjRef, ObjectRoot};
+use crate::value::{Any, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, entries, raw_handle};
+use crate::{AnyView, Result};
+
+/// A mutable map, shared with every language: `tvm_ffi.Dict` in Python, `tvm::ffi::Dict` in C++.
+///
+/// A `Dict` is a handle. Clones, the fields and arguments that it is stored in and passed as, and the handles of other languages all refer to one
+/// dict, and what one changes all see. An immutable map is a [`Map`](super::Map), one that only Rust has is a `HashMap`.
+///
+/// Threads, and values that do not convert, are as for a [`List`](super::List): each method is one step, and what reads entries gives a
+/// [`Result`]. Keys are compared as those of a [`Map`](super::Map): texts by what they say, numbers by type and value, objects by identity or what their
+/// type says. Where a type of keys has hash and equality functions of its own, a step takes time in proportion to the number of entries.
+///
+/// ```
+/// use kernpack::Dict;
+/// let ages: Dict<String, i64> = [("Ada".to_owned(), 36)].into_iter().collect();
+/// let same = ages.clone();
+/// same.insert("Alan".to_owned(), 41)?;
+/// assert_eq!((ages.get("Alan")?, ages.len()), (Some(41), 2));
+/// assert_eq!(ages.remove("Ada")?, Some(36));
+/// assert_eq!(ages.at("Ada").unwrap_err().to_string(), "KeyError: \"Ada\"");
+/// # Ok::<(), kernpack::Error>(())
+/// ```
+#[repr(transparent)]
+pub struct Dict<K, V> {
+    object: ObjRef<ObjectRoot>,
+    entries: PhantomData<fn() -> (K, V)>,
+}
+
+raw_handle!(ObjRef: K V => Dict<K, V>, "`ffi.Dict`", entries: PhantomData);
+
+/// A new dict of owned entries.
+#[inline]
+fn dict_of(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> core::result::Result<ObjRef<ObjectRoot>, Failure> {
+    // SAFETY: a new object; its one reference is this one.
+    map::new_dict(entries).map(|object| unsafe { ObjRef::from_raw(object) })
+}
+
+// SAFETY of the methods: the object is a dict and lives as long as `self`; values that are passed on are owned, and views valid for the call.
+
+impl<K, V> Dict<K, V> {
+    /// A dict without entries.
+    #[must_use]
+    pub fn new() -> Self {
+        match dict_of(Vec::new()) {
+            Ok(object) => Self { object, entries: PhantomData },
+            Err(failure) => panic!("an empty dict has no keys to hash: {}", failure.message()),
+        }
+    }
+
+    /// Number of entries at this moment.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        // SAFETY: see above.
+        unsafe { shared::len(self.as_ptr()) }
+    }
+
+    /// Whether there are no entries at this moment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether both handles refer to one dict.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.as_ptr() == other.as_ptr()
+    }
+
+    /// Removes all entries.
+    pub fn clear(&self) {
+        // SAFETY: see above.
+        unsafe { shared::clear(self.as_ptr()) }
+    }
+
+    /// Whether there is an entry of this key.
+    ///
+    /// # Errors
+    /// That of the key's own hash or equality function.
+    pub fn contains_key<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<bool> {
+        Ok(self.raw(key)?.is_some())
+    }
+
+    fn raw<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<Any>> {
+        let key = key.to_arg();
+        // SAFETY: see above; the value is owned.
+        unsafe {
+            let value = shared::get(self.as_ptr(), &key.as_raw(), Hooks::OnCopy)?;
+            Ok(value.map(|value| Any::from_raw(value)))
+        }
+    }
+}
+
+impl<K: IntoAny, V: IntoAny> Dict<K, V> {
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// That of the key's own hash or equality function; then nothing was changed.
+    pub fn insert(&self, key: K, value: V) -> Result<()> {
+        let (key, value) = (key.into_any().into_raw(), value.into_any().into_raw());
+        // SAFETY: see above.
+        unsafe { shared::set(self.as_ptr(), key, value, Hooks::OnCopy)? };
+        Ok(())
+    }
+
+    /// Sets the values of keys, one after the other.
+    ///
+    /// # Errors
+    /// As for [`Dict::insert`]; the entries before have been set.
+    pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<()> {
+        entries.into_iter().try_for_each(|(key, value)| self.insert(key, value))
+    }
+}
+
+/// What did not convert, in an error.
+fn converted<T: for<'a> FromAny<'a>>(value: &Any, what: impl FnOnce() -> String) -> Result<T> {
+    let view = value.as_view();
+    T::from_any(view).map_err(|mismatch| mismatch.into_error(&format!("{}: ", what()), &T::TYPE, view))
+}
+
+/// A key as errors show it.
+fn shown<Q: ToArg + ?Sized>(key: &Q) -> String {
+    let key = key.to_arg();
+    // SAFETY: the argument keeps alive what the view refers to.
+    format!("{:?}", unsafe { AnyView::from_raw(key.as_raw()) })
+}
+
+impl<K, V: for<'a> FromAny<'a>> Dict<K, V> {
+    /// The value of a key; `None` when it has none.
+    ///
+    /// # Errors
+    /// TypeError or ValueError: it does not convert to `V`. That of the key's own hash or equality function.
+    pub fn get<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
+        let Some(value) = self.raw(key)? else { return Ok(None) };
+        converted(&value, || format!("the value of {}", shown(key))).map(Some)
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// KeyError: it has none. Others as for [`Dict::get`].
+    pub fn at<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<V> {
+        self.get(key)?.ok_or_else(|| crate::error!(KeyError, "{}", shown(key)))
+    }
+
+    /// Removes the entry of a key: its value, or `None` when it has none.
+    ///
+    /// # Errors
+    /// TypeError or ValueError: the value does not convert to `V`; then it stays where it is. That of the key's own hash or equality function.
+    pub fn remove<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
+        // What does not convert is seen before it is taken out.
+        if self.get(key)?.is_none() {
+            return Ok(None);
+        }
+        let raw = key.to_arg();
+        // SAFETY: see above; the value is owned.
+        let taken =
+            unsafe { shared::erase(self.as_ptr(), &raw.as_raw(), Hooks::OnCopy)?.map(|value| Any::from_raw(value)) };
+        taken.map(|value| converted(&value, || format!("the value of {}", shown(key)))).transpose()
+    }
+}
+
+impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Dict<K, V> {
+    /// The entries of one moment, in the order in which they were added. (A key of more than four that is set again counts as added again.)
+    ///
+    /// # Errors
+    /// TypeError or ValueError: a key does not convert to `K`, or a value to `V`.
+    pub fn entries(&self) -> Result<Vec<(K, V)>> {
+        self.iter().collect()
+    }
+
+    /// As [`Dict::entries`], without the values.
+    ///
+    /// # Errors
+    /// TypeError or ValueError: a key does not convert to `K`.
+    pub fn keys(&self) -> Result<Vec<K>> {
+        self.owned_entries().map(|(key, _)| converted(&key, || format!("key {key:?}"))).collect()
+    }
+
+    /// As [`Dict::entries`], without the keys.
+    ///
+    /// # Errors
+    /// TypeError or ValueError: a value does not convert to `V`.
+    pub fn values(&self) -> Result<Vec<V>> {
+        self.owned_entries().map(|(key, value)| converted(&value, || format!("the value of {key:?}"))).collect()
+    }
+
+    /// The entries of the moment of this call, in order. The loop may change the dict.
+    pub fn iter(&self) -> impl Iterator<Item = Result<(K, V)>> + use<K, V> {
+        self.owned_entries().map(|(key, value)| {
+            let converted_key = converted(&key, || format!("key {key:?}"))?;
+            Ok((converted_key, converted(&value, || format!("the value of {key:?}"))?))
+        })
+    }
+
+    fn owned_entries(&self) -> impl Iterator<Item = (Any, Any)> + use<K, V> {
+        // SAFETY: see above.
+        let raw = unsafe { shared::contents(self.as_ptr()) }.into_owned();
+        // SAFETY: the values are owned, and each goes to one `Any`.
+        let values: Vec<Any> = raw.into_iter().map(|value| unsafe { Any::from_raw(value) }).collect();
+        let mut values = values.into_iter();
+        core::iter::from_fn(move || Some((values.next()?, values.next()?)))
+    }
+}
+
+impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> IntoIterator for &Dict<K, V> {
+    type Item = Result<(K, V)>;
+    type IntoIter = std::vec::IntoIter<Result<(K, V)>>;
+
+    /// As [`Dict::iter`].
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl<K, V> Default for Dict<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: IntoAny, V: IntoAny> FromIterator<(K, V)> for Dict<K, V> {
+    /// # Panics
+    /// When the type of a key has a hash function of its own that raises an error.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
+        let entries = entries.into_iter().map(|(key, value)| (key.into_any().into_raw(), value.into_any().into_raw()));
+        match dict_of(entries.collect()) {
+            Ok(object) => Self { object, entries: PhantomData },
+            Err(failure) => panic!("a key cannot be hashed: {}", failure.message()),
+        }
+    }
+}
+
+impl<K: IntoAny, V: IntoAny, const N: usize> From<[(K, V); N]> for Dict<K, V> {
+    fn from(entries: [(K, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+/// A second handle of the same dict.
+impl<K, V> Clone for Dict<K, V> {
+    fn clone(&self) -> Self {
+        Self { object: self.object.clone(), entries: PhantomData }
+    }
+}
+
+/// The entries of one moment, without what is in them.
+impl<K, V> fmt::Debug for Dict<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: see above. The values are owned by the contents.
+        let entries = unsafe { shared::contents(self.as_ptr()) };
+        // SAFETY: as above.
+        let view = |value: &TVMFFIAny| unsafe { AnyView::from_raw(*value) };
+        f.debug_map().entries(entries.as_chunks().0.iter().map(|[key, value]| (view(key), view(value)))).finish()
+    }
+}
+
+impl<K: Schema, V: Schema> Schema for Dict<K, V> {
+    const TYPE: TypeSchema = TypeSchema { key: "ffi.Dict", args: &[K::TYPE, V::TYPE] };
+    const STORAGE: crate::value::Storage = crate::value::Storage::Object;
+
+    unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { !place.cast::<*const core::ffi::c_void>().read().is_null() }
+    }
+}
+
+impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Dict<K, V> {
+    /// A second handle of a dict whose entries all convert at this moment. A map, which cannot change, becomes a new dict.
+    fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
+        let found = entries(value)?;
+        convert::<K, V, Checked<Self>>(&found)?;
+        let object = value.object().ok_or(Mismatch::TYPE)?;
+        // SAFETY: the object is a map or dict, kept alive by the view; the reference is this one.
+        if unsafe { (*object).type_index } == type_index::DICT {
+            // SAFETY: as above.
+            return unsafe {
+                embedded::inc_ref(object);
+                Ok(Self::from_raw(object))
+            };
+        }
+        let owned = found.into_owned();
+        let object = dict_of(owned.as_chunks().0.iter().map(|[key, value]| (*key, *value)).collect())
+            .map_err(|failure| Mismatch::value(format!("a key cannot be hashed: {}", failure.message())))?;
+        Ok(Self { object, entries: PhantomData })
+    }
+}
+
+impl<K: Schema, V: Schema> IntoAny for Dict<K, V> {
+    fn into_any(self) -> Any {
+        self.object.into_any()
+    }
+
+    #[inline]
+    fn shown(&self) -> Shown<'_> {
+        Shown::Lent(self.to_arg())
+    }
+}
+
+impl<K, V> ToArg for Dict<K, V> {
+    fn to_arg(&self) -> Arg<'_> {
+        self.object.to_arg()
+    }
+}
+
+impl<K: Schema, V: Schema> From<Dict<K, V>> for Any {
+    fn from(dict: Dict<K, V>) -> Self {
+        dict.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Function, Map};
+
+    fn message<T: fmt::Debug>(outcome: Result<T>) -> String {
+        outcome.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn one_dict_with_many_handles() {
+        let dict = Dict::from([("a".to_owned(), 1i64)]);
+        let same: Dict<String, i64> = dict.clone().into_any().to().unwrap();
+        assert!(same.is_same(&dict) && !same.is_same(&Dict::new()));
+        let put = Function::from_fn(|dict: Dict<String, i64>, key: String| dict.insert(key, 7));
+        put.call((&dict, "b")).unwrap();
+        assert_eq!(same.entries().unwrap(), [("a".to_owned(), 1), ("b".to_owned(), 7)]);
+        assert_eq!(format!("{same:?}"), "{\"a\": 1, \"b\": 7}");
+        let map: Map<String, i64> = [("a".to_owned(), 1)].into_iter().collect();
+        put.call((&map, "b")).unwrap();
+        assert_eq!(map.len(), 1, "a map is copied");
+        let wrong: Dict<i64, i64> = Dict::from([(1, 1)]);
+        assert!(message(put.call((&wrong, "b"))).ends_with("but in key 1: expected str, got int"));
+    }
+
+    #[test]
+    fn changes() {
+        let dict = Dict::<i64, String>::new();
+        dict.extend((0..9).map(|number| (number, number.to_string()))).unwrap();
+        dict.insert(3, "three".to_owned()).unwrap();
+        assert_eq!((dict.len(), dict.at(&3).unwrap().as_str(), dict.get(&10).unwrap()), (9, "three", None));
+        for entry in &dict {
+            let (key, value) = entry.unwrap();
+            assert_eq!(dict.remove(&key).unwrap(), Some(value));
+        }
+        assert_eq!((dict.is_empty(), dict.remove(&1).unwrap()), (true, None));
+        assert_eq!(message(dict.at(&1)), "KeyError: 1");
+        assert!(!dict.contains_key("1").unwrap());
+    }
+
+    #[test]
+    fn other_code_puts_anything_into_it() {
+        let dict = Dict::from([("a".to_owned(), 1i64)]);
+        let anything: Dict<Any, Any> = dict.clone().into_any().to().unwrap();
+        anything.insert("b".into_any(), "text".into_any()).unwrap();
+        anything.insert(5.into_any(), 6.into_any()).unwrap();
+        assert_eq!(message(dict.get("b")), "TypeError: the value of \"b\": expected int, got str");
+        assert_eq!(message(dict.remove("b")), "TypeError: the value of \"b\": expected int, got str");
+        assert_eq!(message(dict.keys()), "TypeError: key 5: expected str, got int");
+        assert_eq!(message(dict.values()), "TypeError: the value of \"b\": expected int, got str");
+        assert_eq!((dict.len(), dict.iter().filter(Result::is_ok).count()), (3, 1));
+        dict.clear();
+        assert_eq!(dict.entries().unwrap(), []);
+    }
+
+    #[test]
+    fn destructors_may_use_the_dict() {
+        struct Last(Dict<i64, Any>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                self.0.insert(1, Any::NONE).unwrap();
+            }
+        }
+        let dict = Dict::<i64, Any>::new();
+        for change in [
+            |dict: &Dict<i64, Any>| dict.clear(),
+            |dict: &Dict<i64, Any>| dict.insert(0, Any::NONE).unwrap(),
+            |dict: &Dict<i64, Any>| drop(dict.remove(&0).unwrap()),
+        ] {
+            let last = Last(dict.clone());
+            dict.insert(0, Function::from_fn(move || last.0.len()).into_any()).unwrap();
+            change(&dict);
+            assert!(dict.contains_key(&1).unwrap());
+            dict.clear();
+        }
+    }
+}
