@@ -158,3 +158,41 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) { *value = attri
         }
     }
 }
+
+/// NVRTC of CUDA 13 before that of CUDA 12, one that fails and one without its functions: the last two with the package that brings the library.
+#[test]
+fn compilers_for_cuda_at_run_time() {
+    let make = |name: &str, file: &str, version: &str| {
+        let folder = folder(&format!("doctor-nvrtc-{name}"));
+        let source = folder.join("nvrtc.c");
+        let text = format!(
+            "int nvrtcVersion(int* major, int* minor) {{ *major = 13; *minor = 0; {version} }}\n\
+             int nvrtcGetNumSupportedArchs(int* count) {{ *count = 2; return 0; }}\n\
+             int nvrtcGetSupportedArchs(int* all) {{ all[0] = 75; all[1] = 90; return 0; }}\n"
+        );
+        let text = if version.is_empty() { "int nothing;\n".to_owned() } else { text };
+        std::fs::write(&source, text).unwrap();
+        let mut cc = Command::new("cc");
+        assert!(cc.args(["-shared", "-fPIC", "-o"]).arg(folder.join(file)).arg(&source).status().unwrap().success());
+        folder
+    };
+    for (name, file, version, state, summary) in [
+        ("thirteen", "libnvrtc.so.13", "return 0;", "found", "NVRTC 13.0"),
+        ("fails", "libnvrtc.so.13", "return 7;", "broken", "nvrtcVersion failed"),
+        ("empty", "libnvrtc.so.13", "", "broken", "it has no function nvrtcVersion"),
+    ] {
+        let folder = make(name, file, version);
+        let output = doctor().arg("--json").env("LD_LIBRARY_PATH", &folder).output().unwrap();
+        let report: Value = serde_json::from_str(&text(output)).unwrap();
+        let finding = finding(&report, "NVRTC");
+        assert_eq!((&finding["state"], &finding["summary"]), (&state.into(), &summary.into()), "{finding}");
+        if state == "found" {
+            assert_eq!(finding["details"]["architectures"], "sm_75, sm_90");
+            assert_eq!(finding["details"]["library"], file);
+        } else {
+            // The package that has libnvrtc.so.13, and where it puts it.
+            let pip = finding["install"]["pip"].as_str().unwrap();
+            assert!(pip.starts_with("pip install nvidia-cuda-nvrtc==13.") && pip.contains("nvidia/cu13/lib"), "{pip}");
+        }
+    }
+}

@@ -28,8 +28,42 @@ fn succeed(command: &mut Command) -> String {
     text
 }
 
-/// Makes a crate and runs its tests, with the packages that this workspace has already.
-fn new_crate(name: &str, options: &[&str]) -> PathBuf {
+/// A git repository with what this workspace has, committed or not: its URL and its commit, which is the same for the same files.
+fn repository(folder: &Path) -> (String, String) {
+    let repository = folder.join("kernpack.git");
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=test", "-c", "user.email=test@localhost"]).args(words);
+        for variable in ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"] {
+            git.env(variable, "2026-01-01T00:00:00Z");
+        }
+        succeed(git.env("GIT_DIR", &repository).env("GIT_WORK_TREE", workspace()).current_dir(workspace()))
+    };
+    std::fs::remove_dir_all(&repository).ok();
+    git(&["init", "--quiet"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "everything"]);
+    (format!("file://{}", repository.display()), git(&["rev-parse", "HEAD"]).trim().to_owned())
+}
+
+/// The workspace's Cargo.lock for a crate that has Kernpack from a git repository.
+fn lock_of((url, commit): &(String, String)) -> String {
+    let lock = std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap();
+    let packages = lock.split("\n\n").map(|package| {
+        let is_ours = package.contains("\nname = \"kernpack") && !package.contains("\nsource = ");
+        match package.split_once("\nversion = \"0.1.0\"").filter(|_| is_ours) {
+            Some((start, end)) => {
+                format!("{start}\nversion = \"0.1.0\"\nsource = \"git+{url}#{commit}\"{end}")
+            }
+            None => package.to_owned(),
+        }
+    });
+    packages.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Makes a crate and runs its tests, with the packages that this workspace has already. Kernpack itself is from the checkout, or from a git
+/// repository.
+fn new_crate(name: &str, options: &[&str], from_git: bool) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new");
     std::fs::create_dir_all(&folder).unwrap();
     // The nearest settings count: not those of this workspace, in whose folder `target` may be.
@@ -38,13 +72,26 @@ fn new_crate(name: &str, options: &[&str]) -> PathBuf {
     std::fs::remove_dir_all(&crate_folder).ok();
     let root = workspace();
     let root = root.to_str().unwrap();
-    let output = kernpack(&[&["new", name, "--kernpack-path", root], options].concat(), &folder);
+    let git = from_git.then(|| repository(&folder));
+    let (from, shown, lock) = match &git {
+        Some(git) => (["--kernpack-git", &git.0], git.0.clone(), lock_of(git)),
+        None => (
+            ["--kernpack-path", root],
+            format!("the checkout {root}"),
+            std::fs::read_to_string(workspace().join("Cargo.lock")).unwrap(),
+        ),
+    };
+    let output = kernpack(&[&["new", name], &from[..], options].concat(), &folder);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("made {name} in {name}: kernpack of the checkout {root}\n  next: cd {name} && cargo test\n")
+        format!("made {name} in {name}: kernpack of {shown}\n  next: cd {name} && cargo test\n")
     );
-    std::fs::copy(workspace().join("Cargo.lock"), crate_folder.join("Cargo.lock")).unwrap();
+    std::fs::write(crate_folder.join("Cargo.lock"), lock).unwrap();
+    if from_git {
+        // The one thing that is not there yet, though it is on this machine.
+        succeed(Command::new(env!("CARGO")).current_dir(&crate_folder).arg("fetch"));
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&crate_folder).args(["test", "--offline"]).env("CARGO_TARGET_DIR", target());
     // Without a CUDA compiler, whether or not this machine has one.
@@ -57,7 +104,7 @@ fn new_crate(name: &str, options: &[&str]) -> PathBuf {
 
 #[test]
 fn a_crate_builds_and_passes_its_tests() {
-    let folder = new_crate("fresh-kit", &[]);
+    let folder = new_crate("fresh-kit", &[], true);
     let again = kernpack(&["new", "fresh-kit"], folder.parent().unwrap());
     assert_eq!(again.status.code(), Some(1));
     let message = String::from_utf8_lossy(&again.stderr).into_owned();
@@ -78,31 +125,26 @@ fn a_crate_builds_and_passes_its_tests() {
 }
 
 /// A source distribution: not of a crate that only builds here; of one that names where Kernpack is, it has the crate's files.
-fn a_source_distribution(folder: &Path, python: &Path) {
+fn a_source_distribution(folder: &Path, python: &Path) -> PathBuf {
     let make = || {
         let program = "import kernpack_backend as backend\ntry: print(backend.build_sdist('.'))\nexcept SystemExit as problem: print(problem)";
         // What cargo says follows.
         let text = succeed(Command::new(python).args(["-c", program]).current_dir(folder));
         text.lines().next().unwrap_or_default().to_owned()
     };
-    let problem = make();
-    assert!(
-        problem.starts_with("kernpack, kernpack-build: a source distribution is built on other machines"),
-        "{problem}"
-    );
     let manifest = folder.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).unwrap();
     let lines = text.lines().map(|line| match line.split_once(" = ") {
-        Some((name @ ("kernpack" | "kernpack-build"), _)) => {
-            format!("{name} = {{ git = \"https://example.invalid/kernpack\" }}")
-        }
+        Some(("kernpack", _)) => format!("kernpack = {{ path = \"{}/runtime\" }}", workspace().display()),
         _ => line.to_owned(),
     });
     std::fs::write(&manifest, lines.collect::<Vec<_>>().join("\n")).unwrap();
-    let name = make();
+    let problem = make();
     std::fs::write(&manifest, text).unwrap();
-    let listed = succeed(Command::new(python).args(["-m", "tarfile", "-l", &name]).current_dir(folder));
-    std::fs::remove_file(folder.join(&name)).unwrap();
+    assert!(problem.starts_with("kernpack: a source distribution is built on other machines"), "{problem}");
+    let file = folder.join(make());
+    assert!(file.ends_with("fresh_kit-0.1.0.tar.gz"), "{}", file.display());
+    let listed = succeed(Command::new(python).args(["-m", "tarfile", "-l"]).arg(&file));
     for file in [
         "/Cargo.toml",
         "/Cargo.lock",
@@ -113,10 +155,57 @@ fn a_source_distribution(folder: &Path, python: &Path) {
     ] {
         assert!(listed.contains(file), "{file} is not in\n{listed}");
     }
+    file
 }
 
-/// A module of the author beside the library, what is hidden, and the ways of installing: pip from the folder, pip from where it is,
-/// `cargo kernpack develop`.
+/// Where `cargo kernpack` is not installed, the backend builds it of the Kernpack that Cargo.toml names. The cargo of this test only says what it
+/// was asked to install, and puts the program there.
+#[cfg(unix)]
+fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let tools = folder.with_file_name("tools");
+    std::fs::remove_dir_all(&tools).ok();
+    std::fs::create_dir_all(tools.join("home")).unwrap();
+    let real_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let real_home = real_home.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cargo"));
+    let script = format!(
+        "#!/bin/sh\nexport CARGO_HOME='{}'\n[ \"$1\" = install ] || exec '{}' \"$@\"\necho \"$@\" > '{}/asked'\n\
+         while [ \"$1\" != --root ]; do shift; done\nmkdir -p \"$2/bin\"\ncp '{}' \"$2/bin/cargo-kernpack\"\n",
+        real_home.display(),
+        env!("CARGO"),
+        tools.display(),
+        env!("CARGO_BIN_EXE_cargo-kernpack")
+    );
+    std::fs::write(tools.join("cargo"), script).unwrap();
+    std::fs::set_permissions(tools.join("cargo"), PermissionsExt::from_mode(0o755)).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let without = std::env::split_paths(&path).filter(|entry| !entry.join("cargo-kernpack").exists());
+    let path = std::env::join_paths(std::iter::once(tools.clone()).chain(without)).unwrap();
+    let program = "import kernpack_backend as backend, sys; print(backend.build_wheel(sys.argv[1], {'profile': 'dev', 'offline': ''}))";
+    let mut build = Command::new(python);
+    build
+        .args(["-c", program])
+        .arg(&tools)
+        .current_dir(folder)
+        .env("PATH", path)
+        .env_remove("CARGO_KERNPACK")
+        .env_remove("CARGO");
+    build.env("CARGO_HOME", tools.join("home")).env("CARGO_TARGET_DIR", target());
+    // The toolchain's own, not a proxy that may be gone from the path.
+    let text = succeed(build.env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc")));
+    assert!(text.contains("fresh_kit-0.1.0-cp39-abi3-"), "{text}");
+    let repository = folder.with_file_name("kernpack.git");
+    let commit = succeed(Command::new("git").arg("--git-dir").arg(&repository).args(["rev-parse", "HEAD"]));
+    let install =
+        format!("install --locked --git file://{} --rev {} kernpack-cli", repository.display(), commit.trim());
+    assert!(text.contains(&format!("installed once, it is not built again: cargo {install}\n")), "{text}");
+    let asked = std::fs::read_to_string(tools.join("asked")).unwrap();
+    assert_eq!(asked, format!("{install} --debug --quiet --root {}/kernpack-cli --offline\n", target().display()));
+    std::fs::remove_dir_all(target().join("kernpack-cli")).unwrap();
+}
+
+/// A module of the author beside the library, what is hidden, and the ways of installing: pip from a source distribution in an empty folder, from a
+/// git repository, from the folder, from where it is, and `cargo kernpack develop`.
 fn the_package_is_the_authors(folder: &Path, python: &Path) {
     let manifest = folder.join("Cargo.toml");
     let text = std::fs::read_to_string(&manifest).unwrap();
@@ -131,14 +220,16 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
         std::fs::write(sources.join("wrappers.py"), text).unwrap();
     };
     wrapper(2);
-    a_source_distribution(folder, python);
+    let sdist = a_source_distribution(folder, python);
+    #[cfg(unix)]
+    the_command_is_built_where_it_is_missing(folder, python);
     let environment = folder.join("environment");
     succeed(Command::new(python).args(["-m", "venv"]).arg(&environment));
     let installed = environment.join("bin/python");
-    let pip = |words: &[&str]| {
+    let pip = |from: &Path, words: &[&str]| {
         let mut pip = Command::new(&installed);
         pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-index", "-C", "offline="]).args(words);
-        pip.current_dir(folder).env("CARGO_KERNPACK", env!("CARGO_BIN_EXE_cargo-kernpack"));
+        pip.current_dir(from).env("CARGO_KERNPACK", env!("CARGO_BIN_EXE_cargo-kernpack"));
         succeed(pip.env("CARGO_TARGET_DIR", target()));
     };
     let check = |factor: u32, is_here: bool| {
@@ -157,6 +248,35 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
         // Elsewhere, so that nothing but what was installed is found.
         succeed(Command::new(&installed).args(["-c", &program]).current_dir(std::env::temp_dir()));
     };
+    let empty = folder.with_file_name("empty");
+    std::fs::remove_dir_all(&empty).ok();
+    std::fs::create_dir_all(&empty).unwrap();
+    std::fs::rename(&sdist, empty.join("fresh_kit-0.1.0.tar.gz")).unwrap();
+    pip(&empty, &["-C", "profile=dev", "fresh_kit-0.1.0.tar.gz"]);
+    check(2, false);
+    wrapper(5);
+    let git = |words: &[&str]| {
+        let who = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        succeed(Command::new("git").args(who).args(words).current_dir(folder));
+    };
+    git(&["init", "--quiet"]);
+    git(&[
+        "add",
+        "Cargo.toml",
+        "Cargo.lock",
+        "pyproject.toml",
+        "kernpack_backend.py",
+        "build.rs",
+        "kernels",
+        "python",
+        "src",
+    ]);
+    git(&["commit", "--quiet", "--message", "a package"]);
+    pip(&empty, &["-C", "profile=dev", "--force-reinstall", &format!("git+file://{}", folder.display())]);
+    check(5, false);
+    std::fs::remove_dir_all(folder.join(".git")).unwrap();
+    wrapper(2);
+    let pip = |words: &[&str]| pip(folder, words);
     pip(&["--editable", "."]);
     check(2, true);
     wrapper(3);
@@ -178,7 +298,7 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
 #[test]
 fn a_crate_with_a_cuda_kernel_builds_without_a_toolkit() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new/fresh-cuda");
-    new_crate("fresh-cuda", &["--cuda"]);
+    new_crate("fresh-cuda", &["--cuda"], false);
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     assert!(readme.contains("one in CUDA in `kernels/double.cu`"), "{readme}");
 }

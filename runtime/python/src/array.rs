@@ -18,7 +18,7 @@ use crate::{tensor_copy, to_python};
 
 /// Makes the class of tensors.
 pub(crate) fn class(py: Py) -> PyResult<Owned> {
-    static METHODS: Shared<[PyMethodDef; 6]> = Shared([
+    static METHODS: Shared<[PyMethodDef; 7]> = Shared([
         PyMethodDef {
             name: c"__dlpack__".as_ptr(),
             function: dlpack as *const c_void,
@@ -31,6 +31,12 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
             numpy,
             c"numpy($self, /)\n--\n\nThe tensor as a NumPy array, which shares its memory.",
         ),
+        PyMethodDef {
+            name: c"__array__".as_ptr(),
+            function: array as *const c_void,
+            flags: constant::METH_VARARGS | constant::METH_KEYWORDS,
+            doc: c"As numpy(): NumPy calls it where it finds no buffer, and gets the reason.".as_ptr(),
+        },
         PyMethodDef::no_arguments(c"__reduce__", tensor_copy::reduce, c"Element type, shape and bytes, for pickle."),
         PyMethodDef {
             name: c"__deepcopy__".as_ptr(),
@@ -291,10 +297,26 @@ unsafe extern "C" fn drop_unversioned(capsule: *mut PyObject) {
     }
 }
 
+unsafe extern "C" fn array(this: *mut PyObject, _: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter's convention for methods; what is asked for besides the array, NumPy makes of it.
+    unsafe { numpy(this, ptr::null_mut()) }
+}
+
 unsafe extern "C" fn numpy(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter's convention for methods.
     let array = unsafe {
-        let py = Py::held();
+        let (py, _, tensor) = of(this);
+        let device = Device::from_raw(tensor.device);
+        if !device.is_host_accessible() {
+            let text = format!("a tensor on {device} is no NumPy array; copy it to the CPU first");
+            py.raise(py.PyExc_ValueError(), &text);
+            return ptr::null_mut();
+        }
+        if format(tensor.dtype).is_none() {
+            let text = format!("NumPy has no elements of type {}", DataType::from_raw(tensor.dtype));
+            py.raise(py.PyExc_TypeError(), &text);
+            return ptr::null_mut();
+        }
         py.import(c"numpy").and_then(|numpy| {
             let asarray = py.attribute(numpy.as_ptr(), c"asarray")?;
             py.call(asarray.as_ptr(), [Owned::share(py, this)])

@@ -356,6 +356,12 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
             return Err(Raised);
         }
     }
+    if !operators::is_hashable(info.index()) {
+        // SAFETY: both are alive.
+        if unsafe { py.PyObject_SetAttrString(class.as_ptr(), c"__hash__".as_ptr(), py.none()) } != 0 {
+            return Err(Raised);
+        }
+    }
     add_methods(py, info, &key, &class)?;
     let constructor = Constructor::of(py, info)?;
     Ok(Class { index: info.index(), name, constructor, edges, object: class.into_ptr() })

@@ -183,15 +183,22 @@ fn is_keyword(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphabetic()) && KEYWORDS.contains(&format!(" {name} "))
 }
 
-/// A default, which is JSON, as Python writes it; `...` for what only a call can tell.
-fn literal(default: &'static str) -> &'static str {
-    match default {
+/// A default, which is JSON, as Python writes it; `...` for what only a call can tell. `inspect` reads ASCII only.
+fn literal(default: &'static str) -> Cow<'static, str> {
+    Cow::Borrowed(match default {
         "null" => "None",
         "true" => "True",
         "false" => "False",
         object if object.starts_with('{') => "...",
-        value => value,
-    }
+        value if value.is_ascii() => value,
+        text => {
+            let escaped = |c: char| match c.is_ascii() {
+                true => c.to_string(),
+                false => format!("\\U{:08x}", u32::from(c)),
+            };
+            return text.chars().map(escaped).collect();
+        }
+    })
 }
 
 /// Adds a function to a module.

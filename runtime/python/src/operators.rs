@@ -52,6 +52,11 @@ pub(crate) unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     text.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
+/// Whether objects of a type have a hash: those that are compared by an operator of their own have one only if they say so.
+pub(crate) fn is_hashable(index: i32) -> bool {
+    HASH.get(index).is_some() || EQUAL.get(index).is_none() && COMPARE.get(index).is_none()
+}
+
 pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
     // SAFETY: as for `repr`.
     let value = unsafe {
@@ -66,7 +71,7 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
                 };
                 return hash.map(|hash| hash as isize).map_err(|error| exception::raise(py, &error));
             }
-            if EQUAL.get(index).is_some() || COMPARE.get(index).is_some() {
+            if !is_hashable(index) {
                 let key = kernpack_core::value::type_key(index);
                 return Err(py.raise(py.PyExc_TypeError(), &format!("unhashable type: '{key}'")));
             }

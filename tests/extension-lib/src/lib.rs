@@ -1,6 +1,8 @@
 //! A library that Python imports as an extension module. `tests/python_extension` does it with every Python at hand; the functions of
 //! tests/conversions-lib are in it as well, so that the rows of tests/python/conversions.json run through this way in, too.
 
+pub mod interface;
+
 use std::collections::HashMap;
 use std::sync::Mutex;
 

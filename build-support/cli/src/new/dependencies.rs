@@ -1,4 +1,4 @@
-//! Where a new crate gets Kernpack from: a checkout, or the registry.
+//! Where a new crate gets Kernpack from: a checkout, a git repository, or the registry.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,37 @@ use crate::Result;
 pub(crate) enum Dependencies {
     /// The checkout's folder.
     Checkout(PathBuf),
+    /// A git repository, at this commit if one is named.
+    Git { url: String, commit: Option<String> },
     /// Released, of this tool's version.
     Released,
 }
 
 impl Dependencies {
-    /// The checkout that was asked for, else that in which `parent` lies, else `built_from` if it is a checkout, else releases.
-    pub(crate) fn choose(asked: Option<&Path>, parent: &Path, built_from: &Path) -> Result<Self> {
-        if let Some(asked) = asked {
-            let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
-                format!(
-                    "--kernpack-path {0} is not a checkout of Kernpack: {0}/runtime/Cargo.toml is missing or not of the package kernpack",
-                    asked.display()
-                )
-            })?;
+    /// What was asked for, else the checkout in which `parent` lies, else where `tool` comes from.
+    pub(crate) fn choose(asked: Option<&Asked>, parent: &Path, tool: &Tool<'_>) -> Result<Self> {
+        match asked {
+            Some(Asked::Checkout(asked)) => {
+                let folder = asked.canonicalize().ok().filter(|folder| is_checkout(folder)).ok_or_else(|| {
+                    format!(
+                        "--kernpack-path {0} is not a checkout of Kernpack: {0}/runtime/Cargo.toml is missing or not of the package kernpack",
+                        asked.display()
+                    )
+                })?;
+                return Ok(Self::Checkout(folder));
+            }
+            Some(Asked::Git(url)) => return Ok(Self::Git { url: url.clone(), commit: None }),
+            None => {}
+        }
+        let checkout = |folder: &Path| folder.ancestors().find(|folder| is_checkout(folder)).map(Path::to_owned);
+        if let Some(folder) = checkout(parent) {
             return Ok(Self::Checkout(folder));
         }
-        let found = parent.ancestors().chain(built_from.ancestors()).find(|folder| is_checkout(folder));
-        Ok(match found {
-            Some(folder) => Self::Checkout(folder.to_owned()),
-            None => Self::Released,
-        })
+        // Before the sources: those of a git repository lie in a folder of cargo's, which cargo cleans.
+        if let Some((url, commit)) = tool.root.and_then(installed_from_git) {
+            return Ok(Self::Git { url, commit: Some(commit) });
+        }
+        Ok(checkout(tool.sources).map_or(Self::Released, Self::Checkout))
     }
 
     /// A dependency as Cargo.toml has it.
@@ -36,6 +46,8 @@ impl Dependencies {
         let source = match self {
             Self::Released => format!("version = \"{}\"", env!("CARGO_PKG_VERSION")),
             Self::Checkout(root) => format!("path = {}", toml_text(&root.join(folder).to_string_lossy())),
+            Self::Git { url, commit: None } => format!("git = {}", toml_text(url)),
+            Self::Git { url, commit: Some(commit) } => format!("git = {}, rev = {}", toml_text(url), toml_text(commit)),
         };
         match features {
             [] => format!("{{ {source} }}"),
@@ -48,13 +60,36 @@ impl Dependencies {
         match self {
             Self::Released => format!("kernpack {}", env!("CARGO_PKG_VERSION")),
             Self::Checkout(root) => format!("kernpack of the checkout {}", root.display()),
+            Self::Git { url, commit: None } => format!("kernpack of {url}"),
+            Self::Git { url, commit: Some(commit) } => format!("kernpack of {url}, commit {commit}"),
         }
     }
 }
 
-/// The folder of this tool's sources when it was built: in a checkout, if cargo installed it from one, else in cargo's copy of the release.
-pub(crate) fn sources_of_this_tool() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// What the command line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Checkout(PathBuf),
+    Git(String),
+}
+
+/// The tool that makes the crate.
+pub(crate) struct Tool<'a> {
+    /// Its sources when it was built: in a checkout, if cargo installed it from one, else in cargo's copy of the release.
+    pub(crate) sources: &'a Path,
+    /// The folder that cargo installed it into: it has the program in `bin`, and the file in which cargo notes where programs come from.
+    pub(crate) root: Option<&'a Path>,
+}
+
+/// The repository and the commit that cargo installed this tool from: `cargo install --git URL kernpack-cli`.
+fn installed_from_git(root: &Path) -> Option<(String, String)> {
+    let notes = std::fs::read_to_string(root.join(".crates.toml")).ok()?;
+    // "kernpack-cli 0.1.0 (git+URL?branch=main#COMMIT)" = ["cargo-kernpack"]
+    let line = notes.lines().find(|line| line.starts_with("\"kernpack-cli "))?;
+    let (_, source) = line.split_once(" (git+")?;
+    let (source, commit) = source.split_once(")\"")?.0.rsplit_once('#')?;
+    let url = source.split_once('?').map_or(source, |(url, _)| url);
+    Some((url.to_owned(), commit.to_owned()))
 }
 
 /// A basic string of TOML.
@@ -73,4 +108,43 @@ pub(crate) fn is_below_workspace(folder: &Path) -> bool {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         manifest.lines().any(|line| line.trim_start().starts_with("[workspace"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_was_installed_from_git() {
+        let root = std::env::temp_dir().join(format!("kernpack-dependencies-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        let tool = Tool { sources: Path::new(env!("CARGO_MANIFEST_DIR")), root: Some(&root) };
+        let entry = |notes: &str| {
+            let text = format!("[v1]\n\"mdbook 0.5.4 (git+file:///m#1)\" = [\"mdbook\"]\n{notes}");
+            std::fs::write(root.join(".crates.toml"), text).unwrap();
+            let chosen = Dependencies::choose(None, &root, &tool).unwrap();
+            (chosen.entry("runtime", &["python"]), chosen.shown())
+        };
+        for query in ["", "?branch=main"] {
+            let notes =
+                format!("\"kernpack-cli 0.1.0 (git+ssh://git@host/k.git{query}#d047)\" = [\"cargo-kernpack\"]\n");
+            assert_eq!(
+                entry(&notes),
+                (
+                    "{ git = \"ssh://git@host/k.git\", rev = \"d047\", features = [\"python\"] }".to_owned(),
+                    "kernpack of ssh://git@host/k.git, commit d047".to_owned()
+                )
+            );
+        }
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().display().to_string();
+        for notes in ["", "\"kernpack-cli 0.1.0 (path+file:///k/build-support/cli)\" = [\"cargo-kernpack\"]\n"] {
+            assert_eq!(entry(notes).1, format!("kernpack of the checkout {checkout}"));
+        }
+        // What is asked for comes first.
+        let asked = Asked::Git("https://host/k".to_owned());
+        let chosen = Dependencies::choose(Some(&asked), &root, &tool).unwrap();
+        assert_eq!(chosen.entry("build-support", &[]), "{ git = \"https://host/k\" }");
+        assert_eq!(chosen.shown(), "kernpack of https://host/k");
+        std::fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 pub(crate) use options::{HELP, Options, parse};
 
 use crate::Result;
-use dependencies::Dependencies;
+use dependencies::{Dependencies, Tool};
 use model::Model;
 
 /// Writes the crate and says what to do next.
@@ -19,11 +19,12 @@ use model::Model;
 /// # Errors
 /// A name that does not serve, a folder that is there already, and what cannot be written.
 pub(crate) fn make(options: &Options) -> Result<String> {
-    make_with(options, dependencies::sources_of_this_tool())
+    let program = std::env::current_exe().ok();
+    let root = program.as_deref().and_then(Path::parent).and_then(Path::parent);
+    make_with(options, &Tool { sources: Path::new(env!("CARGO_MANIFEST_DIR")), root })
 }
 
-/// As [`make`], with a tool whose sources are in the folder `built_from`.
-fn make_with(options: &Options, built_from: &Path) -> Result<String> {
+fn make_with(options: &Options, tool: &Tool<'_>) -> Result<String> {
     let folder = &options.path;
     let name = match &options.name {
         Some(name) => name.clone(),
@@ -43,7 +44,7 @@ fn make_with(options: &Options, built_from: &Path) -> Result<String> {
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent = std::path::absolute(parent).map_err(|error| format!("cannot find {}: {error}", parent.display()))?;
-    let dependencies = Dependencies::choose(options.kernpack_path.as_deref(), &parent, built_from)?;
+    let dependencies = Dependencies::choose(options.kernpack.as_ref(), &parent, tool)?;
     let in_workspace = dependencies::is_below_workspace(&parent);
     let model = options.model.as_ref().map(|file| Model::read(file, &options.dims)).transpose()?;
     let crate_files = match &model {
@@ -86,6 +87,7 @@ fn copy(model: &Model, folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::dependencies::Asked;
     use super::*;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
@@ -97,7 +99,7 @@ mod tests {
     }
 
     fn options(path: PathBuf) -> Options {
-        Options { path, name: None, cuda: false, kernpack_path: None, model: None, dims: BTreeMap::new() }
+        Options { path, name: None, cuda: false, kernpack: None, model: None, dims: BTreeMap::new() }
     }
 
     #[test]
@@ -149,7 +151,7 @@ mod tests {
     fn a_crate_of_a_released_tool_names_versions() {
         let folder = temporary("versions");
         // As cargo has it: `registry/src/INDEX/kernpack-cli-VERSION`.
-        let text = make_with(&options(folder.join("my-kit")), &folder).unwrap();
+        let text = make_with(&options(folder.join("my-kit")), &Tool { sources: &folder, root: None }).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         let path = folder.join("my-kit");
         assert_eq!(
@@ -220,8 +222,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_a_checkout() {
         let folder = temporary("elsewhere");
-        let kernpack_path = Some(folder.clone());
-        let error = make(&Options { kernpack_path, ..options(folder.join("kit")) }).unwrap_err();
+        let kernpack = Some(Asked::Checkout(folder.clone()));
+        let error = make(&Options { kernpack, ..options(folder.join("kit")) }).unwrap_err();
         let shown = folder.display();
         assert_eq!(
             error,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use lexopt::{Arg, Parser, ValueExt};
 
+use super::dependencies::Asked;
 use crate::arguments::Parsed;
 
 pub(crate) const HELP: &str = "\
@@ -18,7 +19,8 @@ Options:
       --dim NAME=EXTENT      the extent of a dimension that the model leaves open; without it 1
       --name NAME            name of the package (default: the last part of PATH)
       --kernpack-path DIR    depend on the checkout of Kernpack in this folder (default: the checkout that PATH lies in, else
-                             the one that this command was installed from, else the released versions)
+                             the checkout or git repository that this command was installed from, else the released versions)
+      --kernpack-git URL     depend on Kernpack in this git repository
   -h, --help                 print this
 ";
 
@@ -28,7 +30,8 @@ pub(crate) struct Options {
     pub(crate) path: PathBuf,
     pub(crate) name: Option<String>,
     pub(crate) cuda: bool,
-    pub(crate) kernpack_path: Option<PathBuf>,
+    /// Where Kernpack is.
+    pub(crate) kernpack: Option<Asked>,
     pub(crate) model: Option<PathBuf>,
     /// Extents by the names of dimensions of the model.
     pub(crate) dims: BTreeMap<String, i64>,
@@ -36,7 +39,7 @@ pub(crate) struct Options {
 
 /// The words after `new`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
-    let (mut path, mut name, mut cuda, mut kernpack_path) = (None, None, false, None);
+    let (mut path, mut name, mut cuda, mut kernpack) = (None, None, false, None);
     let (mut model, mut dims) = (None, BTreeMap::new());
     while let Some(argument) = parser.next()? {
         match argument {
@@ -51,7 +54,8 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
                 dims.insert(dim, extent);
             }
             Arg::Long("name") => name = Some(parser.value()?.string()?),
-            Arg::Long("kernpack-path") => kernpack_path = Some(parser.value()?.into()),
+            Arg::Long("kernpack-path") => kernpack = Some(Asked::Checkout(parser.value()?.into())),
+            Arg::Long("kernpack-git") => kernpack = Some(Asked::Git(parser.value()?.string()?)),
             Arg::Value(folder) if path.is_none() => path = Some(folder.into()),
             other => return Err(other.unexpected()),
         }
@@ -63,7 +67,7 @@ pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     if model.is_none() && !dims.is_empty() {
         return Err("--dim needs --model".into());
     }
-    Ok(Some(Options { path, name, cuda, kernpack_path, model, dims }))
+    Ok(Some(Options { path, name, cuda, kernpack, model, dims }))
 }
 
 /// `batch=1`.
@@ -86,7 +90,7 @@ mod tests {
             path: "--cuda".into(),
             name: None,
             cuda: false,
-            kernpack_path: None,
+            kernpack: None,
             model: None,
             dims: BTreeMap::new(),
         };
@@ -94,12 +98,15 @@ mod tests {
             path: "a/kit".into(),
             name: Some("x".to_owned()),
             cuda: true,
-            kernpack_path: Some("..".into()),
+            kernpack: Some(Asked::Checkout("..".into())),
             ..plain.clone()
         };
         for line in ["a/kit --cuda --name x --kernpack-path ..", "--cuda --name=x --kernpack-path=.. -- a/kit"] {
             assert_eq!(parse(line).as_ref(), Ok(&Some(expected.clone())), "{line}");
         }
+        let url = "https://host/kernpack";
+        let from_git = Options { path: "a".into(), kernpack: Some(Asked::Git(url.to_owned())), ..plain.clone() };
+        assert_eq!(parse(&format!("a --kernpack-git {url}")), Ok(Some(from_git)));
         assert_eq!(parse("-- --cuda"), Ok(Some(plain.clone())));
         let dims = [("batch".to_owned(), 2), ("n".to_owned(), 16)].into();
         let with_model = Options { path: "a".into(), model: Some("m.onnx".into()), dims, ..plain };

@@ -47,7 +47,11 @@ impl Contents {
         let module = &package.library;
         let text = |name: String, text: String| (name, Content::Text(text));
         let own = ["so", "py", "pyi"].map(|suffix| format!("{module}.{suffix}"));
-        let own = [&own[..], &[file.to_owned(), format!("{module}/__init__.py")]].concat();
+        let inside = api.modules().into_iter().map(|inner| inner.replace('.', "/")).flat_map(|inner| {
+            ["", "/__init__"].into_iter().flat_map(move |end| [format!("{inner}{end}.py"), format!("{inner}{end}.pyi")])
+        });
+        let inside: Vec<String> = inside.collect();
+        let own = [&own[..], &[file.to_owned(), format!("{module}/__init__.py")], &inside].concat();
         let sources = Sources::find(package, &own)?;
         let mut files = vec![(file.to_owned(), Content::Library)];
         if sources.folder.is_none() {
@@ -60,12 +64,12 @@ impl Contents {
             };
             api.forget_hidden();
             files.push(text("__init__.py".to_owned(), init));
-            files.push(text("__init__.pyi".to_owned(), python::stub(&api, host, Place::Package, about)));
+            files.push(text("__init__.pyi".to_owned(), python::stub(&api, host, Place::Package, module, about)));
         } else {
             if host == Host::TvmFfi {
                 files.push(text(format!("{module}.py"), python::loader(&api, file, version, about)));
             }
-            files.push(text(format!("{module}.pyi"), python::stub(&api, host, Place::Library, about)));
+            files.push(text(format!("{module}.pyi"), python::stub(&api, host, Place::Library, module, about)));
             if !sources.has("__init__.py") {
                 files.push(text("__init__.py".to_owned(), python::package(&api, host, module, version, about)));
                 if !sources.has("__init__.pyi") {
@@ -73,6 +77,8 @@ impl Contents {
                 }
             }
         }
+        let place = if sources.folder.is_none() { Place::Package } else { Place::Library };
+        files.extend(python::inner_stubs(&api, host, place, module).into_iter().map(|(path, stub)| text(path, stub)));
         if !sources.has("py.typed") {
             files.push(text("py.typed".to_owned(), String::new()));
         }

@@ -85,14 +85,14 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         return Err(format!("{}: it does not load, so nothing is known for its stubs: {problem}", described.display()));
     }
     inspection.loaded = Some(loaded);
-    let mut api = python::Api::of(&inspection, &package.library).map_err(named)?;
+    let host = host(&described_bytes, &package.library, options).map_err(named)?;
+    let mut api = python::Api::of(&inspection, &package.library, host).map_err(named)?;
     if api.counts() == (0, 0) {
         return Err(named(
             "it has no packed functions and no types; is kernpack::library!() in its crate root?".to_owned(),
         ));
     }
 
-    let host = host(&described_bytes, &package.library, options).map_err(named)?;
     let settings = &package.settings;
     api.hide(&settings.hidden, &settings.shown, host, &package.library).map_err(|problem| {
         format!("{problem} ([package.metadata.kernpack.wheel] in {})", package.manifest.display())

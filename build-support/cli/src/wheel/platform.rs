@@ -104,7 +104,7 @@ fn unknown_version(asked: &Requirement) -> String {
     };
     format!(
         "it needs {} of {}{symbols}, which is newer than every manylinux policy; build it on an older system, such as the \
-         container quay.io/pypa/manylinux_2_28, or say with --platform where it runs",
+         container manylinux_2_28, or say with --platform where it runs",
         asked.version, asked.library
     )
 }
@@ -182,7 +182,7 @@ mod tests {
                 &["libc.so.6"],
                 &[("libc.so.6", "GLIBC_2.99", &["future"][..])],
                 "it needs GLIBC_2.99 of libc.so.6 (for future), which is newer than every manylinux policy; build it on an older \
-                 system, such as the container quay.io/pypa/manylinux_2_28, or say with --platform where it runs",
+                 system, such as the container manylinux_2_28, or say with --platform where it runs",
             ),
             (
                 "riscv64",

@@ -22,19 +22,31 @@ pub(super) enum Position {
 pub(super) struct Annotations<'a> {
     api: &'a Api,
     host: Host,
+    /// The module inside that is written; empty for the package itself.
+    module: &'a str,
     /// Every name that something of the library has: a builtin type of this name is written with its module.
     own: BTreeSet<&'a str>,
 }
 
+/// What the stubs of other modules call a module of the package.
+pub(super) fn module_alias(module: &str) -> String {
+    if module.is_empty() { "_package".to_owned() } else { format!("_in_{}", module.replace('.', "_")) }
+}
+
 impl<'a> Annotations<'a> {
     pub(super) fn new(api: &'a Api, host: Host) -> Self {
+        Self::of_module(api, host, "")
+    }
+
+    /// In the stub of a module inside.
+    pub(super) fn of_module(api: &'a Api, host: Host, module: &'a str) -> Self {
         let functions = api.functions.iter().map(|function| function.name.as_str());
         let types = api.types.iter().flat_map(|ty| {
             let fields = ty.fields.iter().map(|field| field.name.as_str());
             let methods = ty.methods.iter().map(|method| method.name.as_str());
             [ty.name.as_str()].into_iter().chain(fields).chain(methods).chain(ty.variants.iter().map(String::as_str))
         });
-        Self { api, host, own: functions.chain(types).collect() }
+        Self { api, host, module, own: functions.chain(types).collect() }
     }
 
     pub(super) fn host(&self) -> Host {
@@ -44,6 +56,15 @@ impl<'a> Annotations<'a> {
     /// The name of something that is always there.
     pub(super) fn builtin(&self, name: &str) -> String {
         if self.own.contains(name) { format!("_builtins.{name}") } else { name.to_owned() }
+    }
+
+    /// The name of a class of the library.
+    pub(super) fn class(&self, key: &str) -> Option<String> {
+        let ty = self.api.type_of(key)?;
+        Some(match ty.module == self.module {
+            true => ty.name.clone(),
+            false => format!("{}.{}", module_alias(&ty.module), ty.name),
+        })
     }
 
     /// The type hint of a schema.
@@ -60,6 +81,9 @@ impl<'a> Annotations<'a> {
         let of = |arg: Option<&Value>| arg.map_or_else(|| "_Any".to_owned(), |arg| self.at(arg, position, depth - 1));
         let all = || args.iter().map(|arg| of(Some(arg))).collect::<Vec<_>>();
         let is_parameter = position == Position::Parameter;
+        if is_parameter && let Some(hint) = self.of_enum(key) {
+            return hint;
+        }
         if self.host == Host::Extension
             && let Some(hint) = self.of_extension(key, args, position, depth)
         {
@@ -100,7 +124,19 @@ impl<'a> Annotations<'a> {
             "DataType" | "dtype" if is_parameter => format!("_ffi.dtype | {}", self.builtin("str")),
             "DataType" | "dtype" => "_ffi.dtype".to_owned(),
             "Device" => "_ffi.Device".to_owned(),
-            other => self.api.type_name(other).unwrap_or("_Any").to_owned(),
+            other => self.class(other).unwrap_or_else(|| "_Any".to_owned()),
+        }
+    }
+
+    /// What stands for an enum as an argument: a member, its value, and in an extension module the member's name.
+    fn of_enum(&self, key: &str) -> Option<String> {
+        let class = self.class(key)?;
+        let (int, text) = (self.builtin("int"), self.builtin("str"));
+        match (&self.api.type_of(key)?.base, self.host) {
+            (Base::IntEnum, Host::Extension) => Some(format!("{class} | {int} | {text}")),
+            (Base::IntEnum, Host::TvmFfi) => Some(format!("{class} | {int}")),
+            (Base::StrEnum, _) => Some(format!("{class} | {text}")),
+            _ => None,
         }
     }
 
@@ -125,15 +161,6 @@ impl<'a> Annotations<'a> {
             ("DataType" | "dtype" | "Device", Position::Result) => text,
             ("DataType" | "dtype" | "Device", Position::Parameter) => "_Any".to_owned(),
             ("ffi.Module" | "ffi.Object", _) => "_Any".to_owned(),
-            // A member, its value or its name.
-            (key, Position::Parameter) => {
-                let ty = self.api.types.iter().find(|ty| ty.key == key)?;
-                match ty.base {
-                    Base::IntEnum => format!("{} | {int} | {text}", ty.name),
-                    Base::StrEnum => format!("{} | {text}", ty.name),
-                    _ => return None,
-                }
-            }
             _ => return None,
         })
     }
@@ -144,6 +171,28 @@ impl<'a> Annotations<'a> {
         self.callable(schema, first, skip, self.host == Host::Extension)
     }
 
+    /// A function of Python with the parameters of one of the library, for `inspect`: `lambda x, gain=0.5, /: ...`. `None` when the metadata says
+    /// nothing. `first` and `skip` as in [`signature`](Self::signature); constructors take arguments by name.
+    pub(super) fn shape(
+        &self,
+        schema: Option<&Schema>,
+        first: Option<&str>,
+        skip: usize,
+        by_name: bool,
+    ) -> Option<String> {
+        let schema = schema?;
+        let own = schema.params.iter().enumerate().skip(skip).map(|(index, _)| {
+            let default = schema.default(index).map(|default| format!("={}", literal(default))).unwrap_or_default();
+            format!("{}{default}", parameter(schema, index))
+        });
+        let mut parts: Vec<String> = first.map(str::to_owned).into_iter().chain(own).collect();
+        if !by_name && !parts.is_empty() {
+            parts.push("/".to_owned());
+        }
+        let space = if parts.is_empty() { "" } else { " " };
+        Some(format!("lambda{space}{}: ...", parts.join(", ")))
+    }
+
     /// `by_name`: whether arguments may be given by name.
     fn callable(&self, schema: Option<&Schema>, first: Option<&str>, skip: usize, by_name: bool) -> String {
         let Some(schema) = schema else {
@@ -152,12 +201,7 @@ impl<'a> Annotations<'a> {
         };
         let mut parts: Vec<String> = first.map(str::to_owned).into_iter().collect();
         for (index, param) in schema.params.iter().enumerate().skip(skip) {
-            let name = match schema.names.get(index) {
-                Some(name) if super::names::is_identifier(name) => name.clone(),
-                // A word of Python's own.
-                Some(name) if super::names::is_identifier(&format!("{name}_")) => format!("{name}_"),
-                _ => format!("_{index}"),
-            };
+            let name = parameter(schema, index);
             let default = schema.default(index).map(|default| format!(" = {}", literal(default))).unwrap_or_default();
             parts.push(format!("{name}: {}{default}", self.of(param, Position::Parameter)));
         }
@@ -183,7 +227,7 @@ impl<'a> Annotations<'a> {
                 format!("_Iterator[{}]", self.of(element, Position::Result))
             }
             // An object of the library that is an iterator itself.
-            (key, _) if self.api.type_name(key).is_some() => self.of(&schema.result, Position::Result),
+            (key, _) if self.api.type_of(key).is_some() => self.of(&schema.result, Position::Result),
             _ => "_Iterator[_Any]".to_owned(),
         }
     }
@@ -217,6 +261,16 @@ impl<'a> Annotations<'a> {
     /// A decorator of Python's own.
     pub(super) fn decorator(&self, name: &str) -> String {
         format!("@{}", self.builtin(name))
+    }
+}
+
+/// A parameter's name in Python.
+fn parameter(schema: &Schema, index: usize) -> String {
+    match schema.names.get(index) {
+        Some(name) if super::names::is_identifier(name) => name.clone(),
+        // A word of Python's own.
+        Some(name) if super::names::is_identifier(&format!("{name}_")) => format!("{name}_"),
+        _ => format!("_{index}"),
     }
 }
 
@@ -290,6 +344,8 @@ mod tests {
     #[test]
     fn an_enum_is_given_as_a_member_a_value_or_a_name() {
         let ty = |key: &str, base| Type {
+            module: String::new(),
+            inner: Vec::new(),
             name: key.to_owned(),
             key: format!("kit.{key}"),
             base,
@@ -303,6 +359,10 @@ mod tests {
         };
         let types = vec![ty("Color", Base::IntEnum), ty("Mode", Base::StrEnum), ty("Point", Base::Object)];
         let api = Api { functions: Vec::new(), types, exceptions: Vec::new(), nameless: Vec::new() };
+        for (key, parameter) in [("kit.Color", "Color | int"), ("kit.Mode", "Mode | str"), ("kit.Point", "Point")] {
+            let annotations = Annotations::new(&api, Host::TvmFfi);
+            assert_eq!(annotations.of(&json!({ "type": key }), Position::Parameter), parameter);
+        }
         let annotations = Annotations::new(&api, Host::Extension);
         for (key, parameter, result) in [
             ("kit.Color", "Color | int | str", "Color"),

@@ -1,11 +1,11 @@
 //! What a library offers to Python, under the names that it has there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::Host;
-use super::names::{attribute, is_identifier, own_name};
+use super::names::{attribute, is_identifier, own_name, place};
 use crate::Result;
 use crate::library::inspection::Inspection;
 use crate::library::signature;
@@ -22,22 +22,29 @@ pub(crate) struct Api {
 }
 
 pub(super) struct Function {
+    /// The module inside that has it, with dots; empty for the package itself.
+    pub(super) module: String,
     /// In Python.
     pub(super) name: String,
     /// In the library, or in the registry.
     pub(super) key: String,
     pub(super) is_global: bool,
     /// Whether it launches a kernel of a device as it is: its last parameters are the grid and the block.
-    is_device_kernel: bool,
+    pub(super) is_device_kernel: bool,
     /// Whether it says nothing of itself, as a kernel of a device that was not built: only tvm_ffi finds it.
-    is_silent: bool,
+    pub(super) is_silent: bool,
     pub(super) is_hidden: bool,
     pub(super) signature: Option<signature::Schema>,
     pub(super) doc: String,
 }
 
 pub(super) struct Type {
+    /// The module inside that has it, with dots; empty for the package itself.
+    pub(super) module: String,
+    /// Of its class. One that is an attribute of another class has a name of the stub's own.
     pub(super) name: String,
+    /// Classes that are attributes of this one, by their names there, with their keys.
+    pub(super) inner: Vec<(String, String)>,
     pub(super) is_hidden: bool,
     pub(super) key: String,
     pub(super) base: Base,
@@ -57,11 +64,18 @@ pub(super) struct Comparison {
     pub(super) order: bool,
 }
 
+impl Comparison {
+    /// As in Python: objects that are compared by an operator of their own have a hash only if they say so.
+    pub(super) fn is_hashable(&self) -> bool {
+        self.hash || !self.equal && !self.order
+    }
+}
+
 pub(super) enum Base {
     Object,
     IntEnum,
     StrEnum,
-    /// Another type of the library, by its name in Python.
+    /// Another type of the library, by its key.
     Own(String),
 }
 
@@ -92,22 +106,28 @@ pub(super) struct Method {
 }
 
 impl Api {
-    /// Of a loaded library; `package` is the name of the Python package.
+    /// Of a loaded library; `package` is the name of the Python package. An extension module has what its names say: `colors.mix` is in a module
+    /// inside, and `Expr.Add` in a class; a global function that the library registers by hand is no part of it. With tvm_ffi, dots are underscores.
     ///
     /// # Errors
     /// Two things that would have the same name.
-    pub(crate) fn of(inspection: &Inspection<'_>, package: &str) -> Result<Self> {
+    pub(crate) fn of(inspection: &Inspection<'_>, package: &str, host: Host) -> Result<Self> {
+        let find = |name: &str| match host {
+            Host::Extension => place(name, package).map(|(module, name)| (module.to_owned(), name.to_owned())),
+            Host::TvmFfi => attribute(name, package).map(|name| (String::new(), name)),
+        };
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
         let mut api = Api { functions: Vec::new(), types: Vec::new(), exceptions: Vec::new(), nameless: Vec::new() };
         let loaded = inspection.loaded.as_ref().ok_or("the library was not loaded")?;
         for function in &inspection.functions {
-            let Some(name) = attribute(function.name, package) else {
+            let Some((module, name)) = find(function.name) else {
                 api.nameless.push(function.name.to_owned());
                 continue;
             };
-            take(&mut taken, &name, format!("function {}", function.name))?;
+            take(&mut taken, &module, &name, format!("function {}", function.name))?;
             let name_is_hidden = name.starts_with('_');
             api.functions.push(Function {
+                module,
                 name,
                 key: function.name.to_owned(),
                 is_global: false,
@@ -119,19 +139,20 @@ impl Api {
             });
         }
         let globals = loaded.global_functions().iter().filter_map(Value::as_str).filter(|name| !is_internal(name));
-        for key in globals {
+        for key in globals.filter(|_| host == Host::TvmFfi) {
             // An exported function often is a global one, too.
             let own = own_name(key, package);
             if api.functions.iter().any(|function| function.key == key || function.key == own) {
                 continue;
             }
-            let Some(name) = attribute(key, package) else {
+            let Some((module, name)) = find(key) else {
                 api.nameless.push(key.to_owned());
                 continue;
             };
-            take(&mut taken, &name, format!("global function {key}"))?;
+            take(&mut taken, &module, &name, format!("global function {key}"))?;
             let name_is_hidden = name.starts_with('_');
             api.functions.push(Function {
+                module,
                 name,
                 key: key.to_owned(),
                 is_global: true,
@@ -146,11 +167,11 @@ impl Api {
         while let Some(kind) = kinds.keys().find(|kind| !kinds.contains_key(&kinds[*kind])).cloned() {
             let base = kinds.remove(&kind).unwrap_or_default();
             if is_identifier(&kind) && is_identifier(&base) {
-                take(&mut taken, &kind, format!("kind of errors {kind}"))?;
+                take(&mut taken, "", &kind, format!("kind of errors {kind}"))?;
                 api.exceptions.push((kind, base));
             }
         }
-        api.functions.sort_by(|a, b| a.name.cmp(&b.name));
+        api.functions.sort_by(|a, b| (&a.module, &a.name).cmp(&(&b.module, &b.name)));
         let types: Vec<&Value> = loaded.types().iter().filter(|ty| !is_internal(text(ty, "key"))).collect();
         let mut left: Vec<&Value> = types.clone();
         // Parents first.
@@ -161,13 +182,20 @@ impl Api {
                 return Err("the library's types inherit from each other in a circle".to_owned());
             }
             for ty in next {
-                match attribute(text(ty, "key"), package) {
-                    Some(name) => {
-                        take(&mut taken, &name, format!("type {}", text(ty, "key")))?;
-                        let ty = Type::of(ty, name, &types, &api.types);
-                        api.types.push(ty);
+                let key = text(ty, "key");
+                match find(key) {
+                    Some((module, name)) => {
+                        take(&mut taken, &module, &name, format!("type {key}"))?;
+                        let is_type = |path: &str| {
+                            types.iter().map(|ty| text(ty, "key")).find(|other| own_name(other, package) == path)
+                        };
+                        let mut new = Type::of(ty, module, name, &types, &api.types);
+                        if let Some(outer) = is_type(&new.module).filter(|_| host == Host::Extension) {
+                            new.move_into_class(outer, package, &mut api.types);
+                        }
+                        api.types.push(new);
                     }
-                    None => api.nameless.push(text(ty, "key").to_owned()),
+                    None => api.nameless.push(key.to_owned()),
                 }
             }
             left = rest;
@@ -175,9 +203,22 @@ impl Api {
         Ok(api)
     }
 
-    /// The name in Python of a type.
-    pub(super) fn type_name(&self, key: &str) -> Option<&str> {
-        self.types.iter().find(|ty| ty.key == key).map(|ty| ty.name.as_str())
+    /// A type of the library.
+    pub(super) fn type_of(&self, key: &str) -> Option<&Type> {
+        self.types.iter().find(|ty| ty.key == key)
+    }
+
+    /// The modules inside, by their names with dots; one comes after that which it is in.
+    pub(crate) fn modules(&self) -> Vec<String> {
+        let functions = self.functions.iter().map(|function| function.module.as_str());
+        let modules =
+            functions.chain(self.types.iter().map(|ty| ty.module.as_str())).filter(|module| !module.is_empty());
+        let mut all = BTreeSet::new();
+        for module in modules {
+            let ends = module.match_indices('.').map(|(at, _)| at).chain([module.len()]);
+            all.extend(ends.map(|end| module[..end].to_owned()));
+        }
+        all.into_iter().collect()
     }
 
     /// The classes of exceptions that it offers.
@@ -190,83 +231,6 @@ impl Api {
         let functions = self.functions.iter().filter(|function| !function.is_hidden).count();
         (functions, self.types.iter().filter(|ty| !ty.is_hidden).count())
     }
-
-    /// Hides what the package does not offer, by names of the library or of Python. Kernels of devices are left out, unless they are to
-    /// be shown: a function that launches one is what callers want.
-    ///
-    /// # Errors
-    /// A name that nothing has, and what cannot be hidden or shown.
-    pub(crate) fn hide(&mut self, hidden: &[String], shown: &[String], host: Host, package: &str) -> Result<()> {
-        for wanted in shown {
-            let kernel = self.functions.iter().find(|function| function.is(wanted));
-            match (kernel, host) {
-                (Some(function), Host::TvmFfi) if function.is_device_kernel => {}
-                (Some(function), Host::Extension) if function.is_device_kernel => {
-                    return Err(format!(
-                        "`shown` names '{wanted}', a kernel of a device, which an extension module does not have; write a \
-                         #[packed_func] that launches it, or make the wheel with --tvm-ffi"
-                    ));
-                }
-                (Some(_), _) => {
-                    return Err(format!(
-                        "`shown` names '{wanted}', which is no kernel of a device: it is shown anyway"
-                    ));
-                }
-                (None, _) => return Err(format!("`shown` names '{wanted}', which the library does not have")),
-            }
-        }
-        self.functions.retain(|function| {
-            let is_left_out = function.is_device_kernel && !shown.iter().any(|wanted| function.is(wanted));
-            !(is_left_out || function.is_silent && host == Host::Extension)
-        });
-        for wanted in hidden {
-            let inside = |key: &str| {
-                let is_inside = host == Host::Extension && own_name(key, package).contains('.');
-                match is_inside {
-                    true => Err(format!(
-                        "`hidden` names '{wanted}', which is in a module of the library; only what the package itself has can be hidden"
-                    )),
-                    false => Ok(()),
-                }
-            };
-            if let Some(function) = self.functions.iter_mut().find(|function| function.is(wanted)) {
-                inside(&function.key)?;
-                function.is_hidden = true;
-            } else if let Some(at) = self.types.iter().position(|ty| ty.name == *wanted || ty.key == *wanted) {
-                inside(&self.types[at].key)?;
-                let name = &self.types[at].name;
-                let is_child = |ty: &&Type| matches!(&ty.base, Base::Own(base) if base == name);
-                if let Some(child) = self
-                    .types
-                    .iter()
-                    .find(is_child)
-                    .filter(|child| !hidden.iter().any(|other| child.name == *other || child.key == *other))
-                {
-                    return Err(format!(
-                        "`hidden` names '{wanted}', from which {} is derived; hide that, too, or neither",
-                        child.name
-                    ));
-                }
-                self.types[at].is_hidden = true;
-            } else {
-                return Err(format!("`hidden` names '{wanted}', which the library does not have"));
-            }
-        }
-        Ok(())
-    }
-
-    /// The names of the extension module that the package does not take over: those with an underscore are not taken anyway.
-    pub(super) fn hidden_names(&self) -> impl Iterator<Item = &str> {
-        let functions = self.functions.iter().filter(|function| function.is_hidden && !function.is_global);
-        let types = self.types.iter().filter(|ty| ty.is_hidden).map(|ty| ty.name.as_str());
-        functions.map(|function| function.name.as_str()).chain(types).filter(|name| !name.starts_with('_'))
-    }
-
-    /// Leaves out what is hidden.
-    pub(crate) fn forget_hidden(&mut self) {
-        self.functions.retain(|function| !function.is_hidden);
-        self.types.retain(|ty| !ty.is_hidden);
-    }
 }
 
 /// Of the runtime, not of the library's author.
@@ -274,15 +238,9 @@ fn is_internal(name: &str) -> bool {
     name.starts_with("ffi.") || name.starts_with("kernpack.")
 }
 
-impl Function {
-    /// Whether it has this name, in the library or in Python.
-    fn is(&self, name: &str) -> bool {
-        self.key == name || self.name == name
-    }
-}
-
-fn take(taken: &mut BTreeMap<String, String>, name: &str, what: String) -> Result<()> {
-    match taken.insert(name.to_owned(), what.clone()) {
+fn take(taken: &mut BTreeMap<String, String>, module: &str, name: &str, what: String) -> Result<()> {
+    let name = if module.is_empty() { name.to_owned() } else { format!("{module}.{name}") };
+    match taken.insert(name.clone(), what.clone()) {
         None => Ok(()),
         Some(other) => {
             Err(format!("the {other} and the {what} would both be called '{name}' in Python; rename one of them"))
@@ -303,10 +261,10 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 }
 
 impl Type {
-    fn of(ty: &Value, name: String, all: &[&Value], known: &[Type]) -> Self {
+    fn of(ty: &Value, module: String, name: String, all: &[&Value], known: &[Type]) -> Self {
         let parent = text(ty, "parent");
         let base = match known.iter().find(|known| known.key == parent) {
-            Some(known) => Base::Own(known.name.clone()),
+            Some(known) => Base::Own(known.key.clone()),
             None if parent == "ffi.IntEnum" => Base::IntEnum,
             None if parent == "ffi.StrEnum" => Base::StrEnum,
             None => Base::Object,
@@ -322,7 +280,9 @@ impl Type {
         let variants = list(ty, "variants").iter().filter_map(Value::as_str).filter(|name| is_identifier(name));
         Self {
             is_hidden: name.starts_with('_'),
+            module,
             name,
+            inner: Vec::new(),
             key: text(ty, "key").to_owned(),
             base,
             doc: text(ty, "doc").to_owned(),
@@ -332,6 +292,18 @@ impl Type {
             comparison: Comparison { equal: flag(ty, "equal"), hash: flag(ty, "hash"), order: flag(ty, "order") },
             variants: variants.map(str::to_owned).collect(),
         }
+    }
+}
+
+impl Type {
+    /// An attribute of another class: a class of the module that has this one, under a name of its own.
+    fn move_into_class(&mut self, outer: &str, package: &str, known: &mut [Type]) {
+        let Some(outer) = known.iter_mut().find(|ty| ty.key == outer) else { return };
+        outer.inner.push((self.name.clone(), self.key.clone()));
+        let own = own_name(&self.key, package);
+        let inside = own.strip_prefix(&outer.module).unwrap_or(own).trim_start_matches('.');
+        self.name = format!("_{}", inside.replace('.', "_"));
+        self.module.clone_from(&outer.module);
     }
 }
 
@@ -387,9 +359,9 @@ mod tests {
     #[test]
     fn names_are_taken_once() {
         let mut taken = BTreeMap::new();
-        take(&mut taken, "crop", "function crop".to_owned()).unwrap();
+        take(&mut taken, "", "crop", "function crop".to_owned()).unwrap();
         assert_eq!(
-            take(&mut taken, "crop", "function kit.crop".to_owned()).unwrap_err(),
+            take(&mut taken, "", "crop", "function kit.crop".to_owned()).unwrap_err(),
             "the function crop and the function kit.crop would both be called 'crop' in Python; rename one of them"
         );
     }

@@ -2,6 +2,7 @@
 
 mod annotation;
 mod api;
+mod hidden;
 mod module;
 mod names;
 mod stub;
@@ -9,7 +10,7 @@ mod stub;
 pub(crate) use api::Api;
 pub(crate) use module::{loader, package};
 pub(crate) use names::is_identifier;
-pub(crate) use stub::{Place, package_stub, stub};
+pub(crate) use stub::{Place, inner_stubs, package_stub, stub};
 
 /// What loads the library in Python.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Host;
 use super::annotation::{Annotations, Position};
-use super::api::{Api, Base, Comparison, Type};
+use super::api::{Api, Base, Comparison, Constructor, Type};
 use super::names::{docstring, literal};
 
 /// The text of the module that loads a library with tvm_ffi. `library` is the file's name, `about` the package's description.
@@ -26,7 +26,18 @@ pub(crate) fn package(api: &Api, host: Host, module: &str, version: &str, about:
 fn try_package(out: &mut String, api: &Api, host: Host, module: &str, version: &str, about: &str) -> std::fmt::Result {
     out.push_str(&docstring(about, ""));
     out.push_str("\n# Written by `cargo kernpack wheel`. The types of everything are in __init__.pyi.\n\n");
+    let inside = api.modules();
+    if !inside.is_empty() {
+        out.push_str("import sys as _sys\n\n");
+    }
     writeln!(out, "from . import {module} as _library\nfrom .{module} import *\n")?;
+    if !inside.is_empty() {
+        out.push_str("# Modules inside the library, for `import`.\n");
+        for name in &inside {
+            writeln!(out, "_sys.modules[__name__ + {}] = _library.{name}", literal(&format!(".{name}")))?;
+        }
+        out.push('\n');
+    }
     let hidden: Vec<&str> = api.hidden_names().collect();
     if host == Host::Extension && !hidden.is_empty() {
         writeln!(out, "del {}\n", hidden.join(", "))?;
@@ -72,36 +83,37 @@ fn try_body(out: &mut String, api: &Api, library: &str, version: &str) -> std::f
     writeln!(out, "\n__version__ = {}", literal(version))?;
     writeln!(out, "_file = _pathlib.Path(__file__).with_name({})", literal(library))?;
     out.push_str(LOAD);
-    let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
-    if !exported.is_empty() {
-        out.push_str(
-            "\n\ndef _function(name):\n    function = __library__.get_function(name)\n    \
-             function.__doc__ = __library__.get_function_doc(name)\n    return function\n\n\n",
-        );
-        for function in exported {
-            writeln!(out, "{} = _function({})", function.name, literal(&function.key))?;
-        }
-    }
-    if !global.is_empty() {
-        out.push('\n');
-        for function in global {
-            writeln!(out, "{} = _ffi.get_global_func({})", function.name, literal(&function.key))?;
-        }
-    }
     let annotations = Annotations::new(api, Host::TvmFfi);
+    let (exported, global): (Vec<_>, Vec<_>) = api.functions.iter().partition(|function| !function.is_global);
+    out.push_str(SIGNED);
+    if !exported.is_empty() {
+        out.push_str(FUNCTION);
+    }
+    for (functions, get) in [(exported, "_function"), (global, "_ffi.get_global_func")] {
+        out.push('\n');
+        for function in functions {
+            let got = format!("{get}({})", literal(&function.key));
+            match annotations.shape(function.signature.as_ref(), None, 0, false) {
+                Some(shape) => writeln!(out, "{0} = _signed({got}, \"{0}\", {shape})", function.name)?,
+                None => writeln!(out, "{} = {got}", function.name)?,
+            }
+        }
+    }
     let takes_methods = |ty: &Type| ty.methods.iter().any(|method| LEFT_AWAY.contains(&method.name.as_str()));
     if api.types.iter().any(takes_methods) {
         out.push_str(METHODS);
     }
     for ty in &api.types {
         class(out, ty, &annotations)?;
+        out.push('\n');
         if takes_methods(ty) {
-            writeln!(out, "\n\n_take_methods({})", ty.name)?;
+            writeln!(out, "\n_take_methods({})", ty.name)?;
         }
+        signatures(out, ty, &annotations)?;
     }
     out.push_str("\n\n__all__ = [\n");
     for name in exports(api) {
-        writeln!(out, "    {},", literal(name))?;
+        writeln!(out, "    {},", literal(&name))?;
     }
     out.push_str("]\n");
     Ok(())
@@ -148,6 +160,25 @@ for _kind in """
 del _kind, _class
 "#;
 
+/// What `inspect.signature` says of a function; tvm_ffi's own have none.
+const SIGNED: &str = r#"
+
+def _signed(function, name, shape):
+    function.__signature__ = _inspect.signature(shape)
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    return function
+"#;
+
+const FUNCTION: &str = r#"
+
+def _function(name):
+    function = __library__.get_function(name)
+    function.__doc__ = __library__.get_function_doc(name)
+    return function
+
+"#;
+
 /// A library whose types are defined in another way by one that was loaded before is no half of a package. `load_module` raises on most systems, and for most problems.
 const LOAD: &str = r#"
 
@@ -185,8 +216,29 @@ def _iterator(elements):
     return elements if hasattr(elements, "__next__") else iter(elements)
 "#;
 
+/// What `inspect.signature` says of the constructor and the methods of a class, and that objects which are compared have no hash of their own.
+fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
+    let name = &ty.name;
+    if let Constructor::Function(schema) = &ty.constructor
+        && let Some(shape) = annotations.shape(schema.as_ref(), Some("self"), 0, true)
+    {
+        writeln!(out, "{name}.__init__.__signature__ = _inspect.signature({shape})")?;
+    }
+    for method in &ty.methods {
+        let (first, skip) = if method.is_static { (None, 0) } else { (Some("self"), 1) };
+        let is_operator = method.name.starts_with("__") && method.name != "__call__";
+        if !is_operator && let Some(shape) = annotations.shape(method.signature.as_ref(), first, skip, false) {
+            writeln!(out, "{name}.{}.__signature__ = _inspect.signature({shape})", method.name)?;
+        }
+    }
+    if !ty.comparison.is_hashable() {
+        writeln!(out, "{name}.__hash__ = None")?;
+    }
+    Ok(())
+}
+
 fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
-    out.push_str("\n\n");
+    out.push('\n');
     let key = literal(&ty.key);
     let Comparison { equal, hash, order } = &ty.comparison;
     let mut options = String::new();
@@ -199,7 +251,10 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
         Base::IntEnum => writeln!(out, "class {}(_dataclasses.IntEnum, type_key={key}):", ty.name)?,
         Base::StrEnum => writeln!(out, "class {}(_dataclasses.StrEnum, type_key={key}):", ty.name)?,
         Base::Object => writeln!(out, "@_dataclasses.c_class({key}{options})\nclass {}(_ffi.Object):", ty.name)?,
-        Base::Own(base) => writeln!(out, "@_dataclasses.c_class({key}{options})\nclass {}({base}):", ty.name)?,
+        Base::Own(base) => {
+            let base = annotations.class(base).unwrap_or_default();
+            writeln!(out, "@_dataclasses.c_class({key}{options})\nclass {}({base}):", ty.name)?;
+        }
     }
     let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
     out.push_str(&docstring(&about, "    "));
@@ -218,9 +273,10 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 20] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
+    ("_inspect.", "import inspect as _inspect"),
     ("_os.", "import os as _os"),
     ("_re.", "import re as _re"),
     (": typing.", "import typing"),
@@ -234,6 +290,7 @@ const SOURCES: [(&str, &str); 18] = [
     // Type checkers take what is not installed for Any.
     ("_np.", "import numpy as _np"),
     ("_Any", "from typing import Any as _Any"),
+    ("_ClassVar[", "from typing import ClassVar as _ClassVar"),
     ("_Protocol", "from typing import Protocol as _Protocol"),
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
     ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
@@ -247,10 +304,12 @@ pub(super) fn imports(text: &str) -> String {
 }
 
 /// What `import *` brings, in alphabetical order.
-pub(super) fn exports(api: &Api) -> Vec<&str> {
-    let functions = api.functions.iter().filter(|function| !function.is_hidden).map(|function| function.name.as_str());
-    let types = api.types.iter().filter(|ty| !ty.is_hidden).map(|ty| ty.name.as_str());
-    let mut names: Vec<&str> = functions.chain(types).chain(api.exceptions()).collect();
+pub(super) fn exports(api: &Api) -> Vec<String> {
+    let functions = api.functions.iter().filter(|function| !function.is_hidden && function.module.is_empty());
+    let types = api.types.iter().filter(|ty| !ty.is_hidden && ty.module.is_empty() && !ty.name.starts_with('_'));
+    let names = functions.map(|function| function.name.as_str()).chain(types.map(|ty| ty.name.as_str()));
+    let mut names: Vec<String> = names.chain(api.exceptions()).map(str::to_owned).collect();
+    names.extend(api.modules().into_iter().filter(|module| !module.contains('.')));
     names.sort_unstable();
     names
 }

@@ -28,6 +28,14 @@ pub(crate) fn attribute(name: &str, package: &str) -> Option<String> {
     Some(text).filter(|text| is_identifier(text) && !text.starts_with("__"))
 }
 
+/// The place of a function or a type in an extension module: the module inside that has it, with dots (empty: the extension module itself), and
+/// its name there. `None` when Python has no way to write that.
+pub(crate) fn place<'a>(name: &'a str, package: &str) -> Option<(&'a str, &'a str)> {
+    let own = own_name(name, package);
+    let is_name = |part: &str| is_identifier(part) && !part.starts_with("__");
+    own.split('.').all(is_name).then(|| own.rsplit_once('.').unwrap_or(("", own)))
+}
+
 /// A text as a Python literal.
 pub(crate) fn literal(text: &str) -> String {
     let mut out = String::from("\"");
@@ -96,6 +104,21 @@ mod tests {
             ("a-b", None),
         ] {
             assert_eq!(attribute(name, "kit").as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn places() {
+        for (name, expected) in [
+            ("crop", Some(("", "crop"))),
+            ("kit.crop", Some(("", "crop"))),
+            ("kit.Expr.Add", Some(("Expr", "Add"))),
+            ("colors.dark.color", Some(("colors.dark", "color"))),
+            ("colors.lambda", None),
+            ("class.color", None),
+            ("a..b", None),
+        ] {
+            assert_eq!(place(name, "kit"), expected, "{name}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Host;
-use super::annotation::{Annotations, Position};
+use super::annotation::{Annotations, Position, module_alias};
 use super::api::{Api, Base, Function, Method, Type};
 use super::module::{exports, imports};
 use super::names::{docstring, literal};
@@ -45,11 +45,60 @@ pub(crate) enum Place {
 }
 
 /// The stub's text.
-pub(crate) fn stub(api: &Api, host: Host, place: Place, about: &str) -> String {
-    let mut out = String::new();
+pub(crate) fn stub(api: &Api, host: Host, place: Place, package: &str, about: &str) -> String {
+    text(api, host, place, package, "", about)
+}
+
+/// The stubs of the modules inside an extension module, by their paths in the package.
+pub(crate) fn inner_stubs(api: &Api, host: Host, place: Place, package: &str) -> Vec<(String, String)> {
+    let modules = api.modules();
+    let stub = |module: &String| {
+        let has_inner = modules.iter().any(|other| is_inside(other, module));
+        let path = format!("{}{}", module.replace('.', "/"), if has_inner { "/__init__.pyi" } else { ".pyi" });
+        (path, text(api, host, place, package, module, &format!("The module {module} of the library.")))
+    };
+    modules.iter().map(stub).collect()
+}
+
+/// Whether a module is directly in another one.
+fn is_inside(module: &str, other: &str) -> bool {
+    let rest = if other.is_empty() {
+        Some(module)
+    } else {
+        module.strip_prefix(other).and_then(|rest| rest.strip_prefix('.'))
+    };
+    rest.is_some_and(|rest| !rest.contains('.'))
+}
+
+fn text(api: &Api, host: Host, place: Place, package: &str, module: &str, about: &str) -> String {
+    let mut body = String::new();
     // Writing into a String does not fail.
-    let _ = try_write(&mut out, api, host, place, about);
-    out
+    let _ = try_body(&mut body, api, host, place, module);
+    if body.contains("_Tensor") {
+        body.insert_str(0, TENSOR);
+    }
+    if body.contains("_DLPack") {
+        body.insert_str(0, TENSORS);
+    }
+    let modules = api.modules();
+    let mut inner = String::new();
+    for other in modules.iter().filter(|other| is_inside(other, module)) {
+        let name = other.rsplit('.').next().unwrap_or_default();
+        let _ = writeln!(inner, "from . import {name} as {name}");
+    }
+    // What is in other modules of the package.
+    for other in modules.iter().map(String::as_str).chain([""]).filter(|other| *other != module) {
+        let alias = module_alias(other);
+        if body.contains(&format!("{alias}.")) {
+            let full = match (other, place) {
+                ("", Place::Package) => package.to_owned(),
+                ("", Place::Library) => format!("{package}.{package}"),
+                _ => format!("{package}.{other}"),
+            };
+            let _ = writeln!(inner, "import {full} as {alias}");
+        }
+    }
+    format!("{}\n# Written by `cargo kernpack wheel`.\n\n{}{inner}{body}", docstring(about, ""), imports(&body))
 }
 
 /// The text of `__init__.pyi` around a module of the package that has a stub of its own.
@@ -65,27 +114,26 @@ pub(crate) fn package_stub(host: Host, module: &str, about: &str) -> String {
     )
 }
 
-fn try_write(out: &mut String, api: &Api, host: Host, place: Place, about: &str) -> std::fmt::Result {
-    let mut body = String::new();
-    let _ = try_body(&mut body, api, host, place);
-    if body.contains("_Tensor") {
-        body.insert_str(0, TENSOR);
+fn try_body(out: &mut String, api: &Api, host: Host, place: Place, module: &str) -> std::fmt::Result {
+    let annotations = Annotations::of_module(api, host, module);
+    if module.is_empty() {
+        start(out, api, place, &annotations)?;
     }
-    if body.contains("_DLPack") {
-        body.insert_str(0, TENSORS);
+    for ty in api.types.iter().filter(|ty| ty.module == module) {
+        class(out, ty, &annotations)?;
     }
-    out.push_str(&docstring(about, ""));
-    out.push_str("\n# Written by `cargo kernpack wheel`.\n\n");
-    out.push_str(&imports(&body));
-    out.push_str(&body);
+    for function in api.functions.iter().filter(|function| function.module == module) {
+        self::function(out, function, &annotations)?;
+    }
     Ok(())
 }
 
-fn try_body(out: &mut String, api: &Api, host: Host, place: Place) -> std::fmt::Result {
-    let annotations = Annotations::new(api, host);
+/// What only the outermost module has.
+fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_>) -> std::fmt::Result {
+    let host = annotations.host();
     out.push_str("\n__all__ = [\n");
     for name in exports(api) {
-        writeln!(out, "    {},", literal(name))?;
+        writeln!(out, "    {},", literal(&name))?;
     }
     out.push_str("]\n");
     // An extension module has neither: the package around it does.
@@ -98,12 +146,6 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place) -> std::fmt::
     }
     for (name, base) in &api.exceptions {
         writeln!(out, "\nclass {name}({base}): ...")?;
-    }
-    for ty in &api.types {
-        class(out, ty, &annotations)?;
-    }
-    for function in &api.functions {
-        self::function(out, function, &annotations)?;
     }
     Ok(())
 }
@@ -129,7 +171,7 @@ fn body(out: &mut String, doc: &str, indent: &str) {
 fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     let object = annotations.builtin("object");
     let base = match (&ty.base, annotations.host()) {
-        (Base::Own(base), _) => base,
+        (Base::Own(base), _) => &annotations.class(base).unwrap_or_else(|| object.clone()),
         (Base::IntEnum, Host::Extension) => "_enum.IntEnum",
         (Base::StrEnum, Host::Extension) => &format!("{}, _enum.Enum", annotations.builtin("str")),
         (Base::Object, Host::Extension) => &object,
@@ -145,6 +187,11 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     out.push_str("):\n");
     let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
     out.push_str(&docstring(&about, "    "));
+    for (name, key) in &ty.inner {
+        if let Some(class) = annotations.class(key) {
+            writeln!(out, "    {name} = {class}")?;
+        }
+    }
     for variant in &ty.variants {
         // Type checkers take tvm_ffi's enums for Python's: a member is what has a value.
         writeln!(out, "    {variant} = ...")?;
@@ -169,6 +216,9 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     }
     for method in &ty.methods {
         self::method(out, method, annotations)?;
+    }
+    if !ty.comparison.is_hashable() {
+        out.push_str("    __hash__: _ClassVar[None]  # type: ignore[assignment]\n");
     }
     if ty.comparison.order {
         for name in ["__lt__", "__le__", "__gt__", "__ge__"] {
