@@ -82,6 +82,12 @@ pub(crate) mod constant {
     pub(crate) const TP_TRAVERSE: c_int = 71;
     pub(crate) const TP_DEALLOC: c_int = 52;
     pub(crate) const TP_DOC: c_int = 56;
+    pub(crate) const SQ_ITEM: c_int = 44;
+    pub(crate) const SQ_LENGTH: c_int = 45;
+    pub(crate) const MP_ASS_SUBSCRIPT: c_int = 3;
+    pub(crate) const MP_LENGTH: c_int = 4;
+    pub(crate) const MP_SUBSCRIPT: c_int = 5;
+    pub(crate) const TP_ITER: c_int = 62;
     pub(crate) const BF_GETBUFFER: c_int = 1;
     pub(crate) const BF_RELEASEBUFFER: c_int = 2;
     pub(crate) const TP_HASH: c_int = 59;
@@ -299,6 +305,7 @@ table! {
         PyObject_Call(callable: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> *mut PyObject;
         PyObject_CallObject(callable: *mut PyObject, args: *mut PyObject) -> *mut PyObject;
         PyObject_GetItem(object: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+        PyObject_RichCompare(left: *mut PyObject, right: *mut PyObject, operation: c_int) -> *mut PyObject;
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
         PyObject_ClearWeakRefs(object: *mut PyObject);

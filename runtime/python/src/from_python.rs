@@ -13,7 +13,7 @@ use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
-use crate::{callback, class, enumeration, number, tensor, tvm_ffi};
+use crate::{callback, class, enumeration, number, shared_container, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -258,6 +258,9 @@ unsafe fn other(
         }
         if class == State::get(py).tensor {
             return Ok((TVMFFIAny::pointer(type_index::TENSOR, *pointer_place(py, object)), Keep::Nothing));
+        }
+        if let Some(shared) = shared_container::object_of(py, object, class) {
+            return Ok((shared, Keep::Nothing));
         }
         let flags = py.PyType_GetFlags(class);
         if flags & (constant::LONG_SUBCLASS | constant::UNICODE_SUBCLASS) != 0

@@ -14,6 +14,7 @@
 //! | `callback`, `handle` | Python callables as functions, and functions as Python objects |
 //! | `tensor`, `tensor_copy`, `lend`, `array`, `exchange` | arrays of Python as tensors, for the time of a call too, and tensors as Python objects |
 //! | `class` | a class for each registered type: `field`, `method`, `iteration`, `construct`, `operators`, `pickle`, `gc` |
+//! | `shared_container` | lists and dicts that change |
 //! | `enumeration` | a class for each enum without data |
 //! | `heap_type`, `freelist` | how classes are made, and their objects |
 //! | `wanted`, `arguments`, `function` | a call |
@@ -47,6 +48,7 @@ mod number;
 mod object;
 mod operators;
 mod pickle;
+mod shared_container;
 mod signals;
 mod state;
 mod tensor;

@@ -12,7 +12,7 @@ use crate::heap_type::holder_of_owned;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{element, inner};
-use crate::{array, class, handle, number};
+use crate::{array, class, handle, number, shared_container};
 
 /// The Python object for a result.
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
@@ -91,6 +91,23 @@ unsafe fn other(py: Py, value: &TVMFFIAny, ty: &TypeSchema) -> PyResult<Owned> {
 /// # Safety
 /// The object is alive for the call.
 unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; each object is read as what its type index says.
+    unsafe {
+        match (*object).type_index {
+            // They are shared, unless what is wanted does not change.
+            type_index::LIST | type_index::DICT if !matches!(ty.key, "Tuple" | "ffi.Array" | "ffi.Map") => {
+                shared_container::new(py, object)
+            }
+            _ => contents(py, object, ty),
+        }
+    }
+}
+
+/// The Python object for an object that is no list or dict, and a list or dict of Python with what is in one of those.
+///
+/// # Safety
+/// The object is alive for the call.
+pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as what its type index says.
     unsafe {
         match (*object).type_index {

@@ -11,6 +11,8 @@ use kernpack::{
     WithPath, bail, packed_func,
 };
 
+pub mod shared;
+
 kernpack::library!(with = [conversions, objects]);
 
 /// Subtracts one integer from another.

@@ -26,7 +26,7 @@ use crate::{AnyView, Result};
 /// same.insert("Alan".to_owned(), 41)?;
 /// assert_eq!((ages.get("Alan")?, ages.len()), (Some(41), 2));
 /// assert_eq!(ages.remove("Ada")?, Some(36));
-/// assert_eq!(ages.at("Ada").unwrap_err().to_string(), "KeyError: \"Ada\"");
+/// assert_eq!(ages.at("Ada").unwrap_err().to_string(), "KeyError: Ada");
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 #[repr(transparent)]
@@ -148,7 +148,14 @@ impl<K, V: for<'a> FromAny<'a>> Dict<K, V> {
     /// # Errors
     /// KeyError: it has none. Others as for [`Dict::get`].
     pub fn at<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<V> {
-        self.get(key)?.ok_or_else(|| crate::error!(KeyError, "{}", shown(key)))
+        self.get(key)?.ok_or_else(|| {
+            let key = key.to_arg();
+            // SAFETY: the argument keeps alive what the view refers to.
+            let view = unsafe { AnyView::from_raw(key.as_raw()) };
+            // A text without quotes, which Python adds.
+            let text = <&str>::from_any(&view).map_or_else(|_| format!("{view:?}"), str::to_owned);
+            crate::error!(KeyError, "{text}")
+        })
     }
 
     /// Removes the entry of a key: its value, or `None` when it has none.

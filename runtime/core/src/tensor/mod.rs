@@ -18,6 +18,7 @@ mod allocation;
 mod borrow;
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 mod device_functions;
+mod elements;
 mod handle;
 mod part;
 mod transfer;

@@ -9,7 +9,8 @@ use crate::layout::{Layout, dl_tensor, viewed};
 use crate::value::{Access, AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result};
 
-/// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow.
+/// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow: `view[[i, j]]` is one of them (a panic where there is none,
+/// [`TensorView::get`] gives an option), `for x in &view` goes through all in row-major order, [`TensorView::as_slice`] is the memory itself.
 ///
 /// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. As long as the
 /// view lives, a [`TensorViewMut`] of the same memory is refused, in any library of the process. Kernels in other languages are
@@ -119,6 +120,13 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         true
     }
 
+    /// The element at `index`, in place; `None` when out of range.
+    pub(super) fn element_mut(&mut self, index: &[usize]) -> Option<&mut T> {
+        let offset = self.layout.offset(index)?;
+        // SAFETY: the index is in range, so the element is part of the tensor; this view is the only one, and `self` is borrowed alone.
+        Some(unsafe { &mut *self.first.offset(offset) })
+    }
+
     /// Read access.
     pub fn as_view(&self) -> TensorView<'_, T> {
         TensorView { first: self.first, layout: self.layout, borrow: Borrow::nested(), elements: PhantomData }
@@ -175,6 +183,13 @@ macro_rules! shared_methods {
                 let offset = self.layout.offset(index)?;
                 // SAFETY: the index is in range, so the element is part of the tensor.
                 Some(unsafe { self.first.offset(offset).read() })
+            }
+
+            /// The element at `index`, in place; `None` when out of range.
+            pub(super) fn element(&self, index: &[usize]) -> Option<&T> {
+                let offset = self.layout.offset(index)?;
+                // SAFETY: the index is in range, so the element is part of the tensor, which `self` borrows.
+                Some(unsafe { &*self.first.offset(offset) })
             }
 
             /// The elements in row-major order, whatever the strides.

@@ -140,7 +140,7 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// Types that an extension module takes or gives in another form than tvm_ffi does: its containers are Python's own.
+    /// Types that an extension module takes or gives in another form than tvm_ffi does: its containers are Python's own, but for those that change.
     fn of_extension(&self, key: &str, args: &[Value], position: Position, depth: usize) -> Option<String> {
         let of = |index: usize| match args.get(index) {
             Some(arg) => self.at(arg, position, depth - 1),
@@ -149,12 +149,10 @@ impl<'a> Annotations<'a> {
         let (list, tuple, int, text) =
             (self.builtin("list"), self.builtin("tuple"), self.builtin("int"), self.builtin("str"));
         Some(match (key, position) {
-            ("ffi.Array" | "ffi.List" | "list", Position::Result) => format!("{list}[{}]", of(0)),
-            ("ffi.Array" | "ffi.List" | "list", Position::Parameter) => format!("_Sequence[{}]", of(0)),
-            ("ffi.Map" | "ffi.Dict" | "dict", Position::Result) => {
-                format!("{}[{}, {}]", self.builtin("dict"), of(0), of(1))
-            }
-            ("ffi.Map" | "ffi.Dict" | "dict", Position::Parameter) => format!("_Mapping[{}, {}]", of(0), of(1)),
+            ("ffi.Array" | "list", Position::Result) => format!("{list}[{}]", of(0)),
+            ("ffi.Array" | "list", Position::Parameter) => format!("_Sequence[{}]", of(0)),
+            ("ffi.Map" | "dict", Position::Result) => format!("{}[{}, {}]", self.builtin("dict"), of(0), of(1)),
+            ("ffi.Map" | "dict", Position::Parameter) => format!("_Mapping[{}, {}]", of(0), of(1)),
             ("ffi.Shape", Position::Result) => format!("{tuple}[{int}, ...]"),
             ("ffi.Shape", Position::Parameter) => format!("_Sequence[{int}]"),
             ("ffi.Tensor" | "Tensor" | "DLTensor*", Position::Result) => "_Tensor".to_owned(),
@@ -325,6 +323,8 @@ mod tests {
                 "_Mapping[str, _Sequence[int]]",
                 "dict[str, list[int]]",
             ),
+            (json!({ "type": "ffi.List", "args": [{ "type": "int" }] }), "_Sequence[int]", "_MutableSequence[int]"),
+            (json!({ "type": "ffi.Dict" }), "_Mapping[_Any, _Any]", "_MutableMapping[_Any, _Any]"),
             (json!({ "type": "ffi.Tensor" }), "_DLPack", "_Tensor"),
             (json!({ "type": "ffi.Shape" }), "_Sequence[int]", "tuple[int, ...]"),
             (json!({ "type": "ffi.Function" }), "_Callable[..., _Any]", "_Callable[..., _Any]"),

@@ -1,0 +1,446 @@
+//! Lists and dicts of the library, which are shared and change: Python objects that hold a reference, and behave as a `MutableSequence` or a
+//! `MutableMapping`. The classes are made when the first one of each comes.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use kernpack_core::embedded::list::shared as list;
+use kernpack_core::embedded::map::shared::{self as dict, Hooks};
+use kernpack_core::value::TypeSchema;
+use kernpack_core::{Any, Error};
+
+use crate::capi::{Py, PyMethodDef, PyObject, Slot, constant};
+use crate::from_python::result;
+use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
+use crate::object::{Owned, PyResult, Raised};
+use crate::{exception, to_python, tvm_ffi};
+
+const ANY: TypeSchema = TypeSchema::new("Any");
+
+/// The class of lists, and that of dicts; NULL before the first one.
+static CLASSES: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
+
+/// What a class has of its own; the rest of its methods are those of the abstract class.
+struct Description {
+    name: &'static CStr,
+    doc: &'static CStr,
+    slots: &'static [Slot],
+    methods: *const PyMethodDef,
+    abstract_class: &'static CStr,
+    inherited: &'static [&'static CStr],
+}
+
+static LIST_METHODS: Shared<[PyMethodDef; 3]> = Shared([
+    PyMethodDef {
+        name: c"insert".as_ptr(),
+        function: insert as *const c_void,
+        flags: constant::METH_VARARGS,
+        doc: c"insert($self, index, value, /)\n--\n\nInsert value before index.".as_ptr(),
+    },
+    PyMethodDef::no_arguments(c"__reduce__", reduce, c"A list of Python with the elements, for pickle and copies."),
+    PyMethodDef::END,
+]);
+
+static DICT_METHODS: Shared<[PyMethodDef; 2]> =
+    heap_type::pickled_by(reduce, c"A dict of Python with the entries, for pickle and copies.");
+
+static LIST: Shared<Description> = Shared(Description {
+    name: c"kernpack.List",
+    doc: c"A list that the library shares: what one side changes, the other sees.",
+    slots: &[
+        Slot { id: constant::SQ_LENGTH, value: list_len as *const c_void },
+        Slot { id: constant::SQ_ITEM, value: list_item as *const c_void },
+        Slot { id: constant::MP_LENGTH, value: list_len as *const c_void },
+        Slot { id: constant::MP_SUBSCRIPT, value: list_get as *const c_void },
+        Slot { id: constant::MP_ASS_SUBSCRIPT, value: list_set as *const c_void },
+    ],
+    methods: (&raw const LIST_METHODS.0).cast(),
+    abstract_class: c"MutableSequence",
+    inherited: &[
+        c"append",
+        c"extend",
+        c"pop",
+        c"remove",
+        c"reverse",
+        c"clear",
+        c"index",
+        c"count",
+        c"__contains__",
+        c"__iter__",
+        c"__reversed__",
+        c"__iadd__",
+    ],
+});
+
+static DICT: Shared<Description> = Shared(Description {
+    name: c"kernpack.Dict",
+    doc: c"A dict that the library shares: what one side changes, the other sees.",
+    slots: &[
+        Slot { id: constant::MP_LENGTH, value: dict_len as *const c_void },
+        Slot { id: constant::MP_SUBSCRIPT, value: dict_get as *const c_void },
+        Slot { id: constant::MP_ASS_SUBSCRIPT, value: dict_set as *const c_void },
+        Slot { id: constant::TP_ITER, value: dict_iter as *const c_void },
+    ],
+    methods: (&raw const DICT_METHODS.0).cast(),
+    abstract_class: c"MutableMapping",
+    inherited: &[
+        c"keys",
+        c"items",
+        c"values",
+        c"get",
+        c"pop",
+        c"popitem",
+        c"clear",
+        c"update",
+        c"setdefault",
+        c"__contains__",
+        // What `pop` has for a default.
+        c"_MutableMapping__marker",
+    ],
+});
+
+/// The Python object for a list or dict, which holds a further reference to it.
+///
+/// # Safety
+/// `object` is a live list or dict.
+pub(crate) unsafe fn new(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the classes hold objects of this kind.
+    unsafe {
+        let is_dict = (*object).type_index == type_index::DICT;
+        let place = &CLASSES[usize::from(is_dict)];
+        let mut class = place.load(Ordering::Acquire);
+        if class.is_null() {
+            let made = made(py, if is_dict { &DICT.0 } else { &LIST.0 })?.into_ptr();
+            class = match place.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => made,
+                // Another thread was first. This class stays unused.
+                Err(first) => first,
+            };
+        }
+        holder(py, class, object)
+    }
+}
+
+/// The list or dict that a Python object holds, if it is one of these.
+///
+/// # Safety
+/// `object` is alive and of this class.
+#[inline]
+pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObject) -> Option<TVMFFIAny> {
+    let is_one = CLASSES.iter().any(|known| known.load(Ordering::Acquire) == class);
+    // SAFETY: promised by the caller; an object of the classes holds a list or dict.
+    is_one.then(|| unsafe {
+        let held = *pointer_place(py, object);
+        TVMFFIAny::pointer((*held.cast::<TVMFFIObject>()).type_index, held)
+    })
+}
+
+fn made(py: Py, description: &'static Description) -> PyResult<Owned> {
+    let mut slots = vec![
+        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+        Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
+        Slot { id: constant::TP_REPR, value: repr as *const c_void },
+        Slot { id: constant::TP_RICHCOMPARE, value: compare as *const c_void },
+        Slot { id: constant::TP_METHODS, value: description.methods.cast() },
+        Slot { id: constant::TP_DOC, value: description.doc.as_ptr().cast() },
+    ];
+    slots.extend(description.slots.iter().map(|slot| Slot { id: slot.id, value: slot.value }));
+    slots.push(Slot::END);
+    let size = size_of::<*mut c_void>();
+    let class = heap_type::new(py, description.name, size, constant::TPFLAGS_DEFAULT, &slots)?;
+    tvm_ffi::offer(py, &class)?;
+    // SAFETY: all objects are alive while they are used.
+    unsafe {
+        let module = py.import(c"collections.abc")?;
+        let base = py.attribute(module.as_ptr(), description.abstract_class)?;
+        for name in description.inherited {
+            let method = py.attribute(base.as_ptr(), name)?;
+            if py.PyObject_SetAttrString(class.as_ptr(), name.as_ptr(), method.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        let register = py.attribute(base.as_ptr(), c"register")?;
+        py.call(register.as_ptr(), [Owned::share(py, class.as_ptr())])?;
+    }
+    Ok(class)
+}
+
+// SAFETY of all functions below: the interpreter calls with its lock held, with an object of the class, and other objects that are alive, or NULL
+// where its documentation says so.
+
+unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
+    // SAFETY: see above.
+    unsafe { (*pointer_place(py, this)).cast() }
+}
+
+/// What is in it at this moment, as a list or dict of Python.
+unsafe fn contents(py: Py, this: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: see above.
+    unsafe { to_python::contents(py, held(py, this), &ANY) }
+}
+
+fn raised(py: Py, error: impl Into<Error>) -> Raised {
+    exception::raise(py, &error.into())
+}
+
+fn pointer(made: PyResult<Owned>) -> *mut PyObject {
+    made.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+fn status(done: PyResult<()>) -> c_int {
+    if done.is_ok() { 0 } else { -1 }
+}
+
+unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        let text = |py: Py| Owned::take(py, py.PyObject_Repr(contents(py, this)?.as_ptr()));
+        pointer(py.nested(text))
+    }
+}
+
+/// As lists and dicts of Python are compared, with those and with one another.
+unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObject, operation: c_int) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        let compared = |py: Py| {
+            let left = contents(py, this)?;
+            let right = match object_of(py, other, py.type_of(other)) {
+                Some(_) => contents(py, other)?,
+                None => Owned::share(py, other),
+            };
+            Owned::take(py, py.PyObject_RichCompare(left.as_ptr(), right.as_ptr(), operation))
+        };
+        pointer(py.nested(compared))
+    }
+}
+
+unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above. A list or dict of Python is made of one.
+    unsafe {
+        let py = Py::held();
+        let reduced = || {
+            let contents = contents(py, this)?;
+            let class = Owned::share(py, py.type_of(contents.as_ptr()));
+            py.tuple([class, py.tuple([contents])?])
+        };
+        pointer(reduced())
+    }
+}
+
+unsafe extern "C" fn list_len(this: *mut PyObject) -> isize {
+    // SAFETY: see above.
+    unsafe { list::len(held(Py::held(), this)) as isize }
+}
+
+unsafe extern "C" fn list_item(this: *mut PyObject, index: isize) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        pointer(item(py, held(py, this), index as i64))
+    }
+}
+
+unsafe fn item(py: Py, object: *mut TVMFFIObject, index: i64) -> PyResult<Owned> {
+    // SAFETY: see above; the element is owned.
+    match usize::try_from(index).ok().and_then(|index| unsafe { list::element(object, index) }) {
+        // SAFETY: as above.
+        Some(element) => to_python::value(py, unsafe { Any::from_raw(element) }, &ANY),
+        None => Err(out_of_range(py)),
+    }
+}
+
+#[cold]
+fn out_of_range(py: Py) -> Raised {
+    py.raise(py.PyExc_IndexError(), "list index out of range")
+}
+
+/// The number of an index, counted from the end where it is negative; `None` for a slice.
+unsafe fn position(py: Py, object: *mut TVMFFIObject, key: *mut PyObject) -> PyResult<Option<i64>> {
+    // SAFETY: see above.
+    unsafe {
+        if py.PyIndex_Check(key) == 0 {
+            return Ok(None);
+        }
+        let index = integer(py, key)?;
+        Ok(Some(if index < 0 { index.saturating_add(list::len(object) as i64) } else { index }))
+    }
+}
+
+unsafe fn integer(py: Py, object: *mut PyObject) -> PyResult<i64> {
+    // SAFETY: see above.
+    unsafe {
+        let number = Owned::take(py, py.PyNumber_Index(object))?;
+        match py.PyLong_AsLongLong(number.as_ptr()) {
+            -1 if !py.PyErr_Occurred().is_null() => Err(Raised),
+            number => Ok(number),
+        }
+    }
+}
+
+unsafe extern "C" fn list_get(this: *mut PyObject, key: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        let object = held(py, this);
+        let get = || match position(py, object, key)? {
+            Some(index) => item(py, object, index),
+            None => Owned::take(py, py.PyObject_GetItem(contents(py, this)?.as_ptr(), key)),
+        };
+        pointer(get())
+    }
+}
+
+/// Sets or, without a value, removes an element or those of a slice.
+unsafe extern "C" fn list_set(this: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        let object = held(py, this);
+        let set = || match position(py, object, key)? {
+            Some(index) => {
+                let old = if value.is_null() {
+                    list::pop(object, index)
+                } else {
+                    list::replace(object, index, result(py, value)?.into_raw())
+                };
+                old.map(|old| drop(Any::from_raw(old))).map_err(|_| out_of_range(py))
+            }
+            None => set_slice(py, object, key, value),
+        };
+        status(set())
+    }
+}
+
+unsafe fn set_slice(py: Py, object: *mut TVMFFIObject, key: *mut PyObject, value: *mut PyObject) -> PyResult<()> {
+    // SAFETY: see above; values that are passed on are owned.
+    unsafe {
+        let Some(indices) = py.attribute_if_any(key, c"indices")? else {
+            return Err(py.raise(py.PyExc_TypeError(), "list indices must be integers or slices"));
+        };
+        let mut values = Vec::new();
+        if !value.is_null() {
+            let elements = Owned::take(py, py.PySequence_List(value))?;
+            for index in 0..py.PyList_Size(elements.as_ptr()) {
+                values.push(result(py, py.PyList_GetItem(elements.as_ptr(), index))?);
+            }
+        }
+        let len = list::len(object);
+        let bounds = py.call(indices.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(len as i64))?])?;
+        let bound = |index| integer(py, py.PyTuple_GetItem(bounds.as_ptr(), index));
+        let (start, stop, step) = (bound(0)?, bound(1)?, bound(2)?);
+        if step == 1 {
+            let values: Vec<TVMFFIAny> = values.into_iter().map(Any::into_raw).collect();
+            return list::replace_range(object, start, Some(stop.max(start)), &values)
+                .map_err(|error| raised(py, error));
+        }
+        let mut places = Vec::new();
+        let mut place = start;
+        while if step > 0 { place < stop } else { place > stop } {
+            places.push(place);
+            place += step;
+        }
+        if value.is_null() {
+            places.sort_unstable();
+            for place in places.into_iter().rev() {
+                list::pop(object, place).map(|old| drop(Any::from_raw(old))).map_err(|_| out_of_range(py))?;
+            }
+            return Ok(());
+        }
+        if places.len() != values.len() {
+            let (given, taken) = (values.len(), places.len());
+            let text = format!("attempt to assign sequence of size {given} to extended slice of size {taken}");
+            return Err(py.raise(py.PyExc_ValueError(), &text));
+        }
+        for (place, value) in places.into_iter().zip(values) {
+            let old = list::replace(object, place, value.into_raw());
+            old.map(|old| drop(Any::from_raw(old))).map_err(|_| out_of_range(py))?;
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn insert(this: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above; the arguments are a tuple.
+    unsafe {
+        let py = Py::held();
+        let object = held(py, this);
+        let insert = || {
+            if py.PyTuple_Size(arguments) != 2 {
+                return Err(py.raise(py.PyExc_TypeError(), "insert expects an index and a value"));
+            }
+            let index = integer(py, py.PyTuple_GetItem(arguments, 0))?;
+            let value = result(py, py.PyTuple_GetItem(arguments, 1))?;
+            let len = list::len(object) as i64;
+            let index = if index < 0 { index.saturating_add(len).max(0) } else { index };
+            if index >= len {
+                list::push(object, value.into_raw())
+            } else {
+                list::insert(object, index, &[value.into_raw()])
+            }
+            .map_err(|error| raised(py, error))?;
+            Ok(Owned::share(py, py.none()))
+        };
+        pointer(insert())
+    }
+}
+
+unsafe extern "C" fn dict_len(this: *mut PyObject) -> isize {
+    // SAFETY: see above.
+    unsafe { dict::len(held(Py::held(), this)) as isize }
+}
+
+unsafe extern "C" fn dict_get(this: *mut PyObject, key: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above; a value that is found is owned.
+    unsafe {
+        let py = Py::held();
+        let get = || {
+            let wanted = result(py, key)?;
+            let found = dict::get(held(py, this), wanted.as_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))?;
+            match found {
+                Some(value) => to_python::value(py, Any::from_raw(value), &ANY),
+                None => Err(no_key(py, key)),
+            }
+        };
+        pointer(get())
+    }
+}
+
+#[cold]
+unsafe fn no_key(py: Py, key: *mut PyObject) -> Raised {
+    // SAFETY: see above.
+    unsafe { py.PyErr_SetObject(py.PyExc_KeyError(), key) };
+    Raised
+}
+
+unsafe extern "C" fn dict_set(this: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> c_int {
+    // SAFETY: see above; a value that was taken out is owned.
+    unsafe {
+        let py = Py::held();
+        let object = held(py, this);
+        let set = || {
+            let wanted = result(py, key)?;
+            if value.is_null() {
+                let old = dict::erase(object, wanted.as_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))?;
+                return old.map(|old| drop(Any::from_raw(old))).ok_or_else(|| no_key(py, key));
+            }
+            let value = result(py, value)?;
+            dict::set(object, wanted.into_raw(), value.into_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))
+        };
+        status(set())
+    }
+}
+
+/// Over the keys of this moment.
+unsafe extern "C" fn dict_iter(this: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        let keys = contents(py, this).and_then(|contents| Owned::take(py, py.PyObject_GetIter(contents.as_ptr())));
+        pointer(keys)
+    }
+}

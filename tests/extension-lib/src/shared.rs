@@ -1,0 +1,65 @@
+//! Lists and dicts that the library and its callers share.
+
+use kernpack::{Any, Dict, Function, List, ObjRef, Object, Result, packed_func};
+
+/// What is bought, and what it costs.
+#[derive(Object)]
+#[object(key = "extmod.Basket")]
+#[repr(C)]
+pub struct Basket {
+    /// The names of what is in it.
+    pub items: List<String>,
+    /// The price of each name.
+    pub prices: Dict<String, f64>,
+}
+
+/// An empty basket.
+#[packed_func]
+pub fn basket() -> ObjRef<Basket> {
+    ObjRef::new(Basket { items: List::new(), prices: Dict::new() })
+}
+
+/// What all that is in a basket costs.
+#[packed_func]
+pub fn total(basket: &Basket) -> Result<f64> {
+    basket.items.iter().map(|item| basket.prices.at(&item?)).sum()
+}
+
+/// The integers below a limit.
+#[packed_func]
+pub fn integers(limit: i64) -> List<i64> {
+    (0..limit).collect()
+}
+
+/// Adds a number to a list.
+#[packed_func]
+pub fn append(numbers: List<i64>, number: i64) {
+    numbers.push(number);
+}
+
+/// Adds a number to a list that is lent, as often as the list is long; gives the list.
+#[packed_func]
+pub fn append_to(numbers: &List<i64>, number: i64) -> List<i64> {
+    numbers.extend((0..numbers.len()).map(|_| number));
+    numbers.clone()
+}
+
+/// Counts a word.
+#[packed_func]
+pub fn count_word(counts: Dict<String, i64>, word: String) -> Result<Dict<String, i64>> {
+    let count = counts.get(&word)?.unwrap_or(0);
+    counts.insert(word, count + 1)?;
+    Ok(counts)
+}
+
+/// Calls a function for each element of a list that the function may change.
+#[packed_func]
+pub fn for_each(list: List<Any>, f: &Function) -> Result<()> {
+    list.iter().try_for_each(|element| f.call((element?,)).map(drop))
+}
+
+/// What is in a list, as a list that does not change.
+#[packed_func]
+pub fn frozen(list: List<Any>) -> Result<Vec<Any>> {
+    list.to_vec()
+}
