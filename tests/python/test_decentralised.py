@@ -63,13 +63,30 @@ def test_dependencies_that_were_not_linked():
 
 @pytest.mark.parametrize("first, second", [("left", "clash"), ("clash", "left")])
 def test_different_types_of_one_key(first, second):
+    crates = {"left": "shapes", "clash": "clash"}
     noticed = run(
         f"""
+        import gc
         import pytest
-        load({first!r}), load({second!r})
+        module = load({first!r})
+        # Each attempt fails, and nothing that it leaves behind is used after it is freed.
+        for _ in range(3):
+            with pytest.raises(RuntimeError) as raised:
+                load({second!r})
+            told = str(raised.value)
+            assert told.startswith(f"cannot load {{FOLDER}}/lib{second}.so: type 'shapes.Point' (tests/decentralised/{crates[second]}/src/lib.rs:"), told
+            assert ", crate {crates[second]}) is already registered in this process by tests/decentralised/{crates[first]}/src/lib.rs:" in told, told
+            assert f", crate {crates[first]}, in {{FOLDER}}/lib{first}.so, with another layout" in told, told
+            gc.collect()
+        if {first!r} == "clash":
+            assert module["z"](module["point"](1.0, 2.0, 3.0)) == 3.0
+            assert module.imports[0]["bytes"]() == b"carried"
+        else:
+            assert module["shift"](module["shapes.point"](1.0, 2.0), 2.0).x == 3.0
         # What a package that was made by `cargo kernpack wheel --tvm-ffi` asks.
         told = lambda name: tvm_ffi.get_global_func(f"kernpack.load_problems.{{FOLDER}}/lib{{name}}.so", allow_missing=True)
         assert told({first!r}) is None and "with another layout" in told({second!r})()
+        # What the library registered before it was refused is there, and never confused with the other's.
         flat, deep = call("shapes.point", 1.0, 2.0), call("clash.point", 1.0, 2.0, 3.0)
         assert (flat.y, deep.z, call("clash.z", deep)) == (2.0, 3.0, 3.0)
         for function, arguments in [("clash.z", [flat]), ("left.shift", [deep, 1.0])]:
@@ -77,7 +94,6 @@ def test_different_types_of_one_key(first, second):
                 call(function, *arguments)
         """
     )
-    crates = {"left": "shapes", "clash": "clash"}
     line = noticed.splitlines()[0]
     assert line.startswith(f"kernpack: type 'shapes.Point' (tests/decentralised/{crates[second]}/src/lib.rs:")
     assert f"by tests/decentralised/{crates[first]}/src/lib.rs:" in line
@@ -142,7 +158,9 @@ def test_a_python_class_has_the_key_already(reserve, how):
     program = """
         import pytest
         RESERVE
-        load("left")
+        with pytest.raises(RuntimeError, match="cannot load .*libleft.so: type 'shapes.Point' .* in this process by another language"):
+            load("left")
+        # What the library registered is there, under another key.
         point = call("shapes.point", 1.0, 2.0)
         assert type(point) is not Point and not isinstance(point, Point)
         assert (point.x, call("left.shift", point, 2.0).x) == (1.0, 3.0)

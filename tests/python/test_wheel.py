@@ -207,6 +207,16 @@ def test_stubs_of_every_kind_of_type(tmp_path):
         "        assert error.args == ((3,) if kind is SystemExit else ('x',))\n"
         "    else:\n"
         "        raise AssertionError(kind)\n"
+        "# Numbers and files are those of Python's own exception; what is no text of the system stays as it is.\n"
+        "import errno\n"
+        "def opens(_: int) -> int:\n"
+        "    open('/no/such: file')\n"
+        "    return 0\n"
+        "try:\n"
+        "    one.apply(opens)\n"
+        "except FileNotFoundError as error:\n"
+        "    assert (error.errno, error.filename) == (errno.ENOENT, '/no/such: file')\n"
+        "    assert str(error) == \"[Errno 2] No such file or directory: '/no/such: file'\"\n"
     )
     status, output, errors = run(sys.executable, "-W", "error", uses, PYTHONPATH=str(tmp_path))
     assert status == 0, errors
@@ -216,6 +226,37 @@ def test_stubs_of_every_kind_of_type(tmp_path):
     uses.write_text("import objects as o\no.Token(7)\no.Account(3, 1.0, 2.0)\n")
     status, output, _ = run(*mypy, uses, MYPYPATH=str(tmp_path))
     assert re.findall(r"uses\.py:(\d+): error: .*\[([a-z-]+)\]", output) == [("2", "arg-type"), ("3", "call-arg"), ("3", "arg-type")], output
+
+
+def test_a_type_of_another_library(tmp_path):
+    """A package whose library has a type that another one in the process defines with another layout cannot be imported."""
+    folder = os.environ.get("DECENTRALISED_LIBRARIES")
+    if not folder:
+        pytest.skip("DECENTRALISED_LIBRARIES is not set (cargo xtask test sets it)")
+    status, output, errors = run(PROGRAM, "wheel", "--package", "clash", "--tvm-ffi", "--profile", "dev", "--json", "--out", tmp_path)
+    assert status == 0, errors
+    with zipfile.ZipFile(json.loads(output)["wheel"]) as archive:
+        archive.extractall(tmp_path)
+    program = f"""if True:
+        import tvm_ffi
+        left = tvm_ffi.load_module("{folder}/libleft.so")
+        for _ in range(2):
+            try:
+                import clash
+            except ImportError as error:
+                told = str(error)
+            else:
+                raise AssertionError("imported")
+            assert told.startswith("cannot load {tmp_path}/clash/libclash.so: type 'shapes.Point' (tests/decentralised/clash/src/lib.rs:"), told
+            assert ", crate shapes, in {folder}/libleft.so, with another layout: it has 40 bytes, ours 48; " in told, told
+        assert left["shift"](left["shapes.point"](1.0, 2.0), 2.0).x == 3.0
+        """
+    status, _, errors = run(sys.executable, "-c", program, PYTHONPATH=str(tmp_path))
+    assert status == 0, errors
+    # Alone it can.
+    program = "import clash; assert clash.z(clash.point(1.0, 2.0, 3.0)) == 3.0 and clash.shapes_Point(1.0, 2.0, 3.0).z == 3.0"
+    status, _, errors = run(sys.executable, "-c", program, PYTHONPATH=str(tmp_path))
+    assert (status, errors) == (0, "")
 
 
 def test_what_cannot_be_shipped(tmp_path):

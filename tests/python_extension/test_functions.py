@@ -2,9 +2,11 @@
 
 import array
 import enum
+import errno
 import gc
 import inspect
 import multiprocessing
+import os
 import pickle
 import pydoc
 import signal
@@ -293,6 +295,63 @@ def test_errors_of_the_system(extmod, tmp_path):
         extmod.file_size(str(tmp_path / "none"))
     with pytest.raises(NotADirectoryError):
         extmod.file_size(str(file / "inside"))
+
+
+def described(error):
+    """All that an OSError says."""
+    return type(error), error.errno, error.strerror, error.filename, error.filename2, error.args, str(error)
+
+
+def test_numbers_and_files_of_errors_of_the_system(extmod, tmp_path):
+    """They are those of Python's own functions."""
+    none, other = str(tmp_path / "none: 'x'"), str(tmp_path / "other")
+    for ours, theirs in [
+        (lambda: extmod.file_text(none), lambda: open(none)),
+        (lambda: extmod.file_text(str(tmp_path)), lambda: open(tmp_path)),
+        (lambda: extmod.rename_file(none, other), lambda: os.rename(none, other)),
+    ]:
+        with pytest.raises(OSError) as expected:
+            theirs()
+        with pytest.raises(OSError) as caught:
+            ours()
+        assert described(caught.value) == described(expected.value)
+    with pytest.raises(FileNotFoundError) as caught:
+        extmod.file_size(none)
+    assert described(caught.value)[1:4] == (errno.ENOENT, os.strerror(errno.ENOENT), None)
+    # An exception of Python that passed through Rust is itself.
+    exception = FileNotFoundError(errno.ENOENT, "gone", "a.txt")
+
+    def throws(_):
+        raise exception
+
+    with pytest.raises(FileNotFoundError) as caught:
+        extmod.sum_of(throws, 1)
+    assert caught.value is exception
+
+
+@pytest.mark.parametrize("caused", [False, True])
+def test_texts_of_errors_of_the_system(extmod, caused):
+    """What is not such a text stays as it is, and kinds that are none of the system keep theirs."""
+    rows = [
+        ("OSError", "denied (os error 13)", PermissionError, ("denied",), 13),
+        ("TimeoutError", "late (os error 110): '/dev/x'", TimeoutError, ("late", "/dev/x"), 110),
+        ("BlockingIOError", "again (os error 11)", BlockingIOError, ("again",), 11),
+        ("FileNotFoundError", "[Errno 2] none: 'a' -> 'b'", FileNotFoundError, ("none", "a", "b"), 2),
+        ("FileNotFoundError", "no model", FileNotFoundError, ("no model",), None),
+        ("FileNotFoundError", "no model (os error 2) here", FileNotFoundError, ("no model (os error 2) here",), None),
+        ("ValueError", "none (os error 2)", ValueError, ("none (os error 2)",), None),
+        ("EOFError", "none (os error 2)", EOFError, ("none (os error 2)",), None),
+    ]
+    for kind, text, expected, parts, number in rows:
+        with pytest.raises(expected) as caught:
+            extmod.fail_as(kind, text, caused)
+        error = caught.value
+        assert type(error) is expected and getattr(error, "errno", None) == number
+        if number is None:
+            assert error.args == parts
+        else:
+            assert (error.strerror, error.filename, error.filename2) == (*parts, None, None)[:3]
+        assert (type(error.__cause__) is expected) == caused
 
 
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, SystemExit(3), GeneratorExit])

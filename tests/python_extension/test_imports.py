@@ -142,6 +142,30 @@ assert extmod.subtract(7, 3) == 4
     assert (code, out.splitlines()) == (0, ["extmod: graalpy is not supported; CPython 3.9 or newer is needed"] * 2), out + err
 
 
+def test_a_type_that_the_process_has_already(folder):
+    """The module cannot be imported, and the error names both definitions; again, too."""
+    pytest.importorskip("tvm_ffi", reason="tvm_ffi is not installed")
+    program = f"""
+import sys; sys.path.insert(0, {str(folder)!r})
+import tvm_ffi
+from tvm_ffi.dataclasses import py_class
+@py_class("objects.Account")
+class Account(tvm_ffi.Object):
+    x: int
+for _ in range(2):
+    try:
+        import extmod
+    except ImportError as error:
+        print(error)
+assert Account(3).x == 3
+"""
+    code, out, err = run(sys.executable, "-c", program)
+    assert code == 0 and len(out.splitlines()) == 2, out + err
+    for line in out.splitlines():
+        assert line.startswith("type 'objects.Account' (tests/objects-lib/src/"), out
+        assert "is already registered in this process by another language, not by a Kernpack crate" in line, out
+
+
 def test_the_end_of_python(folder):
     """What runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
     program = f"""

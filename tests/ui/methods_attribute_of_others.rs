@@ -23,6 +23,15 @@ impl Point {
     pub fn length(&self) -> f64 {
         self.x
     }
+
+    #[propery]
+    pub fn width(&self) -> f64 {
+        self.x
+    }
+
+    pub fn moved(&self, #[defualt(1.0)] by: f64) -> f64 {
+        self.x + by
+    }
 }
 
 fn main() {}

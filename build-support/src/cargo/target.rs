@@ -15,6 +15,8 @@ pub(crate) struct Target {
     pub(crate) arch: String,
     /// `linux`, `macos`, ...
     pub(crate) os: String,
+    /// The C library: `gnu`, `musl`, ...; empty where the system has one only.
+    pub(crate) env: String,
     pub(crate) cpu: Cpu,
     /// Whether `.cpu()` named the CPU, not rustc's flags.
     pub(crate) cpu_is_override: bool,
@@ -41,6 +43,7 @@ impl Target {
             host: environment.cargo("HOST")?,
             arch: environment.cargo("CARGO_CFG_TARGET_ARCH")?,
             os: environment.cargo("CARGO_CFG_TARGET_OS")?,
+            env: environment.cargo_optional("CARGO_CFG_TARGET_ENV").unwrap_or_default(),
             cpu: Cpu::Baseline,
             cpu_is_override: cpu_override.is_some(),
             features: told.features,
@@ -88,7 +91,8 @@ impl Target {
         let apple = ["darwin", "macos", "ios", "tvos", "watchos", "visionos"];
         let os = apple.into_iter().find(|os| triple.contains(os)).map(|os| if os == "darwin" { "macos" } else { os });
         let os = os.or(parts.nth(1)).unwrap_or_default().to_owned();
-        Self { arch: arch.to_owned(), os, triple, host, cpu, cpu_is_override: false, features: Vec::new() }
+        let env = ["gnu", "musl"].into_iter().find(|env| triple.contains(env)).unwrap_or_default().to_owned();
+        Self { arch: arch.to_owned(), os, env, triple, host, cpu, cpu_is_override: false, features: Vec::new() }
     }
 
     pub(crate) fn is_elf(&self) -> bool {

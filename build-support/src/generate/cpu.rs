@@ -91,7 +91,7 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
         let call = "host_kernel_metadata(&INFO)";
         super::text_symbol(out, &format!("{PREFIX}_metadata_{name}"), "metadata", call);
     }
-    super::claim(out, name);
+    super::claim(out, name, &kernel.source);
     out.push_str("    }\n\n");
 }
 

@@ -126,7 +126,7 @@ fn hidden(out: &mut String, names: &Identifiers, kernel: &DeviceKernel<'_>, doc:
         let call = "device_kernel_metadata(&kernel)";
         super::text_symbol(out, &format!("{PREFIX}_metadata_{name}"), "metadata", call);
     }
-    super::claim(out, name);
+    super::claim(out, name, kernel.source);
     out.push_str("    }\n\n");
 }
 

@@ -13,6 +13,8 @@ mod typed;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kernpack_formats::library_bin::FIRST_LIBRARY_BIN_SYMBOL;
+
 use crate::cuda::ptx::PtxKernel;
 use crate::cuda::{CudaOutcome, SkippedKernel};
 use crate::describe::Descriptions;
@@ -171,6 +173,7 @@ fn carried_kinds(out: &mut String, carried: &Carried) {
             kind: {kind:?},
             register: __k::register_carried,
             {library_bin}
+            shown: __k::library_bin!({FIRST_LIBRARY_BIN_SYMBOL:?}),
         }};
     }}
 ",
@@ -183,15 +186,17 @@ fn text_symbol(out: &mut String, symbol: &str, function: &str, call: &str) {
     let _ = writeln!(out, "\n        __k::text_symbol!({symbol:?} {function} = {call});");
 }
 
-/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same.
-fn claim(out: &mut String, name: &str) {
+/// An item that makes the compiler refuse a function of Rust with the kernel's name, and show both: `#[packed_func]` makes the same. The line
+/// says where the kernel is.
+fn claim(out: &mut String, name: &str, source: &str) {
     if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         let _ = write!(
             out,
             "
         #[doc(hidden)]
         #[macro_export]
-        macro_rules! packed_function_named_{name} {{
+        #[rustfmt::skip]
+        macro_rules! packed_function_named_{name}__give_one_of_them_another_name {{ // the kernel of {source}
             () => {{}};
         }}
 "

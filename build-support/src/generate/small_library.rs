@@ -96,7 +96,8 @@ pub mod kernels {
 
         #[doc(hidden)]
         #[macro_export]
-        macro_rules! packed_function_named_blur {
+        #[rustfmt::skip]
+        macro_rules! packed_function_named_blur__give_one_of_them_another_name { // the kernel of blur.c
             () => {};
         }
     }
@@ -137,7 +138,8 @@ pub mod kernels {
 
         #[doc(hidden)]
         #[macro_export]
-        macro_rules! packed_function_named_sum {
+        #[rustfmt::skip]
+        macro_rules! packed_function_named_sum__give_one_of_them_another_name { // the kernel of k.cu
             () => {};
         }
     }
@@ -151,6 +153,7 @@ pub mod kernels {
             kind: "kernpack.cuda",
             register: __k::register_carried,
             library_bin: __k::library_bin!("__kernpack_library_bin_crate_1_2_3"),
+            shown: __k::library_bin!("__kernpack_first_library_bin"),
         };
     }
 

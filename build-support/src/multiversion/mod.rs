@@ -288,6 +288,7 @@ mod tests {
             host: LINUX.to_owned(),
             arch: "x86_64".to_owned(),
             os: "linux".to_owned(),
+            env: "gnu".to_owned(),
             cpu,
             cpu_is_override: false,
             features: Vec::new(),

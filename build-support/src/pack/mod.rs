@@ -12,7 +12,9 @@ use std::path::PathBuf;
 
 use kernpack_formats::device_image::{DeviceFunction, DeviceImage};
 use kernpack_formats::export::{Blob, Target};
-use kernpack_formats::library_bin::{LIBRARY_BIN_SYMBOL, LibraryBinWriter};
+use kernpack_formats::library_bin::{
+    FIRST_LIBRARY_BIN_SYMBOL, LIBRARY_BIN_SYMBOL, LibraryBinWriter, SHOWN_LIBRARY_BIN_SYMBOL, has_resolver,
+};
 
 use crate::cuda::CudaImage;
 use crate::pack::module::Module;
@@ -110,8 +112,14 @@ pub(crate) fn pack(session: &Session, imports: &[Module], compress: bool) -> Res
     let target = Target::of_parts(&session.target.arch, &session.target.os).map_err(|e| failed(&e))?;
     let blob = Blob::new(LIBRARY_BIN_SYMBOL, &writer);
     let (object, symbol) = (session.work_dir.join("devc.o"), own_symbol(session));
+    let crate::cargo::target::Target { arch, os, env, .. } = &session.target;
+    let exported = if has_resolver(arch, os, env) { SHOWN_LIBRARY_BIN_SYMBOL } else { LIBRARY_BIN_SYMBOL };
     // Linkers see those of a library before those of the crates that it links.
-    let symbols = [Definition::exported(LIBRARY_BIN_SYMBOL).weak(), Definition::internal(&symbol)];
+    let symbols = [
+        Definition::exported(exported).weak(),
+        Definition::internal(FIRST_LIBRARY_BIN_SYMBOL).weak(),
+        Definition::internal(&symbol),
+    ];
     object_packer::write(&blob, &symbols, &target, &object).map_err(|e| failed(&e.message()))?;
     let mut kinds: Vec<String> = entries.iter().map(|entry| entry.kind.clone()).collect();
     kinds.extend(modules.iter().map(|module| module.kind().to_owned()));

@@ -69,7 +69,7 @@ fn without_nvcc_the_library_says_why() {
     assert!(built.stderr.contains(warning), "{}", built.stderr);
     let library = package.library("debug");
     assert_eq!(library.packed_functions(), ["fill", "scale"], "stand-ins that raise an error");
-    assert_eq!(library.data("__tvm_ffi__library_bin"), None);
+    assert_eq!(library.import_tree(), None);
     let output = package.run(&[]);
     let why = |source: &str| {
         format!(
@@ -177,7 +177,7 @@ fn images_travel_in_the_library() {
     // Each kernel can be called by its name in the library itself, too.
     assert_eq!(library.packed_functions(), ["fill", "scale"]);
     assert_eq!(library.exported("__tvm_ffi__metadata_"), ["__tvm_ffi__metadata_fill", "__tvm_ffi__metadata_scale"]);
-    let [scale, _] = check_images(&library.data("__tvm_ffi__library_bin").expect("exported"));
+    let [scale, _] = check_images(&library.import_tree().expect("exported"));
     let command = String::from_utf8(scale).unwrap();
     let architectures = "-gencode=arch=compute_75,code=sm_75 -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_75,code=compute_75";
     assert!(
@@ -198,7 +198,7 @@ fn architectures_are_the_ones_asked_for() {
     let package = package("fake-arch", ".cuda_arch([\"90a\", \"sm_90\", \"8.6\", \"90\"])");
     let home = fake_cuda_home(&package);
     let library = package.build_with(&["build"], &[("CUDA_HOME", home.to_str().unwrap())]);
-    let [scale, _] = check_images(&library.data("__tvm_ffi__library_bin").expect("exported"));
+    let [scale, _] = check_images(&library.import_tree().expect("exported"));
     let architectures = "-gencode=arch=compute_86,code=sm_86 -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_90a,code=sm_90a -gencode=arch=compute_86,code=compute_86 -o";
     assert!(String::from_utf8_lossy(&scale).contains(architectures), "{}", String::from_utf8_lossy(&scale));
 }
@@ -252,7 +252,7 @@ fn a_real_nvcc_makes_fat_binaries() {
     let variables = [("CUDA_HOME", home.to_str().unwrap()), ("KERNPACK_CUDA", "require")];
     let package = package("real-cuda", ".cuda_arch([\"sm_80\", \"90\"])");
     let library = package.build_with(&["build"], &variables);
-    let codes = check_images(&library.data("__tvm_ffi__library_bin").expect("exported"));
+    let codes = check_images(&library.import_tree().expect("exported"));
     for code in &codes {
         assert_eq!(code[..4], [0x50, 0xed, 0x55, 0xba], "the magic number of a fat binary");
     }

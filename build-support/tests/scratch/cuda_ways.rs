@@ -51,7 +51,7 @@ type Kernels = Vec<(String, Vec<ArgType>)>;
 
 /// Format, code and kernels of the images of these kernels.
 fn images(library: &BuiltLibrary, names: &[&str]) -> Vec<(String, Vec<u8>, Kernels)> {
-    let bytes = library.data("__tvm_ffi__library_bin").expect("exported");
+    let bytes = library.import_tree().expect("exported");
     let tree = LibraryBin::parse(&bytes).unwrap();
     let modules = tree.modules().iter().filter(|module| module.kind().ends_with("cuda"));
     let image = |payload: &[u8]| {
@@ -96,7 +96,7 @@ fn llvm_needs_no_toolkit() {
     // Without CUDA the names are still there.
     let library = package.build_with(&["build"], &[("KERNPACK_CUDA", "off")]);
     assert_eq!(library.packed_functions(), ["fill", "scale"]);
-    assert_eq!(library.data("__tvm_ffi__library_bin"), None);
+    assert_eq!(library.import_tree(), None);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn nvcc_that_appears_later_is_noticed() {
     let build = || {
         let built = package.cargo(&["build", "-v"], &variables);
         assert!(built.success, "{}", built.stderr);
-        let is_compiled = package.library("debug").data("__tvm_ffi__library_bin").is_some();
+        let is_compiled = package.library("debug").import_tree().is_some();
         (is_compiled, built.did_work())
     };
     assert!(!build().0);

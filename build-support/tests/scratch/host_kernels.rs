@@ -77,7 +77,7 @@ fn are_exported_and_called_from_a_path_with_spaces() {
     let library = package.build();
     assert_eq!(library.packed_functions(), ["a.nothing", "plus", "twice", "type"]);
     assert!(library.is_never_unloaded());
-    assert_eq!(library.data("__tvm_ffi__library_bin"), None, "no device image, no blob");
+    assert_eq!(library.import_tree(), None, "no device image, no blob");
     assert_eq!(package.run(&[]), EXPECTED);
     package.write("src/lib.rs", "//! Scratch.\nkernpack::library!();\n#[test]\nfn calls() {\n    assert_eq!(kernels::plus.call_as::<i64>((1, 2)).unwrap(), 3);\n}\n");
     let tests = package.cargo(&["test"], &[]);

@@ -82,6 +82,11 @@ impl BuiltLibrary {
         section.data().ok()?.get(start..)?.get(..usize::try_from(symbol.size()).ok()?).map(<[u8]>::to_vec)
     }
 
+    /// The import tree that the library carries: where the runtime has a function under the name that loaders know, it has a name of our own.
+    pub(crate) fn import_tree(&self) -> Option<Vec<u8>> {
+        self.data("__kernpack_library_bin_v1")
+    }
+
     /// Whether the loader keeps the library for good (`DF_1_NODELETE`).
     pub(crate) fn is_never_unloaded(&self) -> bool {
         const DT_FLAGS_1: u64 = 0x6fff_fffb;

@@ -347,12 +347,15 @@ fn a_function_and_a_kernel_of_one_name() {
     let built = package.cargo(&["build"], &[]);
     assert!(!built.success);
     assert!(
-        built.stderr.contains("the name `packed_function_named_blur` is defined multiple times"),
+        built
+            .stderr
+            .contains("the name `packed_function_named_blur__give_one_of_them_another_name` is defined multiple times"),
         "{}",
         built.stderr
     );
     assert!(built.stderr.contains("src/lib.rs:5:4"), "{}", built.stderr);
     assert!(built.stderr.contains("kernpack_library.rs"), "{}", built.stderr);
+    assert!(built.stderr.contains("{ // the kernel of blur.c\n"), "{}", built.stderr);
     // Another name, and unsafe code is forbidden in a crate with kernels, too.
     package.write(
         "src/lib.rs",
@@ -390,7 +393,8 @@ fn a_function_that_is_nowhere() {
     let package = Package::new("nowhere", ".c([\"blur.c\"])").file("blur.c", &code);
     let built = package.cargo(&["build"], &[]);
     assert!(!built.success, "the build succeeded");
-    assert!(built.stderr.contains("nowhere_to_be_found"), "{}", built.stderr);
+    assert!(built.stderr.contains("undefined") && built.stderr.contains("nowhere_to_be_found"), "{}", built.stderr);
+    assert!(built.stderr.contains("blur"), "{}", built.stderr);
 }
 
 #[test]

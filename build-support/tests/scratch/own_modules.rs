@@ -68,7 +68,7 @@ fn package(name: &str, features: &str) -> Package {
 fn travel_in_the_library_and_come_back() {
     let package = package("own-modules", ALL_FEATURES);
     let library = package.build();
-    let blob = library.data("__tvm_ffi__library_bin").unwrap();
+    let blob = library.import_tree().unwrap();
     let tree = LibraryBin::parse(&blob).unwrap();
     let kinds: Vec<&str> = tree.modules().iter().map(|entry| entry.kind()).collect();
     assert_eq!(kinds, ["_lib", "kernpack.zstd", "scratch.table", "scratch.table"]);

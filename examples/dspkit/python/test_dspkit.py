@@ -4,6 +4,7 @@ CARGO_KERNPACK is the program (cargo build -p kernpack-cli).
 """
 
 import copy
+import errno
 import inspect
 import json
 import os
@@ -135,8 +136,9 @@ def test_a_context_manager(dspkit, tmp_path):
 
 
 def test_errors_and_callbacks(dspkit):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         dspkit.read_wav("/nowhere/at.wav")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "/nowhere/at.wav")
     with pytest.raises(dspkit.RateMismatch) as caught:
         dspkit.mix([dspkit.silence(0.1), dspkit.silence(0.1, rate=8000.0)])
     assert isinstance(caught.value, ValueError)
@@ -201,8 +203,8 @@ except dspkit.RateMismatch as error:
     assert isinstance(error, ValueError)
 try:
     dspkit.read_wav("/nowhere/at.wav")
-except FileNotFoundError:
-    pass
+except FileNotFoundError as error:
+    assert error.filename == "/nowhere/at.wav"
 with dspkit.Recorder("tone.wav") as recorder:
     recorder.write(tone)
 assert recorder.closed

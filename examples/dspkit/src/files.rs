@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kernpack::{Result, bail, ensure, packed_func};
+use kernpack::{Result, WithPath, bail, ensure, packed_func};
 
 use crate::signal::Signal;
 
@@ -23,13 +23,13 @@ pub fn write_wav(path: &str, signal: &Signal) -> Result<()> {
     for sample in samples.iter() {
         bytes.extend_from_slice(&((sample.clamp(-1.0, 1.0) * 32767.0).round() as i16).to_le_bytes());
     }
-    Ok(fs::write(path, bytes)?)
+    fs::write(path, bytes).with_path(path)
 }
 
 /// The signal of a WAV file of one channel of 16-bit samples.
 #[packed_func]
 pub fn read_wav(path: &str) -> Result<Signal> {
-    let bytes = fs::read(path)?;
+    let bytes = fs::read(path).with_path(path)?;
     ensure!(
         bytes.len() >= 44 && &bytes[..4] == b"RIFF" && &bytes[8..16] == b"WAVEfmt " && &bytes[36..40] == b"data",
         ValueError,

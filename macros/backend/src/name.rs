@@ -76,19 +76,22 @@ fn character_fault(name: &str) -> Option<String> {
     Some(format!("{shown} in a name is not supported; use only letters A to Z, digits, `_` and `.`"))
 }
 
+/// The end of the name that the compiler shows: what to do.
+const RENAME_FUNCTION: &str = "give_one_of_them_another_name";
+
 /// An item that makes the compiler refuse a second function with this exported name in the crate and show both:
 /// exported macros share one namespace per crate. Its name is what the user reads; `kernpack-build` makes the same for its kernels.
 pub(crate) fn claim_function_name(name: &str, span: Span) -> TokenStream {
     if name.contains('.') {
-        claim(&format!("packed_function_with_path_{}", escape(name)), span)
+        claim(&format!("packed_function_with_path_{}__{RENAME_FUNCTION}", escape(name)), span)
     } else {
-        claim(&format!("packed_function_named_{name}"), span)
+        claim(&format!("packed_function_named_{name}__{RENAME_FUNCTION}"), span)
     }
 }
 
 /// The same for type keys.
 pub(crate) fn claim_type_key(key: &str, span: Span) -> TokenStream {
-    claim(&format!("object_type_with_key_{}", escape(key)), span)
+    claim(&format!("object_type_with_key_{}__give_one_of_them_another_key", escape(key)), span)
 }
 
 fn claim(name: &str, span: Span) -> TokenStream {
@@ -106,6 +109,24 @@ fn escape(name: &str) -> String {
     name.replace('_', "__").replace('.', "_dot_")
 }
 
+/// Whether two words differ by one letter that is missing, added or another, by two that changed places, or by an `s` at the end.
+pub(crate) fn is_slip(written: &str, known: &str) -> bool {
+    let (written, known) = (written.as_bytes(), known.as_bytes());
+    let front = written.iter().zip(known).take_while(|(a, b)| a == b).count();
+    let (written, known) = (&written[front..], &known[front..]);
+    // The words have four letters or more, and what is common to them is more than what differs.
+    front + written.len().max(known.len()) > 5
+        && match written.len().abs_diff(known.len()) {
+            0 => {
+                let are_swapped = matches!((written, known), ([a, b, ..], [c, d, ..]) if (a, b) == (d, c));
+                written.get(1..) == known.get(1..) || (are_swapped && written.get(2..) == known.get(2..))
+            }
+            1 if written.len() > known.len() => written.get(1..) == Some(known),
+            1 => known.get(1..) == Some(written),
+            _ => false,
+        }
+}
+
 /// The identifier's text without a leading `r#`.
 pub(crate) fn plain(identifier: &Ident) -> String {
     let text = identifier.to_string();
@@ -115,6 +136,24 @@ pub(crate) fn plain(identifier: &Ident) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slips() {
+        for (written, known, expected) in [
+            ("defualt", "default", true),
+            ("defaults", "default", true),
+            ("defalt", "default", true),
+            ("propery", "property", true),
+            ("operater", "operator", true),
+            ("default", "default", true),
+            ("fault", "default", false),
+            ("cfg", "get", false),
+            ("allow", "default", false),
+            ("", "default", false),
+        ] {
+            assert_eq!(is_slip(written, known), expected, "{written}");
+        }
+    }
 
     #[test]
     fn function_names() {

@@ -32,7 +32,7 @@ fn whole_expansion() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_imagekit_dot_Histogram {
+            macro_rules! object_type_with_key_imagekit_dot_Histogram__give_one_of_them_another_key {
                 () => {};
             }
             #[allow(deprecated)]
@@ -218,7 +218,7 @@ fn with_a_base() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_imagekit_dot_Square {
+            macro_rules! object_type_with_key_imagekit_dot_Square__give_one_of_them_another_key {
                 () => {};
             }
             #[allow(deprecated)]

@@ -32,7 +32,7 @@ fn an_enum_of_integers() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_imagekit_dot_Mode {
+            macro_rules! object_type_with_key_imagekit_dot_Mode__give_one_of_them_another_key {
                 () => {};
             }
             #[allow(deprecated)]
@@ -176,19 +176,19 @@ fn a_family() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_a_dot_Expr {
+            macro_rules! object_type_with_key_a_dot_Expr__give_one_of_them_another_key {
                 () => {};
             }
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_a_dot_Expr_dot_Const {
+            macro_rules! object_type_with_key_a_dot_Expr_dot_Const__give_one_of_them_another_key {
                 () => {};
             }
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! object_type_with_key_a_dot_Nothing {
+            macro_rules! object_type_with_key_a_dot_Nothing__give_one_of_them_another_key {
                 () => {};
             }
             #[allow(deprecated)]

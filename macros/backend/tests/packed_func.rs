@@ -41,7 +41,7 @@ fn whole_expansion() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! packed_function_named_add {
+            macro_rules! packed_function_named_add__give_one_of_them_another_name {
                 () => {};
             }
             #[cfg(unix)]
@@ -133,7 +133,7 @@ fn no_parameters_no_result_no_doc() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! packed_function_named_type {
+            macro_rules! packed_function_named_type__give_one_of_them_another_name {
                 () => {};
             }
             #[allow(deprecated)]
@@ -189,7 +189,7 @@ fn lifetimes_and_written_views() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! packed_function_with_path_imagekit_dot_blend {
+            macro_rules! packed_function_with_path_imagekit_dot_blend__give_one_of_them_another_name {
                 () => {};
             }
             #[allow(deprecated)]
@@ -434,7 +434,7 @@ fn parallel_functions() {
             #[doc(hidden)]
             #[macro_export]
             #[allow(non_local_definitions)]
-            macro_rules! packed_function_named_saxpy {
+            macro_rules! packed_function_named_saxpy__give_one_of_them_another_name {
                 () => {};
             }
             #[allow(deprecated)]

@@ -52,6 +52,20 @@ pub(crate) fn own_entry_point(name: &str, call: SafeCall) -> SafeCall {
     }
 }
 
+/// The import tree that loaders find in this artifact; NULL for none. See `exported.rs`, which has the symbol.
+static SHOWN_TREE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Has loaders find this import tree from now on. It stays.
+pub(crate) fn show_tree(tree: *const u8) {
+    SHOWN_TREE.store(tree.cast_mut(), Ordering::Release);
+}
+
+/// What the symbol of the import tree leads to.
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) extern "C" fn shown_tree() -> *mut u8 {
+    SHOWN_TREE.load(Ordering::Acquire)
+}
+
 /// What the loader stored; NULL when this artifact was not loaded as a module.
 pub(crate) fn library_context() -> *mut c_void {
     match own_symbol("__tvm_ffi__library_ctx") {

@@ -362,7 +362,7 @@ impl From<std::io::Error> for Error {
 }
 
 /// The class of Python for an error of the system.
-fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
+pub(crate) fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
     use std::io::ErrorKind as Io;
 
     use crate::error_kind as python;

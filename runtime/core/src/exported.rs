@@ -12,6 +12,27 @@ use crate::{Error, provider};
 #[unsafe(no_mangle)]
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
+/// The import tree that a loader finds: an indirect function, which the dynamic linker calls whenever the symbol is looked up. So a library
+/// without modules has none, and one whose types conflict with others shows a tree that fails to load; the stock loader asks nothing else
+/// that could fail. Elsewhere the symbol is the tree itself (`kernpack_formats::library_bin::has_resolver`).
+#[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+extern "C" fn __tvm_ffi__library_bin() {
+    #[cfg(target_arch = "x86_64")]
+    core::arch::naked_asm!(
+        ".type __tvm_ffi__library_bin, %gnu_indirect_function",
+        "jmp {tree}",
+        tree = sym crate::artifact::shown_tree
+    );
+    #[cfg(target_arch = "aarch64")]
+    core::arch::naked_asm!(
+        ".type __tvm_ffi__library_bin, %gnu_indirect_function",
+        "b {tree}",
+        tree = sym crate::artifact::shown_tree
+    );
+}
+
 /// The handshake: a Rust program that loads this library hands over its table. Returns the table that this library uses; NULL
 /// with an error raised in the provider's slot when it cannot join or register. With NULL, only says which table it uses.
 ///

@@ -35,6 +35,7 @@ mod thread_pool;
 mod types;
 #[doc(hidden)]
 pub mod value;
+mod with_path;
 
 #[doc(inline)]
 pub use kernpack_embedded as embedded;
@@ -56,3 +57,6 @@ pub use tensor::{Tensor, TensorView, TensorViewMut};
 pub use value::{
     Any, AnyView, Arg, Bytes, DataType, Device, FromAny, IntoAny, IntoReturn, Mismatch, Schema, Str, ToArg, TypeSchema,
 };
+#[doc(hidden)]
+pub use with_path::SystemError;
+pub use with_path::WithPath;

@@ -350,7 +350,7 @@ table! {
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {
-        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError PyExc_IndexError PyExc_KeyError
+        PyExc_BaseException PyExc_Exception PyExc_TypeError PyExc_ValueError PyExc_RuntimeError PyExc_ImportError PyExc_OverflowError PyExc_RecursionError PyExc_AttributeError PyExc_BufferError PyExc_IndexError PyExc_KeyError PyExc_OSError
     }
 }
 

@@ -6,7 +6,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use kernpack_core::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIOpaqueObjectCell, type_index};
-use kernpack_core::{Error, embedded};
+use kernpack_core::{Error, SystemError, embedded};
 
 use crate::capi::{Py, PyObject, constant};
 use crate::object::{Owned, PyResult, Raised};
@@ -26,17 +26,17 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
         return Raised;
     }
     let other;
-    let class = match usual(py, error.kind_bytes()) {
-        Some(class) => class,
+    let (class, is_usual) = match usual(py, error.kind_bytes()) {
+        Some(class) => (class, true),
         None => {
             other = class_of(py, error.kind());
             match &other {
-                Ok(class) => class.as_ptr(),
+                Ok(class) => (class.as_ptr(), false),
                 Err(_) => return Raised,
             }
         }
     };
-    if error.cause().is_none() {
+    if is_usual && error.cause().is_none() {
         if let Ok(text) = py.new_text(error.message_bytes()) {
             // SAFETY: a class of exceptions and a text.
             unsafe { py.PyErr_SetObject(class, text.as_ptr()) };
@@ -51,11 +51,35 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     Raised
 }
 
+/// The exception for an error. One of the system has `errno` and the names of the files, which its message has.
+///
+/// # Safety
+/// `class` is a class of exceptions.
+unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new objects are those that the class takes.
+    unsafe {
+        let read = SystemError::read(error.message());
+        let Some(read) = read.filter(|_| py.PyType_IsSubtype(class, py.PyExc_OSError()) != 0) else {
+            return py.call(class, [py.text_of(error.message_bytes())?]);
+        };
+        let number = Owned::take(py, py.PyLong_FromLongLong(read.number.into()))?;
+        let text = py.text(read.text)?;
+        match (read.path, read.other_path) {
+            (None, _) => py.call(class, [number, text]),
+            (Some(path), None) => py.call(class, [number, text, py.text(path)?]),
+            (Some(path), Some(other)) => {
+                // Between the two is the number that Windows has.
+                py.call(class, [number, text, py.text(path)?, Owned::share(py, py.none()), py.text(other)?])
+            }
+        }
+    }
+}
+
 /// The exception for an error, with those that it comes from as `__cause__`.
 fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: a class of exceptions, and its new exception; the function takes the reference to the cause over.
     unsafe {
-        let exception = py.call(class, [py.text(error.message())?])?;
+        let exception = instance(py, error, class)?;
         if let Some(cause) = error.cause() {
             let cause = match carried(py, &cause) {
                 Some(own) => Owned::share(py, own),

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use kernpack::{
     Any, DataType, Device, Error, Function, IntoAny, ObjRef, Object, Result, Shape, Tensor, TensorView, TensorViewMut,
-    bail, packed_func,
+    WithPath, bail, packed_func,
 };
 
 pub mod shared;
@@ -106,6 +106,25 @@ pub fn panics() {
 #[packed_func]
 pub fn file_size(path: &str) -> Result<u64> {
     Ok(std::fs::metadata(path)?.len())
+}
+
+/// The content of a file, whose name an error has.
+#[packed_func]
+pub fn file_text(path: &str) -> Result<String> {
+    std::fs::read_to_string(path).with_path(path)
+}
+
+/// Gives a file another name.
+#[packed_func]
+pub fn rename_file(from: &str, to: &str) -> Result<()> {
+    std::fs::rename(from, to).with_paths(from, to)
+}
+
+/// An error of a kind, with a message and perhaps another error of the same that it comes from.
+#[packed_func]
+pub fn fail_as(kind: &str, message: &str, caused: bool) -> Result<()> {
+    let error = Error::new(kind, message);
+    Err(if caused { error.clone().caused_by(error) } else { error })
 }
 
 /// Waits, for as long as no signal ends it.

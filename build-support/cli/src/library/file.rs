@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use object::elf::{DT_NEEDED, FileHeader64};
+use kernpack::module::library_bin::LIBRARY_BIN_SYMBOL;
+use object::elf::{DT_NEEDED, FileHeader64, STT_GNU_IFUNC};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use object::{LittleEndian, Object, ObjectSegment, ObjectSymbol, SymbolIndex};
 
@@ -53,7 +54,9 @@ impl<'a> LibraryFile<'a> {
             budget = budget
                 .checked_sub(name.len())
                 .ok_or("its symbol table is corrupt: the names are longer than the file")?;
-            if symbol.is_undefined() {
+            // The import tree as an indirect function, which gives it when the library is loaded, is no data.
+            let is_resolver = symbol.elf_symbol().st_type() == STT_GNU_IFUNC && name == LIBRARY_BIN_SYMBOL.as_bytes();
+            if symbol.is_undefined() || is_resolver {
                 continue;
             }
             if let Ok(name) = str::from_utf8(name) {

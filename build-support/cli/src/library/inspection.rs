@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kernpack::module::library_bin::LIBRARY_BIN_SYMBOL;
+use kernpack::module::library_bin::{LIBRARY_BIN_SYMBOL, SHOWN_LIBRARY_BIN_SYMBOL};
 
 use crate::Result;
 use crate::library::file::LibraryFile;
@@ -55,7 +55,8 @@ impl<'a> Inspection<'a> {
             .collect();
         let context = |name: &&&str| name.starts_with("__TVM");
         let context_symbols: Vec<&str> = names.iter().filter(context).copied().collect();
-        let tree = file.data_from(LIBRARY_BIN_SYMBOL).transpose()?.map(Tree::read).transpose()?;
+        let tree = file.data_from(SHOWN_LIBRARY_BIN_SYMBOL).or_else(|| file.data_from(LIBRARY_BIN_SYMBOL));
+        let tree = tree.transpose()?.map(Tree::read).transpose()?;
         let needed = file.needed();
         let maker = if names.contains("__kernpack_api_v1") {
             "Kernpack"

@@ -3,6 +3,7 @@ use syn::{Attribute, Ident, LitStr, Meta};
 
 use super::operator::{self, Operator};
 use crate::mistakes::Mistakes;
+use crate::name::is_slip;
 use crate::options::entries;
 
 /// What an attribute makes of a function or constant.
@@ -66,23 +67,10 @@ fn advice(name: &str) -> Option<String> {
     if let Some((_, instead)) = OF_OTHERS.iter().find(|(other, _)| *other == name) {
         return Some((*instead).to_owned());
     }
-    let meant = NAMES.iter().find(|known| is_slip(name, known))?;
-    Some(format!("write #[{meant}]"))
-}
-
-/// Whether two words differ by one letter that is missing, added or another, or by an `s` at the end.
-fn is_slip(written: &str, known: &str) -> bool {
-    let (written, known) = (written.as_bytes(), known.as_bytes());
-    let front = written.iter().zip(known).take_while(|(a, b)| a == b).count();
-    let (written, known) = (&written[front..], &known[front..]);
-    // The words have four letters or more, and what is common to them is more than what differs.
-    front + written.len().max(known.len()) > 5
-        && match written.len().abs_diff(known.len()) {
-            0 => written.get(1..) == known.get(1..),
-            1 if written.len() > known.len() => written.get(1..) == Some(known),
-            1 => known.get(1..) == Some(written),
-            _ => false,
-        }
+    if let Some(meant) = NAMES.iter().find(|known| is_slip(name, known)) {
+        return Some(format!("write #[{meant}]"));
+    }
+    OF_OTHERS.iter().find(|(other, _)| is_slip(name, other)).map(|(_, instead)| (*instead).to_owned())
 }
 
 fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {

@@ -3,9 +3,10 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, PathArguments, Token, Type, UnOp};
+use syn::{Attribute, Expr, ExprLit, FnArg, GenericArgument, Lit, Meta, PatType, PathArguments, Token, Type, UnOp};
 
 use crate::mistakes::Mistakes;
+use crate::name::is_slip;
 
 /// A parameter as far as defaults matter.
 pub(crate) trait Defaulted {
@@ -19,9 +20,19 @@ pub(crate) trait Defaulted {
     fn default(&mut self) -> &mut Option<Expr>;
 }
 
+/// Whether an attribute of a parameter is `#[default]`, or meant to be.
+fn is_meant(attribute: &Attribute) -> bool {
+    attribute.path().get_ident().is_some_and(|ident| is_slip(&ident.to_string(), "default"))
+}
+
 /// The expression of `#[default(...)]`.
 pub(crate) fn default(input: &PatType, mistakes: &mut Mistakes) -> Option<Expr> {
     let mut found = None;
+    for attribute in input.attrs.iter().filter(|attribute| is_meant(attribute)) {
+        if !attribute.path().is_ident("default") {
+            mistakes.at(attribute, "a parameter has no such attribute; write #[default(...)]");
+        }
+    }
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("default")) {
         if found.is_some() {
             mistakes.at(attribute, "#[default(...)] is given twice; keep one");
@@ -52,7 +63,7 @@ pub(crate) fn strip(inputs: &mut Punctuated<FnArg, Token![,]>) -> bool {
     for input in inputs {
         if let FnArg::Typed(input) = input {
             let before = input.attrs.len();
-            input.attrs.retain(|attribute| !attribute.path().is_ident("default"));
+            input.attrs.retain(|attribute| !is_meant(attribute));
             found |= input.attrs.len() < before;
         }
     }

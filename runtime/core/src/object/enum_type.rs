@@ -28,6 +28,7 @@
 use core::fmt::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::refusal;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::function::did_you_mean;
 use crate::value::{Any, AnyView, Arg, IntoAny, Mismatch, TypeSchema};
@@ -232,7 +233,10 @@ impl EnumDef {
         let mut by_address: Vec<_> = objects.iter().copied().zip(0..).collect();
         by_address.sort_unstable();
         let _ = self.instances.instances.set(Instances { type_index, by_position: objects, by_address });
-        problem.map_or(Ok(()), Err)
+        problem.map_or(Ok(()), |problem| {
+            refusal::refuse();
+            Err(problem)
+        })
     }
 
     /// A variant's object.

@@ -34,6 +34,7 @@ mod foreign;
 mod identity;
 mod methods;
 mod reference;
+mod refusal;
 mod registration;
 mod root;
 mod thread_safety;

@@ -10,6 +10,7 @@ use super::copy;
 use super::definition::{FieldDef, RegisterInit, TypeDef};
 use super::field::default_value;
 use super::foreign::FINGERPRINT;
+use super::refusal;
 use super::type_key::index_of_key;
 use crate::abi::{TVMFFIByteArray, TVMFFIFieldInfo, TVMFFITypeInfo, TVMFFITypeMetadata, type_index};
 use crate::function::schema_metadata;
@@ -63,6 +64,7 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
         return Ok(());
     };
     register_apart(def, parent)?;
+    refusal::refuse();
     Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) {obstacle}", def.key, def.file, def.line, def.crate_name))
 }
 

@@ -276,7 +276,7 @@ fn registered(origin: Origin) -> Result<(), String> {
 }
 
 /// One text of all problems, a line each. The way of the standard library is a kilobyte in every artifact.
-fn lines(problems: &[String]) -> String {
+pub(crate) fn lines(problems: &[String]) -> String {
     let mut lines = String::new();
     for problem in problems {
         if !lines.is_empty() {

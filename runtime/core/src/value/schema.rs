@@ -135,12 +135,17 @@ fn listed(types: &[TypeSchema], f: &mut fmt::Formatter<'_>, mut before: &str) ->
 
 /// A type key as people read it.
 pub(crate) fn readable(key: &str) -> &str {
-    match key {
-        "ffi.String" | "const char*" | "ffi.SmallStr" | "std::string" => "str",
-        "ffi.Bytes" | "ffi.SmallBytes" | "TVMFFIByteArray*" => "bytes",
-        "ffi.BigInt" => "int",
-        "DLTensor*" => "Tensor",
-        _ => key.strip_prefix("ffi.").unwrap_or(key),
+    match key.strip_prefix("ffi.") {
+        Some("String" | "SmallStr") => "str",
+        Some("Bytes" | "SmallBytes") => "bytes",
+        Some("BigInt") => "int",
+        Some(name) => name,
+        None => match key {
+            "const char*" | "std::string" => "str",
+            "TVMFFIByteArray*" => "bytes",
+            "DLTensor*" => "Tensor",
+            _ => key,
+        },
     }
 }
 

@@ -40,6 +40,21 @@ pub const LIBRARY_KIND: &str = "_lib";
 /// Name of the symbol that holds the blob.
 pub const LIBRARY_BIN_SYMBOL: &str = "__tvm_ffi__library_bin";
 
+/// Name of the symbol that holds the blob of a library of ours where [`LIBRARY_BIN_SYMBOL`] is a function of the runtime: see [`has_resolver`].
+#[doc(hidden)]
+pub const SHOWN_LIBRARY_BIN_SYMBOL: &str = "__kernpack_library_bin_v1";
+
+/// The same blob, for the artifact's own code: a symbol that no other artifact sees. Of several crates with a blob, the first one's is linked.
+#[doc(hidden)]
+pub const FIRST_LIBRARY_BIN_SYMBOL: &str = "__kernpack_first_library_bin";
+
+/// Whether, in a library for such a system, [`LIBRARY_BIN_SYMBOL`] is a function that the dynamic linker calls when it looks the symbol up
+/// (an indirect function of ELF). So a library that cannot be used shows a tree that fails to load. The runtime asks the same of `cfg`.
+#[doc(hidden)]
+pub fn has_resolver(arch: &str, os: &str, env: &str) -> bool {
+    os == "linux" && env == "gnu" && matches!(arch, "x86_64" | "aarch64")
+}
+
 const FORMAT: &str = "library_bin";
 
 #[cfg(test)]

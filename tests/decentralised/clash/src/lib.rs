@@ -1,6 +1,7 @@
-//! A library whose point is another one than that of `shapes`.
+//! A library whose point is another one than that of `shapes`, and which carries a module.
 
-use kernpack::{ObjRef, Object};
+use kernpack::module::ModuleImpl;
+use kernpack::{Bytes, Function, Module, ObjRef, Object, Result};
 
 kernpack::library!();
 
@@ -27,4 +28,24 @@ fn point(x: f64, y: f64, z: f64) -> ObjRef<Point> {
 #[kernpack::packed_func]
 fn z(point: ObjRef<Point>) -> f64 {
     point.z
+}
+
+/// The module that the library carries: it gives its bytes.
+struct Table(Bytes);
+
+impl ModuleImpl for Table {
+    fn kind(&self) -> &str {
+        "clash.table"
+    }
+
+    fn find_function(&self, name: &str) -> Result<Option<Function>> {
+        let bytes = self.0.clone();
+        Ok((name == "bytes").then(|| Function::from_fn(move || bytes.clone())))
+    }
+}
+
+/// Restores it.
+#[kernpack::packed_func(name = "ffi.Module.load_from_bytes.clash.table")]
+fn load_table(bytes: Bytes) -> Module {
+    Module::new(Table(bytes))
 }

@@ -131,17 +131,33 @@ class _Exit(SystemExit):
         super().__init__(int(text) if text.removeprefix("-").isdecimal() else text or None)
 
 
+def _os_error(kind, text):
+    """An OSError with `errno` and the names of the files, which stand in the text, as Rust writes it or Python."""
+    found = _re.fullmatch(r"(?s)(?P<text>.*?) \(os error (?P<errno>\d+)\)(?:: '(?P<files>.*)')?", text)
+    found = found or _re.fullmatch(r"(?s)\[Errno (?P<errno>\d+)\] (?P<text>.*?)(?:: '(?P<files>.*)')?", text)
+    if found is None:
+        return kind(text)
+    files = [] if found["files"] is None else found["files"].split("' -> '", 1)
+    # Between the two is the number that Windows has.
+    return kind(int(found["errno"]), found["text"], *files[:1], *([None, files[1]] if len(files) == 2 else []))
+
+
 for _kind in """
     LookupError NameError NotImplementedError ArithmeticError OverflowError ZeroDivisionError FloatingPointError BufferError RecursionError
     StopIteration EOFError OSError FileNotFoundError FileExistsError IsADirectoryError NotADirectoryError PermissionError ConnectionError
     ConnectionRefusedError ConnectionResetError ConnectionAbortedError BrokenPipeError BlockingIOError TimeoutError InterruptedError
     KeyboardInterrupt SystemExit ImportError ModuleNotFoundError SyntaxError UnicodeError SystemError
 """.split():
+    _class = _builtins.__dict__[_kind]
     if _kind not in _ffi.core.ERROR_NAME_TO_TYPE:
-        _ffi.register_error(_kind, _builtins.__dict__[_kind])
+        _ffi.register_error(_kind, _class)
         if _kind == "SystemExit":
             _ffi.register_error(_kind, _Exit)
-del _kind
+        elif issubclass(_class, OSError) and _os.name == "posix":
+            # tvm_ffi calls it with the text; what comes out is of Python's class.
+            _new = {"__new__": lambda cls, text, kind=_class: _os_error(kind, text)}
+            _ffi.core.ERROR_NAME_TO_TYPE[_kind] = type(_kind, (_class,), _new)
+del _kind, _class
 "#;
 
 /// What `inspect.signature` says of a function; tvm_ffi's own have none.
@@ -163,11 +179,24 @@ def _function(name):
 
 "#;
 
-/// A library whose types are defined in another way by one that was loaded before is no half of a package.
-const LOAD: &str = r#"__library__ = _ffi.load_module(_file)
-_problems = _ffi.get_global_func(f"kernpack.load_problems.{_file}", allow_missing=True)
-if _problems is not None:
-    raise ImportError(_problems().rstrip())
+/// A library whose types are defined in another way by one that was loaded before is no half of a package. `load_module` raises on most systems, and for most problems.
+const LOAD: &str = r#"
+
+def _load():
+    library, error = None, None
+    try:
+        library = _ffi.load_module(_file)
+    except RuntimeError as raised:
+        error = raised
+    problems = _ffi.get_global_func(f"kernpack.load_problems.{_file}", allow_missing=True)
+    if problems is not None:
+        raise ImportError(f"cannot load {_file}: {problems().rstrip()}") from error
+    if error is not None:
+        raise error
+    return library
+
+
+__library__ = _load()
 "#;
 
 /// Methods that tvm_ffi leaves away, because every class has an attribute of this name; and the one whose result Python wants to be an iterator.
@@ -244,10 +273,12 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 18] = [
+const SOURCES: [(&str, &str); 20] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
+    ("_os.", "import os as _os"),
+    ("_re.", "import re as _re"),
     (": typing.", "import typing"),
     ("_pathlib.", "import pathlib as _pathlib"),
     ("_Callable[", "from collections.abc import Callable as _Callable"),

@@ -60,6 +60,8 @@ pub struct CarriedKind {
     pub register: fn(&'static Self) -> Result<()>,
     /// Where the import tree of the crate is, in this artifact.
     pub library_bin: fn() -> *const u8,
+    /// The tree that loaders find in this artifact: that of its own crate, or of the first one below it that has one.
+    pub shown: fn() -> *const u8,
 }
 
 pub use kernpack_formats::OWN_KIND_PREFIX;
