@@ -42,8 +42,8 @@ pub(crate) fn write(session: &Session, headers: &[Header]) -> Result<Vec<PathBuf
         })?;
         session.tracker.file(&path);
         let text = fs::read_to_string(&path).map_err(|error| Error::new(format!("{shown}: {error}")))?;
-        let source = source(&format!("{}: {shown}", header.at), &shown, &path, &text, &header.functions)?;
         let is_cpp = path.extension().is_some_and(|extension| matches!(extension.to_str(), Some("hpp" | "hh" | "hxx")));
+        let source = source(&format!("{}: {shown}", header.at), &shown, &path, is_cpp, &text, &header.functions)?;
         let file = session.work_dir.join(format!("bridge-{index}.{}", if is_cpp { "cc" } else { "c" }));
         if !fs::read_to_string(&file).is_ok_and(|written| written == source) {
             fs::write(&file, source).map_err(|error| Error::new(format!("{}: {error}", file.display())))?;
@@ -64,7 +64,7 @@ fn find(session: &Session, path: &Path) -> Option<PathBuf> {
 }
 
 /// The C code for a header's functions.
-fn source(place: &str, shown: &str, path: &Path, header: &str, functions: &[String]) -> Result<String> {
+fn source(place: &str, shown: &str, path: &Path, is_cpp: bool, header: &str, functions: &[String]) -> Result<String> {
     let text = without_lines_of_the_preprocessor(&without_comments(header));
     let mut out = format!(
         "/* Kernels of the functions of {shown}, written by kernpack-build. */\n#include <kernpack/kernel.h>\n#include \"{}\"\n{HELPERS}",
@@ -73,7 +73,7 @@ fn source(place: &str, shown: &str, path: &Path, header: &str, functions: &[Stri
     let kernels = functions.iter().map(|function| {
         let wrong = |why: String| Error::new(format!("{place}: {function}: {why}"));
         let wanted = Wanted::parse(function).map_err(wrong)?;
-        let declared = declared(&text, header, wanted.name).map_err(wrong)?;
+        let declared = declared(&text, header, wanted.name, is_cpp).map_err(wrong)?;
         kernel(&wanted, &declared).map_err(wrong)
     });
     for kernel in Error::collect(kernels)? {
@@ -86,12 +86,42 @@ fn source(place: &str, shown: &str, path: &Path, header: &str, functions: &[Stri
 const HELPERS: &str = r#"
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wignored-qualifiers"
 #endif
+/* kernpack-build reads the header as text, without #if and #define. The compiler compares what it read with what the header declares. */
 #if defined(__cplusplus)
+#include <type_traits>
 #define KERNPACK_BRIDGE_BOOL bool
+#define KERNPACK_BRIDGE_ASSERT static_assert
+#define KERNPACK_BRIDGE_SAME(A, B) (std::is_same<std::remove_cv<A>::type, B>::value)
+#define KERNPACK_BRIDGE_READ_ONLY(P) (std::is_const<__typeof__(*(P)0)>::value)
+#define KERNPACK_BRIDGE_NUMBER(T) (std::is_arithmetic<T>::value || std::is_enum<T>::value)
 #else
-#define KERNPACK_BRIDGE_BOOL _Bool
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wunknown-warning-option"
+#pragma clang diagnostic error "-Wincompatible-pointer-types-discards-qualifiers"
+#pragma clang diagnostic error "-Wincompatible-function-pointer-types"
+#pragma clang diagnostic error "-Wincompatible-pointer-types"
+#pragma clang diagnostic error "-Wint-conversion"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
+#pragma GCC diagnostic error "-Wdiscarded-qualifiers"
+#pragma GCC diagnostic error "-Wint-conversion"
 #endif
+#define KERNPACK_BRIDGE_BOOL _Bool
+#define KERNPACK_BRIDGE_ASSERT _Static_assert
+#define KERNPACK_BRIDGE_SAME(A, B) __builtin_types_compatible_p(A, B)
+#define KERNPACK_BRIDGE_READ_ONLY(P) __builtin_types_compatible_p(const __typeof__(*(P)0)*, P)
+/* It does not compile for a pointer. */
+#define KERNPACK_BRIDGE_NUMBER(T) (sizeof((T)0 * 1) != 0)
+#endif
+#define KERNPACK_BRIDGE_FLOATING(T) (KERNPACK_BRIDGE_SAME(T, float) || KERNPACK_BRIDGE_SAME(T, double))
+#define KERNPACK_BRIDGE_kDLBool(T) KERNPACK_BRIDGE_SAME(T, KERNPACK_BRIDGE_BOOL)
+#define KERNPACK_BRIDGE_kDLFloat(T) KERNPACK_BRIDGE_FLOATING(T)
+#define KERNPACK_BRIDGE_WHOLE(T) (KERNPACK_BRIDGE_NUMBER(T) && !KERNPACK_BRIDGE_FLOATING(T))
+#define KERNPACK_BRIDGE_kDLInt(T) (KERNPACK_BRIDGE_WHOLE(T) && (T)-1 < (T)1)
+#define KERNPACK_BRIDGE_kDLUInt(T) (KERNPACK_BRIDGE_WHOLE(T) && !((T)-1 < (T)1))
 
 /* A number of elements times or plus another; -1 when it is none. */
 static int64_t kernpack_bridge_times(int64_t a, int64_t b) {
@@ -155,20 +185,20 @@ fn is_identifier(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// DLPack's code and bits of an element, and the type in C.
-fn element(name: &str) -> Option<(&'static str, u8, &'static str)> {
+/// DLPack's code and bits of an element.
+fn element(name: &str) -> Option<(&'static str, u8)> {
     Some(match name {
-        "int8" => ("kDLInt", 8, "int8_t"),
-        "int16" => ("kDLInt", 16, "int16_t"),
-        "int32" => ("kDLInt", 32, "int32_t"),
-        "int64" => ("kDLInt", 64, "int64_t"),
-        "uint8" => ("kDLUInt", 8, "uint8_t"),
-        "uint16" => ("kDLUInt", 16, "uint16_t"),
-        "uint32" => ("kDLUInt", 32, "uint32_t"),
-        "uint64" => ("kDLUInt", 64, "uint64_t"),
-        "float32" => ("kDLFloat", 32, "float"),
-        "float64" => ("kDLFloat", 64, "double"),
-        "bool" => ("kDLBool", 8, "KERNPACK_BRIDGE_BOOL"),
+        "int8" => ("kDLInt", 8),
+        "int16" => ("kDLInt", 16),
+        "int32" => ("kDLInt", 32),
+        "int64" => ("kDLInt", 64),
+        "uint8" => ("kDLUInt", 8),
+        "uint16" => ("kDLUInt", 16),
+        "uint32" => ("kDLUInt", 32),
+        "uint64" => ("kDLUInt", 64),
+        "float32" => ("kDLFloat", 32),
+        "float64" => ("kDLFloat", 64),
+        "bool" => ("kDLBool", 8),
         _ => return None,
     })
 }
@@ -222,8 +252,12 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
         return Err(format!("there is no parameter `{unknown}`; they are ({})", own.join(", ")));
     }
     let (mut read, mut check, mut pass) = (String::new(), String::new(), Vec::new());
-    let (mut declared, mut variables) = (Vec::new(), String::new());
+    let (mut declared, mut variables, mut compare) = (Vec::new(), String::new(), String::new());
     for (index, Param { name: param, ty }) in params.iter().enumerate() {
+        let spelled = &function.params[index].0;
+        let not_as_read = format!(
+            "\"{param} is of another type than kernpack-build read in the header; write a kernel that calls {name}\""
+        );
         let (kind, variable, passed, shown) = match ty {
             Type::Tensor { element: of, written } => {
                 let known = of.and_then(element);
@@ -238,7 +272,7 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                 })?;
                 let size = size_in_c(size, params)?;
                 let _ = match known {
-                    Some((code, bits, _)) => writeln!(
+                    Some((code, bits)) => writeln!(
                         check,
                         "  if (kernpack_bridge_tensor(function, \"{param}\", a{index}, {code}, {bits}, {size}) != 0) return -1;"
                     ),
@@ -247,18 +281,25 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                         "  if (kernpack_bridge_bytes(function, \"{param}\", a{index}, {size}) != 0) return -1;"
                     ),
                 };
-                let c_type = known.map_or("void", |(_, _, c_type)| c_type);
-                let (constant, mutable) = if *written { ("", "mut ") } else { ("const ", "") };
+                if let Some((code, bits)) = known {
+                    let element = format!("__typeof__(*({spelled})0)");
+                    let _ = writeln!(
+                        compare,
+                        "  KERNPACK_BRIDGE_ASSERT(sizeof({element}) == {bits} / 8 && KERNPACK_BRIDGE_{code}({element}), {not_as_read});"
+                    );
+                }
+                if !*written {
+                    let _ = writeln!(
+                        compare,
+                        "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_READ_ONLY({spelled}), {not_as_read});"
+                    );
+                }
+                let mutable = if *written { "mut " } else { "" };
                 let shown = match of {
                     Some(of) => format!("{mutable}Tensor[{of}]"),
                     None => format!("{mutable}Tensor"),
                 };
-                (
-                    "tensor",
-                    format!("DLTensor* a{index};"),
-                    format!("({constant}{c_type}*)kernpack_data(a{index})"),
-                    shown,
-                )
+                ("tensor", format!("DLTensor* a{index};"), format!("({spelled})kernpack_data(a{index})"), shown)
             }
             Type::Int { bits, signed } => {
                 if let Some((lowest, highest)) = range(*bits, *signed) {
@@ -269,13 +310,21 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                     );
                 }
                 let shown = format!("{}int{bits}", if *signed { "" } else { "u" });
-                let cast = function.params[index].0.clone().unwrap_or_else(|| format!("{shown}_t"));
-                ("int", format!("int64_t a{index};"), format!("({cast})a{index}"), shown)
+                let _ =
+                    writeln!(compare, "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_NUMBER({spelled}), {not_as_read});");
+                let _ = writeln!(
+                    check,
+                    "  if ((int64_t)({spelled})a{index} != a{index}) return kernpack_bridge_range(function, \"{param}\", a{index}, 1, 0);"
+                );
+                ("int", format!("int64_t a{index};"), format!("({spelled})a{index}"), shown)
             }
-            Type::Bool => ("int", format!("int64_t a{index};"), format!("(a{index} != 0)"), "bool".to_owned()),
+            Type::Bool => {
+                let _ =
+                    writeln!(compare, "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_NUMBER({spelled}), {not_as_read});");
+                ("int", format!("int64_t a{index};"), format!("({spelled})(a{index} != 0)"), "bool".to_owned())
+            }
             Type::Float { bits } => {
-                let c_type = if *bits == 32 { "float" } else { "double" };
-                ("float", format!("double a{index};"), format!("({c_type})a{index}"), format!("float{bits}"))
+                ("float", format!("double a{index};"), format!("({spelled})a{index}"), format!("float{bits}"))
             }
             _ => {
                 return Err(format!(
@@ -296,12 +345,34 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
         Type::Bool => ("bool".to_owned(), ("kernpack_return_bool(result, (int)", ")")),
         _ => ("None".to_owned(), ("", "")),
     };
+    let types: Vec<&str> = function.params.iter().map(|(spelled, _)| spelled.as_str()).collect();
+    // Not 0, which some pointers must not be.
+    let ones: Vec<String> = types.iter().map(|spelled| format!("({spelled})1")).collect();
+    let types = if types.is_empty() { "void".to_owned() } else { types.join(", ") };
+    // A pointer to the function takes these parameters only; in C++ it is to the overload that was read.
+    let _ = writeln!(
+        compare,
+        "  typedef __typeof__({name}({})) kernpack_result;\n  kernpack_result (*const as_read)({types}) = {name};",
+        ones.join(", ")
+    );
+    let is_as_read = match signature.result {
+        Type::Int { .. } | Type::Bool => Some("WHOLE"),
+        Type::Float { .. } => Some("FLOATING"),
+        _ => None,
+    };
+    if let Some(kind) = is_as_read {
+        let _ = writeln!(
+            compare,
+            "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_{kind}(kernpack_result), \"the result is of another type than kernpack-build read in the header; \
+             write a kernel that calls {name}\");"
+        );
+    }
     let declared = declared.join(", ");
     let (call, count) = (format!("{name}({})", pass.join(", ")), params.len());
     let shown = declared.replace("mut ", "");
     Ok(format!(
         "\n/* kernpack: {name}({declared}) -> {result} */\nKERNPACK_KERNEL({name}) {{\n  static const char function[] = \"{name}({shown})\";\n\
-         {variables}  if (kernpack_arg_count(function, num_args, {count}) != 0) return -1;\n{read}{check}  {}{call}{};\n  return 0;\n}}\n",
+         {compare}{variables}  (void)as_read;\n  if (kernpack_arg_count(function, num_args, {count}) != 0) return -1;\n{read}{check}  {}{call}{};\n  return 0;\n}}\n",
         give.0, give.1
     ))
 }
@@ -325,13 +396,22 @@ void reset(void);
 long double odd(int a);
 int with_plan(plan* p), other(int);
 void text(const char* name);
+__attribute__((visibility(\"default\"), const)) int marked(int n);
+static int nothing() { return 0; }
+int open();
+void dump(FILE* f);
+double mean(const sample_t* x, size_t n);
+double width(const long double* x);
+double half_of(half h);
+half made_half(int n);
+double norm(double _Complex);
 #endif
 ";
 
     fn made(function: &str) -> Result<String, String> {
         let text = without_lines_of_the_preprocessor(&without_comments(HEADER));
         let wanted = Wanted::parse(function)?;
-        kernel(&wanted, &declared(&text, HEADER, wanted.name)?)
+        kernel(&wanted, &declared(&text, HEADER, wanted.name, false)?)
     }
 
     #[test]
@@ -342,13 +422,18 @@ void text(const char* name);
             "kernpack_bridge_tensor(function, \"samples\", a0, kDLFloat, 32, a2)",
             "kDLFloat, 64, kernpack_bridge_plus(kernpack_bridge_times(INT64_C(2), a2), INT64_C(1))",
             "kernpack_bridge_range(function, \"n\", a2, INT64_C(0), INT64_C(9223372036854775807))",
-            "kernpack_return_int(result, (int64_t)fft_run((const float*)kernpack_data(a0), (double*)kernpack_data(a1), (uint64_t)a2));",
+            "kernpack_return_int(result, (int64_t)fft_run((const float*)kernpack_data(a0), (double *)kernpack_data(a1), (size_t)a2));",
+            "sizeof(__typeof__(*(const float*)0)) == 32 / 8 && KERNPACK_BRIDGE_kDLFloat(__typeof__(*(const float*)0))",
+            "KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_READ_ONLY(const float*), ",
+            "(*const as_read)(const float*, double *, size_t) = fft_run;",
         ] {
             assert!(kernel.contains(part), "{part} is not in\n{kernel}");
         }
         let kernel = made("scale(x[n])").unwrap();
-        assert!(kernel.contains("scale((float*)kernpack_data(a0), (uint16_t)a1, (float)a2);"), "{kernel}");
+        assert!(kernel.contains("scale((float *)kernpack_data(a0), (unsigned short)a1, (float)a2);"), "{kernel}");
         assert!(made("reset").unwrap().contains("num_args, 0) != 0) return -1;\n  reset();"));
+        assert!(made("marked").unwrap().contains("/* kernpack: marked(n: int32) -> int32 */"));
+        assert!(made("nothing").unwrap().contains("(int64_t)nothing());"));
     }
 
     #[test]
@@ -369,6 +454,31 @@ void text(const char* name);
             (
                 "with_plan(p[0])",
                 "its parameter `plan* p` is a pointer to a struct; wrap it in an object type in Rust, or write a kernel that calls it",
+            ),
+            (
+                "open",
+                "`open()` does not say in C which parameters it takes; declare `open(void)`, or write a kernel that calls it",
+            ),
+            (
+                "dump(f[0])",
+                "the type of its parameter `FILE* f` is not known from this header; write a kernel that calls it",
+            ),
+            (
+                "mean(x[n])",
+                "the type of its parameter `const sample_t* x` is not known from this header; write a kernel that calls it",
+            ),
+            (
+                "width(x[1])",
+                "the type of its parameter `const long double* x` is not known from this header; write a kernel that calls it",
+            ),
+            (
+                "half_of",
+                "the type of its parameter `half h` is not known from this header; write a kernel that calls it",
+            ),
+            ("made_half", "its result `half` is no number and not void; write a kernel that calls it"),
+            (
+                "norm",
+                "the type of its parameter `double _Complex` is not known from this header; write a kernel that calls it",
             ),
             ("text(name[0])", "its parameter `const char* name` is text; write a kernel that calls it"),
         ] {

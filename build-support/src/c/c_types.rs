@@ -10,6 +10,7 @@ enum Meaning {
     Words(String),
     /// An integer that has names.
     Enum,
+    EnumPointer,
     Callback,
     Struct,
 }
@@ -22,8 +23,6 @@ pub(super) struct Expanded {
     pub(super) text: String,
     /// Whether it is a truth value.
     pub(super) is_bool: bool,
-    /// The type as the header has it, where it is not the one of `text`.
-    pub(super) cast: Option<String>,
     /// How many elements an array parameter has, where the header says it.
     pub(super) size: Option<String>,
 }
@@ -103,6 +102,10 @@ impl Typedefs {
                 Some(_) if all.peek().is_none() && !out.is_empty() => out.push(token.to_owned()),
                 Some(Meaning::Words(words)) => {
                     found.get_or_insert(Meaning::Words(String::new()));
+                    // `const` before the name of a pointer type makes the pointer constant, not what it leads to.
+                    if words.contains('*') {
+                        out.retain(|word| word != "const");
+                    }
                     out.push(words);
                 }
                 Some(Meaning::Enum) => {
@@ -130,6 +133,7 @@ impl Typedefs {
                 Meaning::Words(inner) => Meaning::Words(replaced(words, next, inner)),
                 other if words == next => other.clone(),
                 Meaning::Struct => return Some(Meaning::Words("struct opaque *".to_owned())),
+                Meaning::Enum | Meaning::EnumPointer if words.contains('*') => return Some(Meaning::EnumPointer),
                 _ => break,
             };
         }
@@ -158,7 +162,7 @@ impl Typedefs {
         if words.matches('*').count() + words.matches('[').count() > 1 {
             return refused("a pointer to pointers or arrays");
         }
-        if is_pointer && meaning == Some(Meaning::Enum) {
+        if (is_pointer && meaning == Some(Meaning::Enum)) || meaning == Some(Meaning::EnumPointer) {
             return refused("a pointer to an enum");
         }
         let is_text = names.iter().find(|word| !matches!(**word, "const" | "restrict" | "__restrict")) == Some(&"char");
@@ -167,8 +171,7 @@ impl Typedefs {
         }
         let is_bool = !is_pointer && names.iter().any(|word| matches!(*word, "bool" | "_Bool"));
         let text_of_type = if is_bool { renamed(&words, "int8_t") } else { words.replace("_Bool", "bool") };
-        let cast = meaning.is_some().then(|| type_of(text)).filter(|_| !is_pointer).flatten();
-        Ok(Expanded { text: text_of_type, is_bool, cast, size: size(text) })
+        Ok(Expanded { text: text_of_type, is_bool, size: size(text) })
     }
 
     /// A result, without the words that export a function; and whether it is a truth value.
@@ -182,7 +185,14 @@ impl Typedefs {
 }
 
 fn replaced(words: &str, name: &str, by: &str) -> String {
-    tokens(words).map(|token| if token == name { by } else { token }).collect::<Vec<_>>().join(" ")
+    let mut out: Vec<&str> = Vec::new();
+    for token in tokens(words) {
+        if token == name && by.contains('*') {
+            out.retain(|word| *word != "const");
+        }
+        out.push(if token == name { by } else { token });
+    }
+    out.join(" ")
 }
 
 fn renamed(words: &str, by: &str) -> String {
@@ -196,11 +206,18 @@ fn definition(words: &[&str]) -> Option<(String, Meaning)> {
         return Some(((*name).to_owned(), Meaning::Callback));
     }
     let (name, of) = words.split_last()?;
-    if !is_name(name) {
+    let mut depth = 0;
+    let has_many_names = of.iter().any(|token| {
+        depth += i32::from(*token == "{") - i32::from(*token == "}");
+        *token == "," && depth == 0
+    });
+    // Of `typedef double *vec, real;` no name is known.
+    if !is_name(name) || has_many_names {
         return None;
     }
     let meaning = match of.first() {
-        Some(&"enum") => Meaning::Enum,
+        Some(&"enum") if !of.contains(&"*") => Meaning::Enum,
+        Some(&"enum") => Meaning::EnumPointer,
         Some(&("struct" | "union")) if !of.contains(&"*") => Meaning::Struct,
         Some(&("struct" | "union")) => Meaning::Words("struct opaque *".to_owned()),
         _ => Meaning::Words(of.join(" ")),
@@ -208,14 +225,30 @@ fn definition(words: &[&str]) -> Option<(String, Meaning)> {
     Some(((*name).to_owned(), meaning))
 }
 
-/// A parameter without its name.
-fn type_of(text: &str) -> Option<String> {
-    let all: Vec<&str> = tokens(text).collect();
-    let (name, of) = all.split_last()?;
-    match is_name(name) && !of.is_empty() && *of != ["enum"] && *of != ["const"] {
-        true => Some(of.join(" ")),
-        false => Some(all.join(" ")),
+/// The type of a parameter in the header's own words: without its name, an array as a pointer.
+pub(super) fn type_of(text: &str, name: &str) -> String {
+    let (before, star) = text.split_once('[').map_or((text, ""), |(before, _)| (before, "*"));
+    let before = before.trim();
+    let of = before.strip_suffix(name).filter(|of| !of.ends_with(is_word)).unwrap_or(before);
+    let words = of.split_whitespace().filter(|word| *word != "register").chain((!star.is_empty()).then_some(star));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Words without attributes: `__attribute__((..))`, `__declspec(..)`, `[[..]]`.
+pub(super) fn without_attributes(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(start) = ["__attribute__", "__declspec", "[["].iter().filter_map(|mark| rest.find(mark)).min() {
+        let mut depth = 0;
+        let end = rest[start..].find(|c: char| {
+            depth += i32::from("([".contains(c)) - i32::from(")]".contains(c));
+            depth == 0 && ")]".contains(c)
+        });
+        let Some(end) = end else { break };
+        out.push_str(&rest[..start]);
+        out.push(' ');
+        rest = &rest[start + end + 1..];
     }
+    out + rest
 }
 
 /// How many elements `double x[4]` and `double x[static 4]` have.
@@ -253,10 +286,18 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(known.param(text).map(|expanded| expanded.text), Ok(expected.to_owned()), "{text}");
         }
-        let cast = |text: &str| known.param(text).unwrap().cast;
-        assert_eq!(cast("enum mode m"), Some("enum mode".to_owned()));
-        assert_eq!(cast("mode_t_ m"), Some("mode_t_".to_owned()));
-        assert_eq!((cast("int n"), cast("const sample* x")), (None, None));
+        let rows = [
+            ("enum mode m", "m", "enum mode"),
+            ("const sample *x", "x", "const sample *"),
+            ("register int\n n", "n", "int"),
+            ("const double y[static 4]", "y", "const double *"),
+            ("std::size_t n", "n", "std::size_t"),
+            ("unsigned long", "arg0", "unsigned long"),
+            ("maxn", "n", "maxn"),
+        ];
+        for (text, name, expected) in rows {
+            assert_eq!(type_of(text, name), expected, "{text}");
+        }
         assert_eq!(known.param("double x[static 4]").unwrap().size.as_deref(), Some("4"));
         assert_eq!(known.result("real_t"), ("double".to_owned(), false));
         assert_eq!(known.result("static inline bool"), ("static inline int8_t".to_owned(), true));
@@ -287,12 +328,55 @@ mod tests {
         assert!(known.param("...").is_err_and(|why| why.starts_with("it takes any number of arguments")));
     }
 
+    /// `const` before such a name says nothing of the numbers.
+    #[test]
+    fn pointers_with_names() {
+        let known = Typedefs::of(
+            "typedef double* vec; typedef const vec fixed; typedef double *const held; typedef vec again; typedef const float* row;
+             typedef enum mode *mode_ptr; typedef enum kind { A, B } kind; typedef kind *kind_ptr;
+             typedef enum level { LOW, HIGH } level, *level_ptr; typedef double *many, real; typedef double fn(double);",
+        );
+        for (text, expected) in [
+            ("const vec x", "double * x"),
+            ("vec const x", "double * const x"),
+            ("fixed x", "double * x"),
+            ("const held x", "double * const x"),
+            ("const again x", "double * x"),
+            ("const row x", "const float * x"),
+            // Typedefs that are not read leave their names.
+            ("level_ptr x", "level_ptr x"),
+            ("real x", "real x"),
+            ("many x", "many x"),
+            ("fn* f", "fn * f"),
+        ] {
+            assert_eq!(known.param(text).map(|expanded| expanded.text), Ok(expected.to_owned()), "{text}");
+        }
+        for text in ["mode_ptr m", "const mode_ptr m", "kind_ptr m", "kind* m"] {
+            let expected = format!("its parameter `{text}` is a pointer to an enum; write a kernel that calls it");
+            assert_eq!(known.param(text).err(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn attributes_are_left_out() {
+        for (text, expected) in [
+            ("__attribute__((format(printf, 1, 2))) int", "int"),
+            ("[[nodiscard]] static __declspec(dllexport) int", "static int"),
+            ("__attribute__((", "__attribute__(("),
+            ("double", "double"),
+        ] {
+            let words = without_attributes(text);
+            assert_eq!(words.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{text}");
+        }
+    }
+
     #[test]
     fn torn_headers_do_not_panic() {
         for end in 0..HEADER.len() {
             let known = Typedefs::of(&HEADER[..end]);
             let _ = known.param(&HEADER[end..]);
             let _ = known.result(&HEADER[end..]);
+            let _ = without_attributes(&HEADER[end..]);
         }
         let _ = Typedefs::of("typedef a b; typedef b a;").param("a x");
     }

@@ -1,6 +1,6 @@
 //! A plain function in C, as the text of a header declares it.
 
-use crate::c::c_types::Typedefs;
+use crate::c::c_types::{Typedefs, type_of, without_attributes};
 use crate::describe::c_params;
 use crate::describe::device_source::declaration;
 use crate::describe::signature::{Signature, Type};
@@ -16,15 +16,25 @@ pub(super) fn without_lines_of_the_preprocessor(text: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
+/// Whether the type of a parameter is one that a kernel can check: a pointer to anything else than numbers and `void` is none.
+fn is_known(text: &str) -> bool {
+    c_params::signature(&[text.to_owned()]).is_ok_and(|signature| match signature.params[0].ty {
+        Type::Tensor { element: None, .. } => c_params::is_void_pointer(text),
+        // `half` is no type of C.
+        Type::Tensor { element: Some("float16" | "bfloat16"), .. } | Type::Float { bits: 16 } => false,
+        _ => true,
+    })
+}
+
 /// A function as a header declares it.
 pub(super) struct Declared {
     pub(super) signature: Signature,
-    /// For each parameter: its type in the header where that has a name, and how many elements the header says it has.
-    pub(super) params: Vec<(Option<String>, Option<String>)>,
+    /// For each parameter: its type in the header's words, and how many elements the header says it has.
+    pub(super) params: Vec<(String, Option<String>)>,
 }
 
-/// The function of this name; `text` is the header without comments and lines of the preprocessor.
-pub(super) fn declared(text: &str, header: &str, name: &str) -> Result<Declared, String> {
+/// The function of this name; `text` is the header without comments and lines of the preprocessor, in C++ or C.
+pub(super) fn declared(text: &str, header: &str, name: &str, is_cpp: bool) -> Result<Declared, String> {
     let typedefs = Typedefs::of(text);
     let mut at = 0;
     while let Some(found) = text[at..].find(name) {
@@ -36,9 +46,18 @@ pub(super) fn declared(text: &str, header: &str, name: &str) -> Result<Declared,
         }
         let Some(function) = declaration(&text[start..], start) else { continue };
         let before = text[..start].rfind([';', '{', '}']).map_or(0, |end| end + 1);
-        let result = &text[before..start];
+        let result = without_attributes(&text[before..start]);
         if result.contains(['=', '(', ',']) || result.trim_end().ends_with("return") {
             continue;
+        }
+        let inner = text[at..].trim_start().trim_start_matches('(').trim_start();
+        if let Some(after) = inner.strip_prefix(')')
+            && !is_cpp
+            && !after.trim_start().starts_with('{')
+        {
+            return Err(format!(
+                "`{name}()` does not say in C which parameters it takes; declare `{name}(void)`, or write a kernel that calls it"
+            ));
         }
         let params = match function.params.as_slice() {
             [only] if only.trim() == "void" => &[][..],
@@ -46,17 +65,20 @@ pub(super) fn declared(text: &str, header: &str, name: &str) -> Result<Declared,
         };
         let known = params.iter().map(|param| typedefs.param(param)).collect::<Result<Vec<_>, _>>()?;
         let texts: Vec<String> = known.iter().map(|param| param.text.clone()).collect();
-        let mut signature = c_params::signature(&texts).map_err(|_| {
-            // One by one, so that the message has the header's words.
-            let unknown = params.iter().zip(&texts).find(|(_, text)| c_params::signature(&[(*text).clone()]).is_err());
-            let unknown = unknown.map_or("", |(param, _)| param.trim());
-            format!("the type of its parameter `{unknown}` is not known from this header; write a kernel that calls it")
-        })?;
+        // One by one, so that the message has the header's words.
+        if let Some((unknown, _)) = params.iter().zip(&texts).find(|(_, text)| !is_known(text)) {
+            let unknown = unknown.trim();
+            return Err(format!(
+                "the type of its parameter `{unknown}` is not known from this header; write a kernel that calls it"
+            ));
+        }
+        let mut signature = c_params::signature(&texts)?;
         for (param, _) in signature.params.iter_mut().zip(&known).filter(|(_, known)| known.is_bool) {
             param.ty = Type::Bool;
         }
-        let (words, is_bool) = typedefs.result(result);
-        signature.result = c_params::result(&words).ok_or_else(|| {
+        let (words, is_bool) = typedefs.result(&result);
+        let number = c_params::result(&words).filter(|ty| *ty != Type::Float { bits: 16 });
+        signature.result = number.ok_or_else(|| {
             let shown = result.trim();
             match words.contains('*') {
                 true => format!("its result `{shown}` is a pointer; wrap it in an object type in Rust, or write a kernel that calls it"),
@@ -66,7 +88,9 @@ pub(super) fn declared(text: &str, header: &str, name: &str) -> Result<Declared,
         if is_bool {
             signature.result = Type::Bool;
         }
-        return Ok(Declared { signature, params: known.into_iter().map(|param| (param.cast, param.size)).collect() });
+        let types = params.iter().zip(&signature.params).map(|(text, param)| type_of(text, &param.name));
+        let params = types.zip(known).map(|(spelled, known)| (spelled, known.size)).collect();
+        return Ok(Declared { signature, params });
     }
     let is_macro =
         header.lines().filter_map(|line| line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define"));

@@ -63,6 +63,12 @@ fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect()
 }
 
+/// Whether a pointer leads to bytes of any kind: `const void*`.
+pub(crate) fn is_void_pointer(text: &str) -> bool {
+    let base = words(text.split('*').next().unwrap_or_default());
+    text.contains('*') && base.into_iter().filter(|word| !QUALIFIERS.contains(word)).eq(["void"])
+}
+
 fn param(text: &str) -> Option<Param> {
     let is_pointer = text.contains(['*', '[']);
     if text.contains('&') || (!is_pointer && text.contains(['<', '(', ':'])) {
@@ -89,6 +95,10 @@ fn param(text: &str) -> Option<Param> {
         }
         _ => ("", of_type),
     };
+    // `double _Complex` without a name.
+    if matches!(name, "_Complex" | "_Imaginary") {
+        return None;
+    }
     if is_pointer {
         let is_constant = base_words.iter().any(|word| matches!(*word, "const" | "__constant" | "constant"));
         let ty = Type::Tensor { element: element(&of_type), written: !is_constant };
@@ -197,13 +207,29 @@ mod tests {
             let written = if matches!(ty, Type::Tensor { written: true, .. }) { "mut " } else { "" };
             assert_eq!(format!("{name}: {written}{}", ty.shown()), expected, "{text}");
         }
-        for text in ["index_t n", "A<int> a", "float3 v", "int& r", "Foo", "dim3 d", "", "float (*f)"] {
+        for text in
+            ["index_t n", "A<int> a", "float3 v", "int& r", "Foo", "dim3 d", "", "double _Complex", "float (*f)"]
+        {
             let found = signature(&[text.to_owned()]);
             if text == "float (*f)" {
                 assert!(found.is_ok());
                 continue;
             }
             assert_eq!(found, Err(format!("the type of its parameter `{text}` is known to the compiler only")));
+        }
+    }
+
+    #[test]
+    fn pointers_to_void() {
+        for (text, expected) in [
+            ("void* p", true),
+            ("const void *restrict p", true),
+            ("FILE* f", false),
+            ("std::vector<void>* v", false),
+            ("float* x", false),
+            ("void", false),
+        ] {
+            assert_eq!(is_void_pointer(text), expected, "{text}");
         }
     }
 

@@ -177,3 +177,81 @@ fn what_does_not_become_a_kernel_says_why() {
         "Error: build.rs:3: awl.h: there is no such header in the package, nor in a folder of .include(..)"
     );
 }
+
+/// Pointers to 64-bit integers in both spellings, pointers under a name, attributes; in C and in C++.
+#[test]
+fn pointers_in_the_words_of_the_header() {
+    let header = "#pragma once\n#include <stddef.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif\ntypedef double* vec;\n\
+                  __attribute__((nonnull)) long long PREFIXwide(const long long* x, unsigned long long* y, int64_t* z, size_t n);\n\
+                  void PREFIXfill(const vec x, int n);\n#ifdef __cplusplus\n}\n#endif\n";
+    let source = "#include \"words.HEADER\"\nlong long PREFIXwide(const long long* x, unsigned long long* y, int64_t* z, size_t n) {\n\
+                  y[0] = 7; z[0] = 8; return x[n - 1]; }\nvoid PREFIXfill(const vec x, int n) { for (int i = 0; i < n; i++) x[i] = 5; }\n";
+    let made = |text: &str, prefix: &str, ending: &str| text.replace("PREFIX", prefix).replace("HEADER", ending);
+    let package = Package::new(
+        "header-words",
+        ".c([\"words.c\", \"words.cc\"]).c_header(\"words.h\", [\"wide(x[n], y[1], z[1], n)\", \"fill(x[n], n)\"])\n\
+         .c_header(\"words.hpp\", [\"cc_wide(x[n], y[1], z[1], n)\", \"cc_fill(x[n], n)\"])",
+    )
+    .file("words.h", &made(header, "", "h"))
+    .file("words.hpp", &made(header, "cc_", "hpp"))
+    .file("words.c", &made(source, "", "h"))
+    .file("words.cc", &made(source, "cc_", "hpp"))
+    .file(
+        "src/main.rs",
+        r#"
+use header_words::kernels::typed::*;
+use kernpack::{Result, Tensor};
+
+fn main() -> Result<()> {
+    let x = Tensor::from_slice(&[1i64, 2], &[2])?;
+    let (y, z) = (Tensor::from_slice(&[0u64], &[1])?, Tensor::from_slice(&[0i64], &[1])?);
+    println!("{} {}", wide(&x, &y, &z, 2)?, cc_wide(&x, &y, &z, 2)?);
+    println!("{:?} {:?}", y.view::<u64>()?.to_vec(), z.view::<i64>()?.to_vec());
+    let values = Tensor::from_slice(&[0.0f64, 0.0], &[2])?;
+    fill(&values, 1)?;
+    cc_fill(&values, 2)?;
+    println!("{:?}", values.view::<f64>()?.to_vec());
+    Ok(())
+}
+"#,
+    );
+    package.build();
+    assert_eq!(package.run(&[]), "2 2\n[7] [8]\n[5.0, 5.0]\n");
+}
+
+/// The text is read without `#if`: the compiler says where it has another alternative.
+#[test]
+fn alternatives_that_were_not_read_do_not_compile() {
+    let another = "of another type than kernpack-build read in the header";
+    let rows = [
+        // The last typedef was read.
+        (
+            "#if 1\ntypedef double real;\n#else\ntypedef float real;\n#endif\nvoid f(const real* x);\n",
+            "f(x[1])",
+            another,
+        ),
+        ("#if 1\ntypedef int item;\n#else\ntypedef float item;\n#endif\nvoid f(const item* x);\n", "f(x[1])", another),
+        (
+            "#if 1\ntypedef double *rows;\n#else\ntypedef const double *rows;\n#endif\nvoid f(rows x);\n",
+            "f(x[1])",
+            another,
+        ),
+        ("#if 1\ntypedef double real;\n#else\ntypedef int real;\n#endif\nreal f(void);\n", "f", another),
+        // The first declaration was read.
+        ("#if 0\nvoid f(const float* x);\n#else\nvoid f(const double* x);\n#endif\n", "f(x[1])", "incompatible"),
+        ("#if 0\nvoid f(const float* x);\n#else\nvoid f(float* x);\n#endif\n", "f(x[1])", "incompatible"),
+        (
+            "#if 0\nvoid f(const float* x, long n);\n#else\nvoid f(const float* x, short n);\n#endif\n",
+            "f(x[n], n)",
+            "incompatible",
+        ),
+    ];
+    let package = Package::new("header-alternatives", ".c_header(\"f.h\", [FUNCTION])");
+    let script = std::fs::read_to_string(package.dir.join("build.rs")).unwrap();
+    for (header, function, expected) in rows {
+        package.write("f.h", header);
+        package.write("build.rs", &script.replace("FUNCTION", &format!("{function:?}")));
+        let message = package.failure(&[]);
+        assert!(message.contains(expected), "{header}{message}");
+    }
+}
