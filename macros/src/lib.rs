@@ -185,7 +185,8 @@ pub fn packed_func(options: TokenStream, item: TokenStream) -> TokenStream {
 /// Other languages see `pub` fields, and private ones that have the attribute. They cannot change what Rust holds references to.
 ///
 /// - `writable`: they may set the field at any time. Its type is `Field<T>` or an atomic number, which are made for that.
-/// - `default = expr`: the field's value when an object is created without it; an expression of the field's type, evaluated once.
+/// - `default = expr`: the field's value when an object is created without it; an expression of the field's type, evaluated once (for each object
+///   where the type is or has a `List` or `Dict`, which all objects would share otherwise).
 /// - `default_factory = function`: the same, made by a function or closure for each object.
 /// - `kw_only`: the constructor takes it by name only.
 /// - `init = false`: the constructor does not take it; its default is used.

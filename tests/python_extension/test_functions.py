@@ -337,6 +337,8 @@ def test_texts_of_errors_of_the_system(extmod, caused):
         ("TimeoutError", "late (os error 110): '/dev/x'", TimeoutError, ("late", "/dev/x"), 110),
         ("BlockingIOError", "again (os error 11)", BlockingIOError, ("again",), 11),
         ("FileNotFoundError", "[Errno 2] none: 'a' -> 'b'", FileNotFoundError, ("none", "a", "b"), 2),
+        ("OSError", "cannot read 'a (os error 5)': denied (os error 13)", PermissionError, ("cannot read 'a (os error 5)': denied",), 13),
+        ("FileNotFoundError", "[Errno 2] none: 'a\\\\b'", FileNotFoundError, ("none: 'a\\\\b'",), 2),
         ("FileNotFoundError", "no model", FileNotFoundError, ("no model",), None),
         ("FileNotFoundError", "no model (os error 2) here", FileNotFoundError, ("no model (os error 2) here",), None),
         ("ValueError", "none (os error 2)", ValueError, ("none (os error 2)",), None),

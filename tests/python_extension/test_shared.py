@@ -98,7 +98,8 @@ def test_a_dict_is_shared(extmod):
 
 
 def test_fields_are_shared(extmod):
-    basket = extmod.basket()
+    basket, other = extmod.Basket(), extmod.Basket()
+    other.items.append("fig")
     basket.items.append("pear")
     basket.items.extend(["plum", "pear"])
     basket.prices.update(pear=1.5, plum=2)
@@ -119,6 +120,53 @@ def test_fields_are_shared(extmod):
         other.items.append("a")
         assert (extmod.total(other), extmod.total(made)) == (2.0, 1.0)
     assert copy.copy(made).items == made.items
+
+
+def test_what_is_easily_wrong(extmod):
+    basket = extmod.basket()
+    basket.items.extend(["a", "b"])
+    basket.items.extend(basket.items)
+    same = basket.items
+    same += basket.items
+    assert len(basket.items) == 8
+    numbers = extmod.integers(3)
+    del numbers[1 :: 2**63 - 1]
+    assert numbers == [0, 2]
+    numbers[:: 2**63 - 1] = [5]
+    assert numbers == [5, 2]
+
+    class Slice:
+        def indices(self, length):
+            return (0, 2**60, 2)
+
+    for key in (Slice(), "x"):
+        with pytest.raises(TypeError):
+            numbers[key] = [1]
+    for key in (10**30, -(10**30)):
+        with pytest.raises(IndexError):
+            numbers[key]
+    counts = extmod.count_word({}, "a")
+    # Integers of more than 64 bits compare by a function of their type.
+    with pytest.raises(KeyError):
+        del counts[2**100]
+    for round in range(2):
+        for number in range(10):
+            counts[2**100 + number] = counts[number] = round
+        assert len(counts) == 21 - round and counts[2**100 + 3] == round
+        counts.pop("a", None)
+        for number in range(10):
+            del counts[2**100 + number], counts[number]
+    counts["b"] = 1
+    assert counts == {"b": 1} and list(counts) == ["b"]
+    with pytest.raises(TypeError, match="unhashable"):
+        counts[[1, 2]] = 3
+    with pytest.raises(KeyError) as info:
+        counts[1, 2]
+    assert info.value.args == ((1, 2),)
+    counts[1] = counts[True] = counts[1.0] = "one"
+    assert len(list(counts)) == len(counts) == 4
+    counts.clear()
+    assert not counts
 
 
 def test_copies_are_pythons_own(extmod):

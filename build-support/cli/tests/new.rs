@@ -158,6 +158,50 @@ fn a_source_distribution(folder: &Path, python: &Path) -> PathBuf {
     file
 }
 
+#[test]
+fn a_source_distribution_has_what_pip_needs_and_no_other_crate() {
+    let Some(python) = std::env::var_os("KERNPACK_PYTHON") else {
+        eprintln!("skipped: source distributions: KERNPACK_PYTHON is not set (cargo xtask test sets it)");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sdist");
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(folder.join("helper/src")).unwrap();
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    let head = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    let write = |file: &str, text: &str| std::fs::write(folder.join(file), text).unwrap();
+    write("helper/Cargo.toml", &head("helper"));
+    write("helper/src/lib.rs", "");
+    write("src/lib.rs", "");
+    write("pyproject.toml", "");
+    write("kernpack_backend.py", include_str!("../templates/kernpack_backend.py.in"));
+    let own = format!("{}include = [\"src/**\"]\n\n[workspace]\n", head("few-files"));
+    let program = "import kernpack_backend as backend\ntry: print(backend.build_sdist('.'))\nexcept SystemExit as problem: print(problem)";
+    let make = || {
+        let text = succeed(Command::new(&python).args(["-c", program]).current_dir(&folder));
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+
+    // `cargo package` leaves out a folder with a Cargo.toml.
+    write("Cargo.toml", &format!("{own}\n[dependencies]\nhelper = {{ path = \"helper\" }}\n"));
+    let problem = make();
+    assert!(
+        problem.starts_with("helper: a source distribution is built on other machines and takes no other crate"),
+        "{problem}"
+    );
+
+    write("Cargo.toml", &own);
+    assert_eq!(make(), "few_files-0.1.0.tar.gz");
+    let listed =
+        succeed(Command::new(&python).args(["-m", "tarfile", "-l", "few_files-0.1.0.tar.gz"]).current_dir(&folder));
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.trim().strip_prefix("few_files-0.1.0/")).collect();
+    assert_eq!(names, ["Cargo.toml", "kernpack_backend.py", "pyproject.toml", "src/lib.rs", "PKG-INFO"], "{listed}");
+
+    std::fs::remove_file(folder.join("pyproject.toml")).unwrap();
+    let problem = make();
+    assert!(problem.starts_with("pyproject.toml: not a file in "), "{problem}");
+}
+
 /// Where `cargo kernpack` is not installed, the backend builds it of the Kernpack that Cargo.toml names. The cargo of this test only says what it
 /// was asked to install, and puts the program there.
 #[cfg(unix)]

@@ -60,6 +60,11 @@ pub(crate) fn show_tree(tree: *const u8) {
     SHOWN_TREE.store(tree.cast_mut(), Ordering::Release);
 }
 
+/// Has loaders find the tree that this artifact carries, unless another one was shown before: that of a refusal stays.
+pub(crate) fn show_carried_tree(tree: *const u8) {
+    let _ = SHOWN_TREE.compare_exchange(ptr::null_mut(), tree.cast_mut(), Ordering::Release, Ordering::Relaxed);
+}
+
 /// What the symbol of the import tree leads to.
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) extern "C" fn shown_tree() -> *mut u8 {
@@ -85,4 +90,21 @@ pub(crate) fn own_symbol(name: &str) -> Option<*const u8> {
     unsafe { scope.close() };
     // A symbol of another artifact is told apart by its base address.
     (!symbol.is_null() && is_same_artifact(symbol, own)).then(|| symbol.cast::<u8>().cast_const())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_stays() {
+        let (carried, refusal) = ([1u8], [2u8]);
+        let shown = || SHOWN_TREE.load(Ordering::Relaxed).cast_const();
+        show_carried_tree(carried.as_ptr());
+        assert_eq!(shown(), carried.as_ptr());
+        show_tree(refusal.as_ptr());
+        show_carried_tree(carried.as_ptr());
+        assert_eq!(shown(), refusal.as_ptr());
+        show_tree(ptr::null());
+    }
 }

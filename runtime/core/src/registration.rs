@@ -81,7 +81,7 @@ pub fn on_load(collected: fn() -> Collected) {
         let collected = collected();
         object::bring(collected.types, collected.methods);
         if let Some(carried) = collected.carried.first() {
-            artifact::show_tree((carried.shown)());
+            artifact::show_carried_tree((carried.shown)());
         }
         if COLLECTED.set(collected).is_ok() {
             provider::at_bind(register);

@@ -50,12 +50,16 @@ impl<T> WithPath<T> for io::Result<T> {
 #[cold]
 #[track_caller]
 fn about(error: &io::Error, path: &Path, other: Option<&Path>) -> Error {
-    let mut message = format!("{error}: '{}'", path.display());
-    if let Some(other) = other {
-        message.push_str(&format!(" -> '{}'", other.display()));
-    }
-    Error::new(crate::error::kind_of_io(error.kind()), message)
+    let paths: Vec<String> = [Some(path), other].into_iter().flatten().map(|path| path.display().to_string()).collect();
+    // Quotes that say where one path ends; those of a path with such quotes are others, which say nothing of the kind.
+    let quotes_are_clear = paths.join(BETWEEN).split(BETWEEN).eq(&paths);
+    let quote = if quotes_are_clear { '\'' } else { '"' };
+    let quoted: Vec<String> = paths.iter().map(|path| format!("{quote}{path}{quote}")).collect();
+    Error::new(crate::error::kind_of_io(error.kind()), format!("{error}: {}", quoted.join(" -> ")))
 }
+
+/// What is between two paths.
+const BETWEEN: &str = "' -> '";
 
 /// What the message of an error of the system says: it travels through every language, so it is where the number and the paths are.
 #[doc(hidden)]
@@ -63,7 +67,7 @@ fn about(error: &io::Error, path: &Path, other: Option<&Path>) -> Error {
 pub struct SystemError<'a> {
     /// `errno`; on Windows the number is not that, and is not read.
     pub number: i32,
-    /// What the system says of it.
+    /// What the system says of it; and the paths, where it is not clear where they end.
     pub text: &'a str,
     /// The file.
     pub path: Option<&'a str>,
@@ -81,32 +85,40 @@ impl<'a> SystemError<'a> {
         }
         if let Some(rest) = message.strip_prefix("[Errno ") {
             let (number, rest) = rest.split_once("] ")?;
-            let (text, paths) = rest.split_once(": '").unwrap_or((rest, ""));
-            return Self::of(number, text, paths);
+            let (text, quoted) = rest.find(": '").map_or((rest, ""), |at| (&rest[..at], &rest[at + 2..]));
+            // Python writes some characters of a path with a backslash.
+            return Self::of(number, text, quoted, rest, quoted.contains('\\'));
         }
-        let (text, rest) = message.split_once(" (os error ")?;
-        let (number, rest) = rest.split_once(')')?;
-        match rest.strip_prefix(": '") {
-            Some(paths) => Self::of(number, text, paths),
-            None if rest.is_empty() => Self::of(number, text, ""),
-            None => None,
-        }
+        // What comes before, such as the name of a file, may look the same.
+        message.match_indices(BEFORE_NUMBER).find_map(|(at, before)| {
+            let (number, rest) = message[at + before.len()..].split_once(')')?;
+            let quoted = match rest {
+                "" => "",
+                rest => rest.strip_prefix(": ").filter(|quoted| !quoted.is_empty())?,
+            };
+            Self::of(number, &message[..at], quoted, message, quoted.starts_with('"'))
+        })
     }
 
-    /// `paths` is what follows the first quote: `a'`, `a' -> 'b'`, or nothing.
-    fn of(number: &str, text: &'a str, paths: &'a str) -> Option<Self> {
-        let number = number.parse().ok()?;
-        if paths.is_empty() {
+    /// `quoted` is one path or two with their quotes, or nothing; `whole` is the text with them, for paths that cannot be told.
+    fn of(number: &str, text: &'a str, quoted: &'a str, whole: &'a str, is_unclear: bool) -> Option<Self> {
+        let is_number = (1..=9).contains(&number.len()) && number.bytes().all(|digit| digit.is_ascii_digit());
+        let number = number.parse().ok().filter(|_| is_number)?;
+        if quoted.is_empty() {
             return Some(Self { number, text, path: None, other_path: None });
         }
-        let paths = paths.strip_suffix('\'')?;
-        let (path, other_path) = match paths.split_once("' -> '") {
-            Some((path, other)) => (path, Some(other)),
-            None => (paths, None),
-        };
-        Some(Self { number, text, path: Some(path), other_path })
+        let within = |quote: char| quoted.strip_prefix(quote)?.strip_suffix(quote);
+        let mut paths = within('\'').or_else(|| within('"'))?.split(BETWEEN);
+        let (path, other_path) = (paths.next(), paths.next());
+        Some(match is_unclear || paths.next().is_some() {
+            true => Self { number, text: whole, path: None, other_path: None },
+            false => Self { number, text, path, other_path },
+        })
     }
 }
+
+/// What is before the number, as Rust writes it.
+const BEFORE_NUMBER: &str = " (os error ";
 
 #[cfg(all(test, unix))]
 mod tests {
@@ -129,6 +141,15 @@ mod tests {
             let error = missing().with_paths(path, "to").unwrap_err();
             assert_eq!(read(&error), (2, text.to_owned(), owned(path), owned("to")));
         }
+        // One path is not taken for two, nor two for others.
+        let error = missing().with_path("x' -> '/etc/passwd").unwrap_err();
+        assert_eq!(error.message(), format!("{text} (os error 2): \"x' -> '/etc/passwd\""));
+        assert_eq!(read(&error), (2, error.message().to_owned(), None, None));
+        for [from, to] in [["a' -> ", "b"], ["a' -> 'b", "c"]] {
+            let error = missing().with_paths(from, to).unwrap_err();
+            assert_eq!(error.message(), format!("{text} (os error 2): \"{from}\" -> \"{to}\""));
+            assert_eq!(read(&error), (2, error.message().to_owned(), None, None));
+        }
         assert_eq!(read(&Error::from(missing().unwrap_err())), (2, text.to_owned(), None, None));
         assert_eq!(missing().with_path("a").unwrap_err().backtrace().lines().count(), 0, "a place inside this crate");
     }
@@ -142,7 +163,17 @@ mod tests {
             ("[Errno 2] none: 'a' -> 'b'", full(2, "none", Some("a"), Some("b"))),
             ("[Errno 2] none", full(2, "none", None, None)),
             ("reading failed: denied (os error 13)", full(13, "reading failed: denied", None, None)),
+            (
+                "cannot read 'a (os error 5)': denied (os error 13)",
+                full(13, "cannot read 'a (os error 5)': denied", None, None),
+            ),
+            ("[Errno 2] none: 'a\\\\b'", full(2, "none: 'a\\\\b'", None, None)),
+            ("[Errno 2] none: \"a'b\"", full(2, "none: \"a'b\"", None, None)),
+            ("[Errno 2] none: 'a' -> 'b' -> 'c'", full(2, "none: 'a' -> 'b' -> 'c'", None, None)),
             ("", None),
+            ("denied (os error +13)", None),
+            ("denied (os error 13): '", None),
+            ("denied (os error 13): ", None),
             ("no model", None),
             ("no model: 'a'", None),
             ("denied (os error 13) while reading", None),

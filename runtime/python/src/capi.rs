@@ -298,6 +298,7 @@ table! {
         PyObject_Str(object: *mut PyObject) -> *mut PyObject;
         PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
         PyObject_IsTrue(object: *mut PyObject) -> c_int;
+        PyObject_Hash(object: *mut PyObject) -> isize;
         PyObject_GetAttrString(object: *mut PyObject, name: *const c_char) -> *mut PyObject;
         PyObject_SetAttrString(object: *mut PyObject, name: *const c_char, value: *mut PyObject) -> c_int;
         PyObject_GetAttr(object: *mut PyObject, name: *mut PyObject) -> *mut PyObject;
@@ -346,7 +347,7 @@ table! {
         _PyThreadState_UncheckedGet() -> *mut c_void;
     }
     objects {
-        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type
+        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {

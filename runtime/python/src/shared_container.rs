@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use kernpack_core::embedded::list::shared as list;
-use kernpack_core::embedded::map::shared::{self as dict, Hooks};
+use kernpack_core::embedded::map::shared as dict;
 use kernpack_core::value::TypeSchema;
 use kernpack_core::{Any, Error};
 
@@ -32,7 +32,13 @@ struct Description {
     inherited: &'static [&'static CStr],
 }
 
-static LIST_METHODS: Shared<[PyMethodDef; 3]> = Shared([
+static LIST_METHODS: Shared<[PyMethodDef; 4]> = Shared([
+    PyMethodDef {
+        name: c"extend".as_ptr(),
+        function: extend as *const c_void,
+        flags: constant::METH_O,
+        doc: c"extend($self, values, /)\n--\n\nAppend values, all in one step.".as_ptr(),
+    },
     PyMethodDef {
         name: c"insert".as_ptr(),
         function: insert as *const c_void,
@@ -43,8 +49,11 @@ static LIST_METHODS: Shared<[PyMethodDef; 3]> = Shared([
     PyMethodDef::END,
 ]);
 
-static DICT_METHODS: Shared<[PyMethodDef; 2]> =
-    heap_type::pickled_by(reduce, c"A dict of Python with the entries, for pickle and copies.");
+static DICT_METHODS: Shared<[PyMethodDef; 3]> = Shared([
+    PyMethodDef::no_arguments(c"clear", clear, c"clear($self, /)\n--\n\nRemove all entries."),
+    PyMethodDef::no_arguments(c"__reduce__", reduce, c"A dict of Python with the entries, for pickle and copies."),
+    PyMethodDef::END,
+]);
 
 static LIST: Shared<Description> = Shared(Description {
     name: c"kernpack.List",
@@ -60,7 +69,6 @@ static LIST: Shared<Description> = Shared(Description {
     abstract_class: c"MutableSequence",
     inherited: &[
         c"append",
-        c"extend",
         c"pop",
         c"remove",
         c"reverse",
@@ -92,7 +100,6 @@ static DICT: Shared<Description> = Shared(Description {
         c"get",
         c"pop",
         c"popitem",
-        c"clear",
         c"update",
         c"setdefault",
         c"__contains__",
@@ -266,7 +273,14 @@ unsafe fn position(py: Py, object: *mut TVMFFIObject, key: *mut PyObject) -> PyR
         if py.PyIndex_Check(key) == 0 {
             return Ok(None);
         }
-        let index = integer(py, key)?;
+        let index = match integer(py, key) {
+            Ok(index) => index,
+            Err(Raised) if py.PyErr_ExceptionMatches(py.PyExc_OverflowError()) != 0 => {
+                py.PyErr_Clear();
+                i64::MAX
+            }
+            Err(Raised) => return Err(Raised),
+        };
         Ok(Some(if index < 0 { index.saturating_add(list::len(object) as i64) } else { index }))
     }
 }
@@ -316,18 +330,28 @@ unsafe extern "C" fn list_set(this: *mut PyObject, key: *mut PyObject, value: *m
     }
 }
 
+/// The elements of a list of Python.
+unsafe fn converted(py: Py, elements: &Owned) -> PyResult<Vec<Any>> {
+    let mut values = Vec::new();
+    // SAFETY: see above. Python code that runs meanwhile may know the list.
+    while let Some(element) = unsafe { py.list_item(elements.as_ptr(), values.len() as isize)? } {
+        // SAFETY: the element is alive.
+        values.push(unsafe { result(py, element.as_ptr())? });
+    }
+    Ok(values)
+}
+
 unsafe fn set_slice(py: Py, object: *mut TVMFFIObject, key: *mut PyObject, value: *mut PyObject) -> PyResult<()> {
     // SAFETY: see above; values that are passed on are owned.
     unsafe {
-        let Some(indices) = py.attribute_if_any(key, c"indices")? else {
+        if py.type_of(key) != py.PySlice_Type() {
             return Err(py.raise(py.PyExc_TypeError(), "list indices must be integers or slices"));
-        };
+        }
+        let indices = py.attribute(key, c"indices")?;
         let mut values = Vec::new();
         if !value.is_null() {
             let elements = Owned::take(py, py.PySequence_List(value))?;
-            for index in 0..py.PyList_Size(elements.as_ptr()) {
-                values.push(result(py, py.PyList_GetItem(elements.as_ptr(), index))?);
-            }
+            values = converted(py, &elements)?;
         }
         let len = list::len(object);
         let bounds = py.call(indices.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(len as i64))?])?;
@@ -342,7 +366,8 @@ unsafe fn set_slice(py: Py, object: *mut TVMFFIObject, key: *mut PyObject, value
         let mut place = start;
         while if step > 0 { place < stop } else { place > stop } {
             places.push(place);
-            place += step;
+            let Some(next) = place.checked_add(step) else { break };
+            place = next;
         }
         if value.is_null() {
             places.sort_unstable();
@@ -380,12 +405,36 @@ unsafe extern "C" fn insert(this: *mut PyObject, arguments: *mut PyObject) -> *m
             if index >= len {
                 list::push(object, value.into_raw())
             } else {
-                list::insert(object, index, &[value.into_raw()])
+                list::insert(object, Some(index), &[value.into_raw()])
             }
             .map_err(|error| raised(py, error))?;
             Ok(Owned::share(py, py.none()))
         };
         pointer(insert())
+    }
+}
+
+unsafe extern "C" fn extend(this: *mut PyObject, values: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above; values that are passed on are owned.
+    unsafe {
+        let py = Py::held();
+        let extend = || {
+            // First all of them: they may be those of the list itself.
+            let values = converted(py, &Owned::take(py, py.PySequence_List(values))?)?;
+            let values: Vec<TVMFFIAny> = values.into_iter().map(Any::into_raw).collect();
+            list::insert(held(py, this), None, &values).map_err(|error| raised(py, error))?;
+            Ok(Owned::share(py, py.none()))
+        };
+        pointer(extend())
+    }
+}
+
+unsafe extern "C" fn clear(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: see above.
+    unsafe {
+        let py = Py::held();
+        dict::clear(held(py, this));
+        Owned::share(py, py.none()).into_ptr()
     }
 }
 
@@ -400,7 +449,7 @@ unsafe extern "C" fn dict_get(this: *mut PyObject, key: *mut PyObject) -> *mut P
         let py = Py::held();
         let get = || {
             let wanted = result(py, key)?;
-            let found = dict::get(held(py, this), wanted.as_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))?;
+            let found = dict::get(held(py, this), wanted.as_raw()).map_err(|error| raised(py, error))?;
             match found {
                 Some(value) => to_python::value(py, Any::from_raw(value), &ANY),
                 None => Err(no_key(py, key)),
@@ -412,8 +461,12 @@ unsafe extern "C" fn dict_get(this: *mut PyObject, key: *mut PyObject) -> *mut P
 
 #[cold]
 unsafe fn no_key(py: Py, key: *mut PyObject) -> Raised {
-    // SAFETY: see above.
-    unsafe { py.PyErr_SetObject(py.PyExc_KeyError(), key) };
+    // SAFETY: see above. In a tuple, because one that is the key would be taken for the arguments.
+    unsafe {
+        if let Ok(arguments) = py.tuple([Owned::share(py, key)]) {
+            py.PyErr_SetObject(py.PyExc_KeyError(), arguments.as_ptr());
+        }
+    }
     Raised
 }
 
@@ -425,11 +478,15 @@ unsafe extern "C" fn dict_set(this: *mut PyObject, key: *mut PyObject, value: *m
         let set = || {
             let wanted = result(py, key)?;
             if value.is_null() {
-                let old = dict::erase(object, wanted.as_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))?;
+                let old = dict::erase(object, wanted.as_raw()).map_err(|error| raised(py, error))?;
                 return old.map(|old| drop(Any::from_raw(old))).ok_or_else(|| no_key(py, key));
             }
+            // What Python cannot hash, it could not get back.
+            if py.PyObject_Hash(key) == -1 {
+                return Err(Raised);
+            }
             let value = result(py, value)?;
-            dict::set(object, wanted.into_raw(), value.into_raw(), Hooks::OnCopy).map_err(|error| raised(py, error))
+            dict::set(object, wanted.into_raw(), value.into_raw()).map_err(|error| raised(py, error))
         };
         status(set())
     }
@@ -440,7 +497,12 @@ unsafe extern "C" fn dict_iter(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
         let py = Py::held();
-        let keys = contents(py, this).and_then(|contents| Owned::take(py, py.PyObject_GetIter(contents.as_ptr())));
-        pointer(keys)
+        let keys = || {
+            let entries = dict::contents(held(py, this));
+            let keys: Vec<TVMFFIAny> = entries.iter().step_by(2).copied().collect();
+            let keys = to_python::list(py, &keys, &ANY)?;
+            Owned::take(py, py.PyObject_GetIter(keys.as_ptr()))
+        };
+        pointer(keys())
     }
 }

@@ -143,7 +143,7 @@ pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema
 
 /// # Safety
 /// The elements are valid for the call.
-unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
     // SAFETY: promised by the caller; a new list of as many places, each of which takes over the reference that it is given.
     unsafe {
         let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;

@@ -8,8 +8,10 @@ use kernpack::{Any, Dict, Function, List, ObjRef, Object, Result, packed_func};
 #[repr(C)]
 pub struct Basket {
     /// The names of what is in it.
+    #[field(default = List::new())]
     pub items: List<String>,
     /// The price of each name.
+    #[field(default = Dict::new())]
     pub prices: Dict<String, f64>,
 }
 

@@ -89,7 +89,15 @@ fn installed_from_git(root: &Path) -> Option<(String, String)> {
     let (_, source) = line.split_once(" (git+")?;
     let (source, commit) = source.split_once(")\"")?.0.rsplit_once('#')?;
     let url = source.split_once('?').map_or(source, |(url, _)| url);
-    Some((url.to_owned(), commit.to_owned()))
+    Some((without_credentials(url), commit.to_owned()))
+}
+
+/// The address without the user and the password or token in it: what is written into a new crate is seen by others. Those of `ssh` have a user only.
+fn without_credentials(url: &str) -> String {
+    let parts = url.split_once("://").filter(|(scheme, _)| scheme.to_ascii_lowercase().starts_with("http"));
+    let Some((scheme, rest)) = parts else { return url.to_owned() };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}://{}{path}", host.rsplit_once('@').map_or(host, |(_, host)| host))
 }
 
 /// A basic string of TOML.
@@ -135,6 +143,16 @@ mod tests {
                     "kernpack of ssh://git@host/k.git, commit d047".to_owned()
                 )
             );
+        }
+        for (written, kept) in [
+            ("https://user:token@host/k@2.git", "https://host/k@2.git"),
+            ("HTTP://token@host:80", "HTTP://host:80"),
+            ("https://host/a@b", "https://host/a@b"),
+        ] {
+            let (entry, shown) =
+                entry(&format!("\"kernpack-cli 0.1.0 (git+{written}#d047)\" = [\"cargo-kernpack\"]\n"));
+            assert!(entry.starts_with(&format!("{{ git = \"{kept}\", rev = \"d047\"")), "{entry}");
+            assert_eq!(shown, format!("kernpack of {kept}, commit d047"));
         }
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().display().to_string();
         for notes in ["", "\"kernpack-cli 0.1.0 (path+file:///k/build-support/cli)\" = [\"cargo-kernpack\"]\n"] {

@@ -179,11 +179,12 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
             unsafe { embedded::inc_ref(*object) };
             TVMFFIAny::pointer(index, object.cast())
         };
-        // SAFETY: the state holds a list and a dict, and no other code uses the type yet.
+        // SAFETY: the state holds a list and a dict.
         unsafe {
-            list::push(state.entries.as_ptr(), shared()).map_err(into_error)?;
-            map::set(state.indexes.as_ptr(), TVMFFIAny::int(variant.value), shared()).map_err(into_error)?;
-            map::set(state.indexes.as_ptr(), new_string(variant.name.as_bytes()), shared()).map_err(into_error)?;
+            list::shared::push(state.entries.as_ptr(), shared()).map_err(into_error)?;
+            map::shared::set(state.indexes.as_ptr(), TVMFFIAny::int(variant.value), shared()).map_err(into_error)?;
+            map::shared::set(state.indexes.as_ptr(), new_string(variant.name.as_bytes()), shared())
+                .map_err(into_error)?;
         }
         if !variant.doc.is_empty() {
             docs.push((shared(), new_string(variant.doc.as_bytes())));
@@ -193,7 +194,7 @@ fn add_instances(def: &EnumDef, index: i32, state: &EnumStateBody) -> Result<Vec
         let docs = map::new_dict(docs).map_err(into_error)?;
         let docs = TVMFFIAny::pointer(type_index::DICT, docs.cast());
         // SAFETY: as above; the reference to the new dict goes over.
-        unsafe { map::set(state.attrs.as_ptr(), new_string(b"doc"), docs).map_err(into_error)? };
+        unsafe { map::shared::set(state.attrs.as_ptr(), new_string(b"doc"), docs).map_err(into_error)? };
     }
     Ok(objects)
 }

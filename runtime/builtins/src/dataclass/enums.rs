@@ -5,7 +5,6 @@ use crate::definition::field::BuiltinField;
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY_VIEW, OBJECT, STRING, Signature, Type, type_key};
 use crate::definition::type_def::{Attr, BuiltinMethod, BuiltinType};
-use crate::embedded::map::shared::Hooks;
 use crate::embedded::{self, map, new_string, seq, text_of};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, IntoAny};
@@ -275,7 +274,7 @@ pub(crate) unsafe fn instance_with(info: TypeInfo, index: &TVMFFIAny) -> Result<
         // SAFETY: the column keeps the state alive, which is one; the instance is owned.
         unsafe {
             let body = embedded::body::<EnumStateBody>(state.as_raw().payload.v_obj);
-            if let Some(instance) = map::shared::get(body.indexes.as_ptr(), index, Hooks::OnCopy)? {
+            if let Some(instance) = map::shared::get(body.indexes.as_ptr(), index)? {
                 return Ok(Any::from_raw(instance));
             }
         }

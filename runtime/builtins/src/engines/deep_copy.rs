@@ -8,7 +8,7 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::dataclass::{enums, py_class};
 use crate::definition::function::{Arguments, Builtin};
 use crate::definition::signature::{ANY, Signature, type_key};
-use crate::embedded::map::shared::{self, Hooks};
+use crate::embedded::map::shared;
 use crate::embedded::release::retain;
 use crate::embedded::{self, list, map, seq};
 use crate::value::{Any, AnyView};
@@ -342,10 +342,10 @@ impl Copier {
                 }
             }
             for (old_key, key, value) in changes {
-                if let Some(old_value) = shared::erase(dict, old_key.as_view().as_raw(), Hooks::OnCopy)? {
+                if let Some(old_value) = shared::erase(dict, old_key.as_view().as_raw())? {
                     drop(Any::from_raw(old_value));
                 }
-                shared::set(dict, key.into_raw(), value.into_raw(), Hooks::OnCopy)?;
+                shared::set(dict, key.into_raw(), value.into_raw())?;
             }
         }
         Ok(())
@@ -396,9 +396,13 @@ unsafe fn feed(frame: &mut Frame, copy: Any) -> Result<()> {
                 (*cell).data.cast::<TVMFFIAny>().add((*cell).size as usize).write(copy.into_raw());
                 (*cell).size += 1;
             }
-            type_index::LIST => list::push(target, copy.into_raw())?,
+            type_index::LIST => list::shared::push(target, copy.into_raw())?,
             type_index::MAP | type_index::DICT => match frame.key.take() {
                 None => frame.key = Some(copy),
+                // Others may know it already.
+                Some(key) if frame.info.index() == type_index::DICT => {
+                    shared::set(target, key.into_raw(), copy.into_raw())?;
+                }
                 Some(key) => {
                     let expected = map::len(frame.object) as u64;
                     map::set_expecting(target, key.into_raw(), copy.into_raw(), expected)?;

@@ -58,7 +58,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
         run: |args| {
             let value = args.owned(2)?.into_raw();
             // SAFETY: the argument is a list, and the value's ownership moves into it.
-            unsafe { shared::insert(ListArgument::new(args, 0).object(), args.int(1), &[value])? };
+            unsafe { shared::insert(ListArgument::new(args, 0).object(), Some(args.int(1)), &[value])? };
             Ok(Any::NONE)
         },
     },

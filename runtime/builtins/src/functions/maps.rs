@@ -8,7 +8,7 @@ use crate::definition::function::{Arguments, Builtin};
 use crate::definition::functor::functor;
 use crate::definition::signature::{ANY, DICT_OBJECT, DICT_OF_ANY, FUNCTION, INT, MAP_OBJECT, Signature, VOID};
 use crate::embedded::access::Access;
-use crate::embedded::map::shared::{self, Hooks};
+use crate::embedded::map::shared;
 use crate::embedded::release::{release, retain};
 use crate::embedded::{self, map};
 use crate::value::{Any, IntoAny};
@@ -52,7 +52,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let (value, key) = (args.owned(2)?, args.owned(1)?);
             if let Some(dict) = dict(args) {
                 // SAFETY: the argument is a dict; key and value move into it.
-                unsafe { shared::set(dict, key.into_raw(), value.into_raw(), Hooks::InPlace)? };
+                unsafe { shared::set(dict, key.into_raw(), value.into_raw())? };
             }
             Ok(Any::NONE)
         },
@@ -65,7 +65,7 @@ pub(crate) const BUILTINS: &[Builtin] = &[
             let key = args.lookup(1)?;
             if let Some(dict) = dict(args) {
                 // SAFETY: the argument is a dict; the value that was in it is ours.
-                unsafe { shared::erase(dict, &key, Hooks::InPlace)?.into_iter().for_each(|value| release(value)) };
+                unsafe { shared::erase(dict, &key)?.into_iter().for_each(|value| release(value)) };
             }
             Ok(Any::NONE)
         },
@@ -122,8 +122,8 @@ fn size(args: &Arguments<'_>) -> Result<Any> {
 #[inline]
 fn get_item(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
-    // SAFETY: the first argument is a map or a dict, which the caller uses on no other thread.
-    match unsafe { shared::get(args.object(0), &key, Hooks::InPlace) }? {
+    // SAFETY: the first argument is a map or a dict.
+    match unsafe { shared::get(args.object(0), &key) }? {
         // SAFETY: the value is owned.
         Some(value) => Ok(unsafe { Any::from_raw(value) }),
         None => Err(error!(KeyError, "key is not in Map")),
@@ -135,7 +135,7 @@ fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: as in `get_item`.
     unsafe {
-        match shared::get(args.object(0), &key, Hooks::InPlace)? {
+        match shared::get(args.object(0), &key)? {
             Some(value) => Ok(Any::from_raw(value)),
             None => Ok(values::missing()),
         }
@@ -146,7 +146,7 @@ fn get_item_or_missing(args: &Arguments<'_>) -> Result<Any> {
 fn count(args: &Arguments<'_>) -> Result<Any> {
     let key = args.lookup(1)?;
     // SAFETY: the first argument is a map or a dict.
-    let found = unsafe { shared::get(args.object(0), &key, Hooks::InPlace)? };
+    let found = unsafe { shared::get(args.object(0), &key)? };
     // SAFETY: the value is owned.
     Ok(i64::from(found.map(|value| unsafe { Any::from_raw(value) }).is_some()).into_any())
 }
@@ -196,17 +196,17 @@ impl Iteration {
     fn step(&self, command: i64) -> Result<Any> {
         let position = self.position.load(Ordering::Relaxed);
         // SAFETY: the map is alive; positions may be any numbers. No code of others runs under the access.
-        unsafe {
+        let part = unsafe {
             let _access = Access::new(self.object);
             match command {
-                0 | 1 => match map::entry_at(self.object, position) {
-                    Some((key, _)) if command == 0 => Ok(Any::from_raw(retain(&key))),
-                    Some((_, value)) => Ok(Any::from_raw(retain(&value))),
-                    None => Err(error!(IndexError, "the iteration is over, or its entry was removed")),
-                },
-                _ => Ok(self.go_on(position).into_any()),
+                0 => map::entry_at(self.object, position).map(|(key, _)| retain(&key)),
+                1 => map::entry_at(self.object, position).map(|(_, value)| retain(&value)),
+                _ => return Ok(self.go_on(position).into_any()),
             }
-        }
+        };
+        // SAFETY: the part is owned.
+        part.map(|part| unsafe { Any::from_raw(part) })
+            .ok_or_else(|| error!(IndexError, "the iteration is over, or its entry was removed"))
     }
 
     /// # Safety
@@ -326,5 +326,25 @@ mod tests {
         call("ffi.DictErase", &[map.clone(), 1.into_any()]);
         call("ffi.DictClear", std::slice::from_ref(&map));
         assert_eq!(call("ffi.MapSize", &[map]).to::<i64>().unwrap(), 1);
+    }
+
+    /// Integers that do not fit into 64 bits are objects whose type hashes and compares them by functions of its own.
+    #[test]
+    fn keys_with_functions_of_their_own() {
+        let dict = kernpack_core::Dict::<u64, i64>::new();
+        assert_eq!(dict.remove(&u64::MAX).unwrap(), None);
+        dict.insert(1, 1).unwrap();
+        for round in 0..2 {
+            for number in 0..10 {
+                dict.insert(u64::MAX - number, round).unwrap();
+                dict.insert(number, round).unwrap();
+            }
+            assert_eq!((dict.len(), dict.get(&u64::MAX).unwrap(), dict.at(&9).unwrap()), (20, Some(round), round));
+            for number in 0..10 {
+                assert_eq!(dict.remove(&(u64::MAX - number)).unwrap(), Some(round));
+                assert_eq!(dict.remove(&number).unwrap(), Some(round));
+            }
+            assert!(dict.is_empty() && dict.remove(&u64::MAX).unwrap().is_none());
+        }
     }
 }

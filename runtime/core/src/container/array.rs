@@ -52,9 +52,11 @@ impl<T> Array<T> {
 
 impl<T: for<'a> FromAny<'a>> Array<T> {
     /// The element at `index`; `None` when out of range.
+    ///
+    /// # Panics
+    /// As for [`Array::iter`].
     pub fn get(&self, index: usize) -> Option<T> {
-        // Every element was checked when the array was made, so the conversion succeeds.
-        self.as_views().get(index).and_then(|element| T::from_any(element).ok())
+        self.as_views().get(index).map(converted)
     }
 
     /// The element at `index`.

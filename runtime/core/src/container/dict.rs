@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use super::map::{Checked, convert};
 use crate::abi::{TVMFFIAny, type_index};
 use crate::embedded::failure::Failure;
-use crate::embedded::map::shared::{self, Hooks};
+use crate::embedded::map::shared;
 use crate::embedded::{self, map};
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, entries, raw_handle};
@@ -93,7 +93,7 @@ impl<K, V> Dict<K, V> {
         let key = key.to_arg();
         // SAFETY: see above; the value is owned.
         unsafe {
-            let value = shared::get(self.as_ptr(), &key.as_raw(), Hooks::OnCopy)?;
+            let value = shared::get(self.as_ptr(), &key.as_raw())?;
             Ok(value.map(|value| Any::from_raw(value)))
         }
     }
@@ -107,7 +107,7 @@ impl<K: IntoAny, V: IntoAny> Dict<K, V> {
     pub fn insert(&self, key: K, value: V) -> Result<()> {
         let (key, value) = (key.into_any().into_raw(), value.into_any().into_raw());
         // SAFETY: see above.
-        unsafe { shared::set(self.as_ptr(), key, value, Hooks::OnCopy)? };
+        unsafe { shared::set(self.as_ptr(), key, value)? };
         Ok(())
     }
 
@@ -163,20 +163,21 @@ impl<K, V: for<'a> FromAny<'a>> Dict<K, V> {
     /// # Errors
     /// TypeError or ValueError: the value does not convert to `V`; then it stays where it is. That of the key's own hash or equality function.
     pub fn remove<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
-        // What does not convert is seen before it is taken out.
-        if self.get(key)?.is_none() {
-            return Ok(None);
-        }
         let raw = key.to_arg();
-        // SAFETY: see above; the value is owned.
-        let taken =
-            unsafe { shared::erase(self.as_ptr(), &raw.as_raw(), Hooks::OnCopy)?.map(|value| Any::from_raw(value)) };
-        taken.map(|value| converted(&value, || format!("the value of {}", shown(key)))).transpose()
+        loop {
+            // What does not convert is seen before it is taken out.
+            let Some(value) = self.raw(key)? else { return Ok(None) };
+            let converted = converted(&value, || format!("the value of {}", shown(key)))?;
+            // SAFETY: see above; a reference to the value is ours. Another thread may have exchanged it.
+            if unsafe { shared::erase_expected(self.as_ptr(), &raw.as_raw(), value.as_raw())? } {
+                return Ok(Some(converted));
+            }
+        }
     }
 }
 
 impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Dict<K, V> {
-    /// The entries of one moment, in the order in which they were added. (A key of more than four that is set again counts as added again.)
+    /// The entries of one moment, in the order in which they were added. (In a dict that has had more than four, a key that is set again counts as added again.)
     ///
     /// # Errors
     /// TypeError or ValueError: a key does not convert to `K`, or a value to `V`.

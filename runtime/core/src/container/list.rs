@@ -164,7 +164,7 @@ impl<T: IntoAny> List<T> {
     pub fn extend(&self, values: impl IntoIterator<Item = T>) {
         let values = raw_values(values);
         // SAFETY: see above.
-        in_memory(unsafe { shared::extend(self.as_ptr(), &values) });
+        in_memory(unsafe { shared::insert(self.as_ptr(), None, &values) });
     }
 
     /// Replaces all elements in one step: for what is done to all of them, as sorting.
@@ -212,6 +212,9 @@ impl<T: IntoAny> List<T> {
         };
         let position = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
         let values = raw_values(values);
+        if values.is_empty() && start.is_none_or(|start| start > self.len()) {
+            return Err(self.no_range(start, stop));
+        }
         // SAFETY: see above.
         let outcome = unsafe {
             shared::replace_range(self.as_ptr(), position(start.unwrap_or(usize::MAX)), stop.map(position), &values)
@@ -224,6 +227,14 @@ impl<T: IntoAny> List<T> {
             }
             _ => failure.into(),
         })
+    }
+}
+
+impl<T> List<T> {
+    #[cold]
+    fn no_range(&self, start: Option<usize>, stop: Option<usize>) -> Error {
+        let (start, stop) = (start.unwrap_or(usize::MAX), stop.map(|stop| stop.to_string()).unwrap_or_default());
+        crate::error!(IndexError, "there is no range {start}..{stop} in a list of {}", self.len())
     }
 }
 
@@ -491,6 +502,7 @@ mod tests {
             message(list.remove(usize::MAX)),
             format!("IndexError: there is no element {} in a list of 0", usize::MAX)
         );
+        assert_eq!(message(list.replace_range(9..9, [])), "IndexError: there is no range 9..9 in a list of 0");
         assert_eq!(message(list.replace_range(2.., [1])), "IndexError: there is no range 2.. in a list of 0");
     }
 

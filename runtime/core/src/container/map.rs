@@ -95,24 +95,35 @@ impl<K, V> Map<K, V> {
 }
 
 impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
-    /// The value of `key`.
+    /// The value of `key`; `None` when it has none.
+    ///
+    /// # Panics
+    /// As for [`Map::iter`].
     pub fn get<Q: ToArg + ?Sized>(&self, key: &Q) -> Option<V> {
         let key = key.to_arg();
         // SAFETY: the object is a map and lives as long as `self`; `key` is a valid view for the call. Maps are only changed
         // by their sole owner, and `self` holds a reference.
         unsafe {
             let value = embedded::map::get(self.object.as_ptr(), &key.as_raw()).ok().flatten()?;
-            V::from_any(&AnyView::from_raw(value)).ok()
+            Some(converted(&AnyView::from_raw(value)))
         }
     }
 
     /// The entries in insertion order.
+    ///
+    /// # Panics
+    /// When a key or value is a mutable list or dict that no longer converts, because other code changed it.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         // SAFETY: as in `get`.
-        unsafe { views(self.object.as_ptr()) }.filter_map(|(key, value)| {
-            // Every entry was checked when the map was made, so both convert.
-            Some((K::from_any(&key).ok()?, V::from_any(&value).ok()?))
-        })
+        unsafe { views(self.object.as_ptr()) }.map(|(key, value)| (converted(&key), converted(&value)))
+    }
+}
+
+fn converted<T: for<'a> FromAny<'a>>(value: &AnyView<'_>) -> T {
+    match T::from_any(value) {
+        Ok(value) => value,
+        // Every entry was checked when the map was made, but one that is a list may have changed since.
+        Err(mismatch) => panic!("an entry of the map has changed: {}", mismatch.describe(&T::TYPE, value)),
     }
 }
 

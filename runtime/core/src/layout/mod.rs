@@ -160,8 +160,9 @@ impl<'a> Layout<'a> {
                 return None;
             }
             let stride = self.strides.map_or(row_major, |strides| strides[axis] as isize);
-            offset += index[axis] as isize * stride;
-            row_major *= dimension as isize;
+            // In a tensor without elements, dimensions may be larger than memory; an element in range is at no such distance.
+            offset = offset.wrapping_add((index[axis] as isize).wrapping_mul(stride));
+            row_major = row_major.wrapping_mul(dimension as isize);
         }
         Some(offset)
     }
@@ -305,4 +306,18 @@ fn is_row_major(tensor: &DLTensor) -> bool {
         expected = expected.wrapping_mul(dimension);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_element_is_in_an_empty_tensor() {
+        let shape = [0, 1 << 62, 4];
+        for strides in [None, Some(&[1, i64::MAX, i64::MAX][..])] {
+            let layout = Layout { shape: &shape, strides, len: 0 };
+            assert_eq!(layout.offset(&[0, 5, 3]), None);
+        }
+    }
 }

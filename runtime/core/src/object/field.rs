@@ -61,9 +61,19 @@ pub const fn field_def<F: FieldAt>(
             None => None,
         },
         setter,
-        default,
+        default: of_its_own(default, <F::Value as Schema>::TYPE),
         drop: drop_value::<F::Value>,
         is_set: is_set::<F::Value>,
+    }
+}
+
+/// A default that is made for each object where it holds a list or dict: one value for all would be one list for all.
+const fn of_its_own(default: Option<DefaultDef>, ty: crate::value::TypeSchema) -> Option<DefaultDef> {
+    match default {
+        Some(DefaultDef::Value(make)) if ty.mentions("ffi.List") || ty.mentions("ffi.Dict") => {
+            Some(DefaultDef::Factory(make))
+        }
+        default => default,
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) const ONE_STRONG_ONE_WEAK: u64 = ONE_WEAK | 1;
 const ONE_WEAK: u64 = 1 << 32;
 const STRONG_MASK: u64 = 0xffff_ffff;
 const LOCKED: u64 = 1 << 63;
+const MOST_WEAK: u64 = 1 << 62;
 
 /// The last strong references were given up: the object is to be destroyed.
 #[must_use]
@@ -49,10 +50,13 @@ pub(crate) fn is_unique_in_order(counts: &AtomicU64) -> bool {
     counts.load(Ordering::SeqCst) == ONE_STRONG_ONE_WEAK
 }
 
-/// Adds a weak reference; the caller owns a reference already.
+/// Adds a weak reference; the caller owns a reference already. Ends the process when there are more than could ever be in use: further ones
+/// would be taken for the lock.
 #[inline]
 pub(crate) fn add_weak(counts: &AtomicU64) {
-    counts.fetch_add(ONE_WEAK, Ordering::Relaxed);
+    if counts.fetch_add(ONE_WEAK, Ordering::Relaxed) & !LOCKED > MOST_WEAK {
+        std::process::abort();
+    }
 }
 
 /// Gives up strong references.

@@ -133,11 +133,18 @@ class _Exit(SystemExit):
 
 def _os_error(kind, text):
     """An OSError with `errno` and the names of the files, which stand in the text, as Rust writes it or Python."""
-    found = _re.fullmatch(r"(?s)(?P<text>.*?) \(os error (?P<errno>\d+)\)(?:: '(?P<files>.*)')?", text)
-    found = found or _re.fullmatch(r"(?s)\[Errno (?P<errno>\d+)\] (?P<text>.*?)(?:: '(?P<files>.*)')?", text)
+    is_own = text.startswith("[Errno ")
+    if is_own:
+        found = _re.fullmatch(r"(?s)\[Errno (?P<errno>[0-9]{1,9})\] (?P<text>(?:(?!: ').)*)(?:: (?P<files>'.*'))?", text)
+    else:
+        found = _re.fullmatch(r"(?s)(?P<text>.*?) \(os error (?P<errno>[0-9]{1,9})\)(?:: (?P<files>'.*'|\".*\"))?", text)
     if found is None:
         return kind(text)
-    files = [] if found["files"] is None else found["files"].split("' -> '", 1)
+    quoted = found["files"]
+    files = [] if quoted is None else quoted[1:-1].split("' -> '")
+    if len(files) > 2 or quoted is not None and (quoted[0] == '"' or is_own and "\\" in quoted):
+        # Where the names end, or how they are written, is not clear: they stay in the text.
+        return kind(int(found["errno"]), text.partition("] ")[2] if is_own else text)
     # Between the two is the number that Windows has.
     return kind(int(found["errno"]), found["text"], *files[:1], *([None, files[1]] if len(files) == 2 else []))
 

@@ -13,7 +13,7 @@ use crate::definition::signature::{Accepts, OPTIONAL_OBJECT, Type};
 use crate::definition::type_def::BuiltinType;
 use crate::embedded::list::shared::{self, Contents};
 use crate::embedded::release::{is_object, retain};
-use crate::embedded::{self, dec_ref, inc_ref, list, seq};
+use crate::embedded::{self, dec_ref, inc_ref, seq};
 use crate::function::guard_nameless;
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::AnyView;
@@ -167,7 +167,7 @@ pub(super) unsafe fn record(outcome: &TVMFFIAny, node: &TVMFFIAny) {
         if is_context(extra) {
             let pattern = embedded::body::<ContextBody>(extra).pattern.as_ptr();
             // The one failure is that there is no memory; then the record is a node short.
-            let _ = list::push(pattern, retain(node));
+            let _ = shared::push(pattern, retain(node));
             return;
         }
         // The reference to what was there before moves into the new context.

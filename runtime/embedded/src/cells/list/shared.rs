@@ -152,7 +152,7 @@ unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
     }
 }
 
-/// Whether an element is equal to `value`, as map keys are.
+/// Whether one of the elements of this moment is equal to `value`, as map keys are.
 ///
 /// # Errors
 /// An equality hook failed.
@@ -161,16 +161,12 @@ unsafe fn owned_elements<'a>(list: *mut TVMFFIObject) -> Contents<'a> {
 /// As for [`len`]; `value` is a valid value or view.
 #[inline]
 pub unsafe fn contains(sequence: *mut TVMFFIObject, value: &TVMFFIAny) -> Result<bool, Failure> {
-    // SAFETY: see above. A hook may change the list: each element is taken as it is when its turn comes.
+    // SAFETY: see above.
     unsafe {
-        let mut index = 0;
-        while let Some(element) = element(sequence, index) {
-            let is_equal = any_hash::equal(&element, value);
-            release(element);
-            if is_equal? {
+        for element in &*elements(sequence) {
+            if any_hash::equal(element, value)? {
                 return Ok(true);
             }
-            index += 1;
         }
     }
     Ok(false)
@@ -198,34 +194,7 @@ pub unsafe fn push(list: *mut TVMFFIObject, value: TVMFFIAny) -> Result<(), Fail
     }
 }
 
-/// Appends owned elements.
-///
-/// # Errors
-/// `InternalError`: out of memory; the elements are released.
-///
-/// # Safety
-/// As for [`push`].
-#[inline]
-pub unsafe fn extend(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<(), Failure> {
-    // SAFETY: see above.
-    unsafe {
-        let access = Access::new(list);
-        let end = (*seq::cell(list)).size;
-        match open_gap(seq::cell(list), end, values.len() as i64) {
-            Ok(gap) => {
-                gap.copy_from_nonoverlapping(values.as_ptr(), values.len());
-                Ok(())
-            }
-            Err(failure) => {
-                drop(access);
-                release_elements(values.iter().copied());
-                Err(failure)
-            }
-        }
-    }
-}
-
-/// Inserts owned elements before position `index`.
+/// Inserts owned elements before position `index`, or at the end.
 ///
 /// # Errors
 /// `IndexError`: `index` is neither an element's position nor the end; or out of memory. The elements are released.
@@ -233,12 +202,13 @@ pub unsafe fn extend(list: *mut TVMFFIObject, values: &[TVMFFIAny]) -> Result<()
 /// # Safety
 /// As for [`push`].
 #[inline]
-pub unsafe fn insert(list: *mut TVMFFIObject, index: i64, values: &[TVMFFIAny]) -> Result<(), Failure> {
+pub unsafe fn insert(list: *mut TVMFFIObject, index: Option<i64>, values: &[TVMFFIAny]) -> Result<(), Failure> {
     // SAFETY: see above.
     unsafe {
         let access = Access::new(list);
-        let gap = open_gap(seq::cell(list), index, values.len() as i64);
-        match gap {
+        let cell = seq::cell(list);
+        let index = index.unwrap_or((*cell).size);
+        match open_gap(cell, index, values.len() as i64) {
             Ok(gap) => {
                 gap.copy_from_nonoverlapping(values.as_ptr(), values.len());
                 Ok(())
@@ -456,9 +426,9 @@ mod tests {
         // SAFETY: the test owns the list.
         unsafe {
             push(list, int(2)).unwrap();
-            insert(list, 0, &[int(7), int(8)]).unwrap();
+            insert(list, Some(0), &[int(7), int(8)]).unwrap();
             assert_eq!(ints(list), [7, 8, 1, 2]);
-            assert_eq!(insert(list, 5, &[int(0)]).err().unwrap().message(), "Index 5 out of bounds [0, 4]");
+            assert_eq!(insert(list, Some(5), &[int(0)]).err().unwrap().message(), "Index 5 out of bounds [0, 4]");
             assert_eq!(replace(list, 1, int(9)).unwrap().bits(), 8);
             assert_eq!(replace(list, 4, int(0)).err().unwrap().message(), "Index 4 out of bounds 4");
             assert!(!pop_expected(list, 0, &int(9)) && pop_expected(list, 1, &int(9)));

@@ -36,6 +36,8 @@ pub(super) type Entry = (TVMFFIAny, TVMFFIAny, u64);
 
 /// Slots and hash shift of a table for at least `capacity` entries.
 fn size_for(capacity: u64) -> (u64, u32) {
+    // A shift by 64 would be none.
+    let capacity = capacity.max(1);
     let bits = u64::BITS - capacity.leading_zeros();
     let (slots, shift) = (1 << bits, 64 - bits);
     if slots < capacity * 2 { (slots * 2, shift - 1) } else { (slots, shift) }

@@ -6,8 +6,9 @@
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 
-use super::cell::{body_of, switch_to};
+use super::cell::{MapBody, Pair, SMALL, SMALL_MAX, SMALL_MIN, body_of, is_small, switch_to};
 use super::dense::{DenseTable, Entry};
+use super::small::grow_small;
 use super::{Entries, entry_at, first, insert, iter, next, take, take_entries};
 use crate::cells::access::Access;
 use crate::cells::any_hash;
@@ -60,25 +61,15 @@ pub unsafe fn copy(map: *mut TVMFFIObject) -> *mut TVMFFIObject {
     }
 }
 
-/// What a function does where a hook is needed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Hooks {
-    /// It works on a copy of the entries, which takes time in proportion to their number.
-    OnCopy,
-    /// It works on the dict itself, without access: for callers in other languages, which by the ABI's contract see to it that the dict is in
-    /// use on no other thread.
-    InPlace,
-}
-
 /// The value of `key`, owned.
 ///
 /// # Errors
 /// The key's hash or equality hook failed.
 ///
 /// # Safety
-/// As for [`len`]; `key` is a valid value or view, but no rvalue reference. With [`Hooks::InPlace`], the dict is in use on no other thread.
+/// As for [`len`]; `key` is a valid value or view, but no rvalue reference.
 #[inline]
-pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Result<Option<TVMFFIAny>, Failure> {
+pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     let get = || unsafe { Ok(super::get(map, key)?.map(|value| retain(&value))) };
     // SAFETY: see above. Nothing changes a map.
@@ -87,7 +78,7 @@ pub unsafe fn get(map: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Resu
             let _access = Access::new(map);
             return get();
         }
-        if (*map).type_index != type_index::DICT || hooks == Hooks::InPlace {
+        if (*map).type_index != type_index::DICT {
             return get();
         }
         let entries = contents(map);
@@ -127,7 +118,7 @@ unsafe fn position(entries: &[TVMFFIAny], key: &TVMFFIAny) -> Result<Option<usiz
 /// # Safety
 /// As for [`get`], of a dict; the ownership of `key` and `value` moves into it.
 #[inline]
-pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny, hooks: Hooks) -> Result<(), Failure> {
+pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny) -> Result<(), Failure> {
     // SAFETY: see above. Where the key has no hooks, only a dict that grows needs hooks, those of its other keys, and nothing else fails.
     let done = unsafe {
         if any_hash::has_hooks(&key) {
@@ -141,14 +132,19 @@ pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny, hoo
     unsafe {
         let done = match done {
             Some(old) => Ok(old),
-            None if hooks == Hooks::InPlace => insert(body_of(dict), key, value, 0, any_hash::hash),
-            None => edit(dict, &key, |entries, found| {
+            None => edit(dict, &key, true, |before, found, is_small| {
                 let Some(index) = found else {
-                    entries.extend([key, value]);
-                    return None;
+                    before.extend([key, value]);
+                    return Some(None);
                 };
-                Some(core::mem::replace(&mut entries[index * 2 + 1], value))
-            }),
+                let old = core::mem::replace(&mut before[index * 2 + 1], value);
+                if !is_small {
+                    // As everywhere in the dense form: a key that is set again is the newest.
+                    before[index * 2..].rotate_left(2);
+                }
+                Some(Some(old))
+            })
+            .map(Option::flatten),
         };
         match done {
             Ok(None) => Ok(()),
@@ -172,19 +168,46 @@ pub unsafe fn set(dict: *mut TVMFFIObject, key: TVMFFIAny, value: TVMFFIAny, hoo
 /// # Safety
 /// As for [`set`]; `key` stays the caller's.
 #[inline]
-pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> Result<Option<TVMFFIAny>, Failure> {
+pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny) -> Result<Option<TVMFFIAny>, Failure> {
+    // SAFETY: see above.
+    unsafe { erase_if(dict, key, |_| true) }
+}
+
+/// Removes `key` if its value still is `expected`; false when it is not there, or has another value.
+///
+/// # Errors
+/// As for [`erase`].
+///
+/// # Safety
+/// As for [`erase`]; the caller owns a reference to `expected`.
+#[inline]
+pub unsafe fn erase_expected(dict: *mut TVMFFIObject, key: &TVMFFIAny, expected: &TVMFFIAny) -> Result<bool, Failure> {
+    // SAFETY: see above; the dict's reference to the value is given up.
+    unsafe {
+        let old = erase_if(dict, key, |value| any_hash::is_identical(value, expected))?;
+        Ok(old.map(|old| release(old)).is_some())
+    }
+}
+
+#[inline]
+unsafe fn erase_if(
+    dict: *mut TVMFFIObject,
+    key: &TVMFFIAny,
+    is_it: impl Fn(&TVMFFIAny) -> bool,
+) -> Result<Option<TVMFFIAny>, Failure> {
     // SAFETY: see above.
     unsafe {
-        let taken = match any_hash::has_hooks(key) {
-            false => {
-                let _access = Access::new(dict);
-                take(body_of(dict), key)
-            }?,
-            true if hooks == Hooks::InPlace => take(body_of(dict), key)?,
-            true => edit(dict, key, |entries, found| {
+        let taken = if any_hash::has_hooks(key) {
+            edit(dict, key, false, |before, found, _| {
                 let index = found? * 2;
-                Some((entries.remove(index), entries.remove(index)))
-            })?,
+                is_it(&before[index + 1]).then(|| (before.remove(index), before.remove(index)))
+            })?
+        } else {
+            let _access = Access::new(dict);
+            match super::get(dict, key)? {
+                Some(value) if is_it(&value) => take(body_of(dict), key)?,
+                _ => None,
+            }
         };
         Ok(taken.map(|(key, value)| {
             release(key);
@@ -193,34 +216,71 @@ pub unsafe fn erase(dict: *mut TVMFFIObject, key: &TVMFFIAny, hooks: Hooks) -> R
     }
 }
 
-/// Changes a dict of whose keys some have hooks. `change` gets the entries, plain data, and which of them has the key; what it hands out, the
-/// caller owns. It may be called more than once.
+/// Changes a dict of whose keys some have hooks, in the form that it would have without hooks. `change` gets the entries, plain data, which of
+/// them has the key, and whether the form stays small; what it hands out, the caller owns, and `None` says that nothing is to change. It may
+/// be called more than once.
 #[inline]
 unsafe fn edit<T>(
     dict: *mut TVMFFIObject,
     key: &TVMFFIAny,
-    change: impl Fn(&mut Vec<TVMFFIAny>, Option<usize>) -> T,
-) -> Result<T, Failure> {
+    adds: bool,
+    change: impl Fn(&mut Vec<TVMFFIAny>, Option<usize>, bool) -> Option<T>,
+) -> Result<Option<T>, Failure> {
     loop {
         // SAFETY: see above. The dict takes over the changed entries instead of its own, whose references are the same.
         unsafe {
             let before = contents(dict);
+            let stays_small = {
+                let _access = Access::new(dict);
+                stays_small(dict, adds)
+            };
             let found = position(&before, key)?;
             let mut after = before.to_vec();
-            let result = change(&mut after, found);
-            let entries: Result<Vec<Entry>, Failure> =
-                after.chunks_exact(2).map(|entry| Ok((entry[0], entry[1], any_hash::hash(&entry[0])?))).collect();
-            let entries = entries?;
+            let Some(result) = change(&mut after, found, stays_small) else { return Ok(None) };
+            let mut entries: Vec<Entry> = Vec::with_capacity(after.len() / 2);
+            for &[key, value] in after.as_chunks().0 {
+                entries.push((key, value, if stays_small { 0 } else { any_hash::hash(&key)? }));
+            }
             let _access = Access::new(dict);
-            if is_unchanged(dict, &before) {
-                switch_to(body_of(dict), &DenseTable::build(&entries, entries.len() as u64));
-                return Ok(result);
+            if is_unchanged(dict, &before) && stays_small == self::stays_small(dict, adds) {
+                let body = body_of(dict);
+                if stays_small {
+                    set_small(body, &entries);
+                } else {
+                    switch_to(body, &DenseTable::build(&entries, (entries.len() as u64).max(SMALL_MAX)));
+                }
+                return Ok(Some(result));
             }
         }
     }
 }
 
-#[inline]
+/// Whether the dict has the small form also after a key was set (`adds`) or removed.
+unsafe fn stays_small(dict: *mut TVMFFIObject, adds: bool) -> bool {
+    // SAFETY: see above; the caller has access.
+    unsafe {
+        let body = body_of(dict);
+        let slots = (*body).cell.slots & !SMALL;
+        is_small(body) && !(adds && (*body).cell.size >= slots && slots >= SMALL_MAX)
+    }
+}
+
+/// Writes at most one entry more than there were, in the small form.
+unsafe fn set_small(body: *mut MapBody, entries: &[Entry]) {
+    // SAFETY: see above; the caller has access.
+    unsafe {
+        let slots = (*body).cell.slots & !SMALL;
+        if entries.len() as u64 > slots {
+            grow_small(body, (slots * 2).clamp(SMALL_MIN, SMALL_MAX));
+        }
+        let pairs = (*body).cell.data.cast::<Pair>();
+        for (index, (key, value, _)) in entries.iter().enumerate() {
+            pairs.add(index).write(Pair { key: *key, value: *value });
+        }
+        (*body).cell.size = entries.len() as u64;
+    }
+}
+
 unsafe fn is_unchanged(dict: *mut TVMFFIObject, before: &[TVMFFIAny]) -> bool {
     // SAFETY: see above.
     let mut now = unsafe { Entries::new(body_of(dict)) }.flat_map(|(key, value)| [key, value]);
@@ -287,13 +347,13 @@ mod tests {
         // SAFETY: the test owns the dict.
         unsafe {
             for number in 0..10 {
-                set(dict, int(number), int(number), Hooks::OnCopy).unwrap();
-                set(dict, int(number), int(number * 2), Hooks::OnCopy).unwrap();
+                set(dict, int(number), int(number)).unwrap();
+                set(dict, int(number), int(number * 2)).unwrap();
             }
-            assert_eq!((len(dict), get(dict, &int(7), Hooks::OnCopy).unwrap().unwrap().bits()), (10, 14));
-            assert!(get(dict, &new_string(b"7"), Hooks::OnCopy).unwrap().is_none());
-            assert_eq!(erase(dict, &int(7), Hooks::OnCopy).unwrap().unwrap().bits(), 14);
-            assert!(erase(dict, &int(7), Hooks::OnCopy).unwrap().is_none());
+            assert_eq!((len(dict), get(dict, &int(7)).unwrap().unwrap().bits()), (10, 14));
+            assert!(get(dict, &new_string(b"7")).unwrap().is_none());
+            assert_eq!(erase(dict, &int(7)).unwrap().unwrap().bits(), 14);
+            assert!(erase(dict, &int(7)).unwrap().is_none());
             let (key, _, second) = entry(dict, first_position(dict)).unwrap();
             assert_eq!((key.bits(), entry(dict, second).unwrap().0.bits()), (0, 1));
             assert!(entry(dict, 1000).is_none());
@@ -306,29 +366,65 @@ mod tests {
         }
     }
 
-    /// The way of keys with hooks, by keys that have none.
+    /// The way of keys with hooks, by keys that have none: the same entries in the same order as the other way.
     #[test]
     fn entries_are_changed_outside() {
         let int = TVMFFIAny::int;
-        for count in [1, 4, 9] {
-            let dict = new_dict((0..count).map(|number| (int(number), int(-number))).collect()).unwrap();
-            // SAFETY: the test owns the dict.
-            unsafe {
-                edit(dict, &int(0), |entries, found| entries[found.unwrap() * 2 + 1] = int(5)).unwrap();
-                edit(dict, &int(100), |entries, found| {
-                    assert!(found.is_none());
-                    entries.extend([int(100), int(6)]);
-                })
-                .unwrap();
-                assert_eq!(
-                    (get(dict, &int(0), Hooks::OnCopy).unwrap().unwrap().bits(), len(dict)),
-                    (5, count as usize + 1)
+        // SAFETY: the test owns the dicts.
+        unsafe {
+            let set_outside = |dict, key: i64, value: i64| {
+                let old = edit(dict, &int(key), true, |entries, found, is_small| {
+                    let Some(index) = found else {
+                        entries.extend([int(key), int(value)]);
+                        return Some(None);
+                    };
+                    let old = core::mem::replace(&mut entries[index * 2 + 1], int(value));
+                    if !is_small {
+                        entries[index * 2..].rotate_left(2);
+                    }
+                    Some(Some(old))
+                });
+                assert!(old.unwrap().is_some());
+            };
+            let erase_outside = |dict, key: i64| {
+                let erased = edit(dict, &int(key), false, |entries, found, _| {
+                    let index = found? * 2;
+                    Some((entries.remove(index), entries.remove(index)))
+                });
+                erased.unwrap().is_some()
+            };
+            for count in [0, 1, 2, 3, 4, 5, 9, 40] {
+                let entries = || (0..count).map(|number| (int(number), int(-number))).collect();
+                let (left, right) = (new_dict(entries()).unwrap(), new_dict(entries()).unwrap());
+                let steps = [0, 100, 2, 101, 0, 102, 103, 1, 104].into_iter().chain(0..count);
+                for key in steps.clone() {
+                    set_outside(left, key, key + 1000);
+                    set(right, int(key), int(key + 1000)).unwrap();
+                    assert_eq!(pairs(left), pairs(right), "{count} entries, key {key}");
+                    assert_eq!(get(left, &int(key)).unwrap().unwrap().bits(), key as u64 + 1000);
+                    assert_eq!(is_small(body_of(left)), is_small(body_of(right)));
+                }
+                for key in steps.chain([7]) {
+                    assert_eq!(erase_outside(left, key), erase(right, &int(key)).unwrap().is_some());
+                    assert_eq!(pairs(left), pairs(right));
+                }
+                // Down to nothing, and on from there.
+                assert!(pairs(left).is_empty() && !erase_outside(left, 1));
+                for key in 0..20 {
+                    set(left, int(key), int(key)).unwrap();
+                }
+                assert_eq!((pairs(left).len(), get(left, &int(19)).unwrap().unwrap().bits()), (20, 19));
+                let empty = new_dict(Vec::new()).unwrap();
+                assert!(!erase_outside(empty, 1));
+                set(empty, int(1), int(2)).unwrap();
+                assert_eq!(pairs(empty), [(1, 2)]);
+                assert!(
+                    !erase_expected(empty, &int(1), &int(3)).unwrap()
+                        && erase_expected(empty, &int(1), &int(2)).unwrap()
                 );
-                edit(dict, &int(0), |entries, _| drop(entries.drain(..2))).unwrap();
-                assert!(get(dict, &int(0), Hooks::OnCopy).unwrap().is_none());
-                set(dict, int(0), int(7), Hooks::OnCopy).unwrap();
-                assert_eq!(pairs(dict).last(), Some(&(0, 7)));
-                dec_ref(dict);
+                for dict in [left, right, empty] {
+                    dec_ref(dict);
+                }
             }
         }
     }
@@ -347,10 +443,10 @@ mod tests {
                         let key = TVMFFIAny::int(round % 16 + thread * 8);
                         // SAFETY: the dict outlives the threads; each value that is passed is owned.
                         unsafe {
-                            set(dict, key, retain(&value), Hooks::OnCopy).unwrap();
-                            get(dict, &key, Hooks::OnCopy).unwrap().into_iter().for_each(|value| release(value));
+                            set(dict, key, retain(&value)).unwrap();
+                            get(dict, &key).unwrap().into_iter().for_each(|value| release(value));
                             assert!(contents(dict).len() <= 2 * 40);
-                            erase(dict, &key, Hooks::OnCopy).unwrap().into_iter().for_each(|value| release(value));
+                            erase(dict, &key).unwrap().into_iter().for_each(|value| release(value));
                         }
                     }
                     // SAFETY: the thread owns it.
