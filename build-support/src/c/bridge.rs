@@ -91,11 +91,11 @@ const HELPERS: &str = r#"
 /* kernpack-build reads the header as text, without #if and #define. The compiler compares what it read with what the header declares. */
 #if defined(__cplusplus)
 #include <type_traits>
-#define KERNPACK_BRIDGE_BOOL bool
-#define KERNPACK_BRIDGE_ASSERT static_assert
-#define KERNPACK_BRIDGE_SAME(A, B) (std::is_same<std::remove_cv<A>::type, B>::value)
-#define KERNPACK_BRIDGE_READ_ONLY(P) (std::is_const<__typeof__(*(P)0)>::value)
-#define KERNPACK_BRIDGE_NUMBER(T) (std::is_arithmetic<T>::value || std::is_enum<T>::value)
+#define kernpack_bridge_BOOL bool
+#define kernpack_bridge_ASSERT static_assert
+#define kernpack_bridge_SAME(A, B) (std::is_same<std::remove_cv<A>::type, B>::value)
+#define kernpack_bridge_READ_ONLY(P) (std::is_const<__typeof__(*(P)0)>::value)
+#define kernpack_bridge_NUMBER(T) (std::is_arithmetic<T>::value || std::is_enum<T>::value)
 #else
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wunknown-warning-option"
@@ -109,19 +109,19 @@ const HELPERS: &str = r#"
 #pragma GCC diagnostic error "-Wdiscarded-qualifiers"
 #pragma GCC diagnostic error "-Wint-conversion"
 #endif
-#define KERNPACK_BRIDGE_BOOL _Bool
-#define KERNPACK_BRIDGE_ASSERT _Static_assert
-#define KERNPACK_BRIDGE_SAME(A, B) __builtin_types_compatible_p(A, B)
-#define KERNPACK_BRIDGE_READ_ONLY(P) __builtin_types_compatible_p(const __typeof__(*(P)0)*, P)
+#define kernpack_bridge_BOOL _Bool
+#define kernpack_bridge_ASSERT _Static_assert
+#define kernpack_bridge_SAME(A, B) __builtin_types_compatible_p(A, B)
+#define kernpack_bridge_READ_ONLY(P) __builtin_types_compatible_p(const __typeof__(*(P)0)*, P)
 /* It does not compile for a pointer. */
-#define KERNPACK_BRIDGE_NUMBER(T) (sizeof((T)0 * 1) != 0)
+#define kernpack_bridge_NUMBER(T) (sizeof((T)0 * 1) != 0)
 #endif
-#define KERNPACK_BRIDGE_FLOATING(T) (KERNPACK_BRIDGE_SAME(T, float) || KERNPACK_BRIDGE_SAME(T, double))
-#define KERNPACK_BRIDGE_kDLBool(T) KERNPACK_BRIDGE_SAME(T, KERNPACK_BRIDGE_BOOL)
-#define KERNPACK_BRIDGE_kDLFloat(T) KERNPACK_BRIDGE_FLOATING(T)
-#define KERNPACK_BRIDGE_WHOLE(T) (KERNPACK_BRIDGE_NUMBER(T) && !KERNPACK_BRIDGE_FLOATING(T))
-#define KERNPACK_BRIDGE_kDLInt(T) (KERNPACK_BRIDGE_WHOLE(T) && (T)-1 < (T)1)
-#define KERNPACK_BRIDGE_kDLUInt(T) (KERNPACK_BRIDGE_WHOLE(T) && !((T)-1 < (T)1))
+#define kernpack_bridge_FLOATING(T) (kernpack_bridge_SAME(T, float) || kernpack_bridge_SAME(T, double))
+#define kernpack_bridge_kDLBool(T) kernpack_bridge_SAME(T, kernpack_bridge_BOOL)
+#define kernpack_bridge_kDLFloat(T) kernpack_bridge_FLOATING(T)
+#define kernpack_bridge_WHOLE(T) (kernpack_bridge_NUMBER(T) && !kernpack_bridge_FLOATING(T))
+#define kernpack_bridge_kDLInt(T) (kernpack_bridge_WHOLE(T) && (T)-1 < (T)1)
+#define kernpack_bridge_kDLUInt(T) (kernpack_bridge_WHOLE(T) && !((T)-1 < (T)1))
 
 /* A number of elements times or plus another; -1 when it is none. */
 static int64_t kernpack_bridge_times(int64_t a, int64_t b) {
@@ -285,13 +285,13 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                     let element = format!("__typeof__(*({spelled})0)");
                     let _ = writeln!(
                         compare,
-                        "  KERNPACK_BRIDGE_ASSERT(sizeof({element}) == {bits} / 8 && KERNPACK_BRIDGE_{code}({element}), {not_as_read});"
+                        "  kernpack_bridge_ASSERT(sizeof({element}) == {bits} / 8 && kernpack_bridge_{code}({element}), {not_as_read});"
                     );
                 }
                 if !*written {
                     let _ = writeln!(
                         compare,
-                        "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_READ_ONLY({spelled}), {not_as_read});"
+                        "  kernpack_bridge_ASSERT(kernpack_bridge_READ_ONLY({spelled}), {not_as_read});"
                     );
                 }
                 let mutable = if *written { "mut " } else { "" };
@@ -311,7 +311,7 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
                 }
                 let shown = format!("{}int{bits}", if *signed { "" } else { "u" });
                 let _ =
-                    writeln!(compare, "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_NUMBER({spelled}), {not_as_read});");
+                    writeln!(compare, "  kernpack_bridge_ASSERT(kernpack_bridge_NUMBER({spelled}), {not_as_read});");
                 let _ = writeln!(
                     check,
                     "  if ((int64_t)({spelled})a{index} != a{index}) return kernpack_bridge_range(function, \"{param}\", a{index}, 1, 0);"
@@ -320,7 +320,7 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
             }
             Type::Bool => {
                 let _ =
-                    writeln!(compare, "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_NUMBER({spelled}), {not_as_read});");
+                    writeln!(compare, "  kernpack_bridge_ASSERT(kernpack_bridge_NUMBER({spelled}), {not_as_read});");
                 ("int", format!("int64_t a{index};"), format!("({spelled})(a{index} != 0)"), "bool".to_owned())
             }
             Type::Float { bits } => {
@@ -363,7 +363,7 @@ fn kernel(wanted: &Wanted<'_>, function: &Declared) -> Result<String, String> {
     if let Some(kind) = is_as_read {
         let _ = writeln!(
             compare,
-            "  KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_{kind}(kernpack_result), \"the result is of another type than kernpack-build read in the header; \
+            "  kernpack_bridge_ASSERT(kernpack_bridge_{kind}(kernpack_result), \"the result is of another type than kernpack-build read in the header; \
              write a kernel that calls {name}\");"
         );
     }
@@ -423,8 +423,8 @@ double norm(double _Complex);
             "kDLFloat, 64, kernpack_bridge_plus(kernpack_bridge_times(INT64_C(2), a2), INT64_C(1))",
             "kernpack_bridge_range(function, \"n\", a2, INT64_C(0), INT64_C(9223372036854775807))",
             "kernpack_return_int(result, (int64_t)fft_run((const float*)kernpack_data(a0), (double *)kernpack_data(a1), (size_t)a2));",
-            "sizeof(__typeof__(*(const float*)0)) == 32 / 8 && KERNPACK_BRIDGE_kDLFloat(__typeof__(*(const float*)0))",
-            "KERNPACK_BRIDGE_ASSERT(KERNPACK_BRIDGE_READ_ONLY(const float*), ",
+            "sizeof(__typeof__(*(const float*)0)) == 32 / 8 && kernpack_bridge_kDLFloat(__typeof__(*(const float*)0))",
+            "kernpack_bridge_ASSERT(kernpack_bridge_READ_ONLY(const float*), ",
             "(*const as_read)(const float*, double *, size_t) = fft_run;",
         ] {
             assert!(kernel.contains(part), "{part} is not in\n{kernel}");
