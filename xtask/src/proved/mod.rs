@@ -105,6 +105,18 @@ pub(crate) const AARCH64: Suite = Suite {
 pub(crate) const PROFILES: Suite =
     Suite { name: "profiles", packages: &["kernpack-cli", "kernpack-profiles"], files: &[], programs: &[] };
 
+/// libFuzzer on the readers of foreign data, some seconds for each target.
+pub(crate) const FUZZ: Suite =
+    Suite { name: "fuzz", packages: &["kernpack-fuzz"], files: &["xtask/src/fuzz.rs"], programs: &[] };
+
+/// The node tests of ONNX.
+pub(crate) const ONNX: Suite = Suite {
+    name: "onnx",
+    packages: &["kernpack-graph"],
+    files: &["tests/onnx", "xtask/requirements-onnx.txt", "xtask/src/onnx.rs"],
+    programs: &[("python", "--version")],
+};
+
 /// Which suites run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -196,7 +208,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES] {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));
