@@ -12,6 +12,7 @@ fn main() {
     for variable in ["RUSTC", "DOCS_RS"].iter().chain(PREFIX_VARIABLES) {
         println!("cargo::rerun-if-env-changed={variable}");
     }
+    println!("cargo::rustc-check-cfg=cfg(kernpack_llvm_switch)");
     // Documentation is made without linking.
     if env::var_os("DOCS_RS").is_some() {
         set("0", "unknown", Path::new(""), "");
@@ -24,6 +25,9 @@ fn main() {
             let Some(file) = library.path.file_name() else { return };
             println!("cargo::rustc-link-search=native={}", findable(&library.path, file.as_ref()).display());
             println!("cargo::rustc-link-lib=dylib:+verbatim={}", file.display());
+            if library.has_switch {
+                println!("cargo::rustc-cfg=kernpack_llvm_switch");
+            }
             let warning = library.warning().unwrap_or_default();
             set(&library.major.to_string(), &library.version, &library.path, &warning);
         }

@@ -184,6 +184,17 @@ impl Elf {
         self.dynamic_symbols(start, false)
     }
 
+    /// The size in bytes of an exported symbol.
+    #[must_use]
+    pub fn size_of(&self, symbol: &str) -> Option<u64> {
+        let (size, section_at, size_at, bytes) = if self.is_64 { (24, 6, 16, 8) } else { (16, 14, 8, 4) };
+        self.symbols.chunks_exact(size).find_map(|entry| {
+            let fields = Fields { bytes: entry, is_little: self.is_little };
+            let is_it = fields.u16(section_at)? != 0 && text(&self.names, fields.u32(0)?)? == symbol;
+            is_it.then(|| fields.number(size_at, bytes))?
+        })
+    }
+
     fn dynamic_symbols(&self, start: &str, is_defined: bool) -> Result<Vec<String>, ElfError> {
         let (size, section_at) = if self.is_64 { (24, 6) } else { (16, 14) };
         let mut found = Vec::new();

@@ -46,6 +46,10 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     include_str!("functions.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
+/// A static `bool` of LLVM 22 and 23, by its symbol. Where it is true, LLVM does not look for checksums
+/// in loops. That search takes minutes for some loops.
+pub const HASH_RECOGNIZE: &str = "_ZN4llvm11DisableLIRP13HashRecognizeE";
+
 /// `22 and 23`, `22, 23 and 24`.
 pub(crate) fn tested() -> String {
     let names: Vec<String> = TESTED.iter().map(u32::to_string).collect();

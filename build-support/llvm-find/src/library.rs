@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, ElfError};
-use crate::{OLDEST, Problem, TESTED, functions, tested};
+use crate::{HASH_RECOGNIZE, OLDEST, Problem, TESTED, functions, tested};
 
 /// Where a library was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Library {
     pub origin: Origin,
     /// Whether the exported functions were compared; they are in ELF files only.
     pub is_checked: bool,
+    /// Whether it has the switch [`HASH_RECOGNIZE`], a byte, in a tested version.
+    pub has_switch: bool,
 }
 
 impl Library {
@@ -69,7 +71,7 @@ pub(crate) fn library_in(folders: &[PathBuf], version: &str, arch: &str, origin:
         match examine(&path, arch) {
             // What the file says of itself counts; one of another version has only the name.
             Ok(found) if found.major.is_none_or(|found| found == major) => {
-                return check(path, version.to_owned(), major, origin, found.exports);
+                return check(path, version.to_owned(), major, origin, found);
             }
             Ok(_) => {}
             Err(problem) => first = first.or(Some(problem)),
@@ -85,10 +87,11 @@ pub(crate) fn any_library_in(folders: &[PathBuf], arch: &str, origin: &Origin) -
     let mut first = None;
     for path in paths {
         match examine(&path, arch) {
-            Ok(Examined { major: Some(major), version: Some(version), exports }) => {
-                return Some(check(path, version, major, origin.clone(), exports));
+            Ok(examined) => {
+                if let (Some(major), Some(version)) = (examined.major, examined.version.clone()) {
+                    return Some(check(path, version, major, origin.clone(), examined));
+                }
             }
-            Ok(_) => {}
             Err(problem) => first = first.or(Some(problem)),
         }
     }
@@ -130,6 +133,7 @@ struct Examined {
     version: Option<String>,
     /// The names of exported functions; `None`: the file is not ELF, and they are unknown.
     exports: Option<Vec<String>>,
+    has_switch: bool,
 }
 
 fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
@@ -138,7 +142,7 @@ fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
         Ok(elf) => elf,
         // Mach-O files of macOS: what they export is left to the linker.
         Err(ElfError::OtherFormat) if path.extension().is_some_and(|end| end == "dylib") => {
-            return Ok(Examined { major: None, version: None, exports: None });
+            return Ok(Examined { major: None, version: None, exports: None, has_switch: false });
         }
         Err(error) => return Err(unreadable(error.to_string())),
     };
@@ -150,7 +154,8 @@ fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
     // `LLVM_22.1`
     let versions = elf.version_names().map_err(|error| unreadable(error.to_string()))?;
     let version = versions.iter().find_map(|name| name.strip_prefix("LLVM_")).map(str::to_owned);
-    Ok(Examined { major: version.as_deref().and_then(major), version, exports: Some(exports) })
+    let has_switch = elf.size_of(HASH_RECOGNIZE) == Some(1);
+    Ok(Examined { major: version.as_deref().and_then(major), version, exports: Some(exports), has_switch })
 }
 
 /// Compares version and functions with what kernpack needs.
@@ -159,17 +164,18 @@ fn check(
     version: String,
     major: u32,
     origin: Origin,
-    exports: Option<Vec<String>>,
+    examined: Examined,
 ) -> Result<Library, Problem> {
     if major < OLDEST {
         return Err(Problem::TooOld { place: path.display().to_string(), version });
     }
-    if let Some(exports) = &exports {
+    if let Some(exports) = &examined.exports {
         let missing: Vec<&str> =
             functions().filter(|name| exports.binary_search_by(|export| export.as_str().cmp(name)).is_err()).collect();
         if !missing.is_empty() {
             return Err(Problem::TooNew { path, version, missing });
         }
     }
-    Ok(Library { path, version, major, origin, is_checked: exports.is_some() })
+    let (is_checked, has_switch) = (examined.exports.is_some(), examined.has_switch && TESTED.contains(&major));
+    Ok(Library { path, version, major, origin, is_checked, has_switch })
 }

@@ -24,6 +24,22 @@ pub const LLVM_LIBRARY: &str = env!("KERNPACK_LLVM_LIBRARY");
 /// The warning of an LLVM that kernpack is not tested with; empty where it is tested.
 pub const LLVM_WARNING: &str = env!("KERNPACK_LLVM_WARNING");
 
+/// Keeps LLVM from looking for checksums in loops, which takes minutes for some: from here on, in the
+/// whole process. Does nothing where the linked LLVM does not have the switch.
+pub fn skip_hash_recognition() {
+    #[cfg(kernpack_llvm_switch)]
+    {
+        use core::sync::atomic::{AtomicBool, Ordering};
+        unsafe extern "C" {
+            #[link_name = "_ZN4llvm11DisableLIRP13HashRecognizeE"]
+            static SWITCH: AtomicBool;
+        }
+        // SAFETY: the build script has found this symbol in the linked library, with one byte: a `bool` of LLVM that
+        // passes only read.
+        unsafe { &SWITCH }.store(true, Ordering::Relaxed);
+    }
+}
+
 const fn number(digits: &str) -> u32 {
     let digits = digits.as_bytes();
     let (mut index, mut value) = (0, 0);
