@@ -64,7 +64,9 @@ pub(crate) fn major(version: &str) -> Option<u32> {
 pub(crate) fn library_in(folders: &[PathBuf], version: &str, arch: &str, origin: Origin) -> Result<Library, Problem> {
     let Some(major) = major(version) else {
         let folder = folders.first().map(|folder| folder.display().to_string()).unwrap_or_default();
-        return Err(Problem::Absent(format!("the LLVM of {folder} has the version `{version}`, which is not a number")));
+        return Err(Problem::Absent(format!(
+            "the LLVM of {folder} has the version `{version}`, which is not a number"
+        )));
     };
     let mut first = None;
     for path in folders.iter().flat_map(|folder| candidates(folder, Some(major))) {
@@ -101,8 +103,10 @@ pub(crate) fn any_library_in(folders: &[PathBuf], arch: &str, origin: &Origin) -
 /// The files of a folder that have the name of LLVM's shared library; those with the version in the name first.
 fn candidates(folder: &Path, major: Option<u32>) -> Vec<PathBuf> {
     let names = fs::read_dir(folder).into_iter().flatten();
-    let mut names: Vec<String> =
-        names.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_library(name, major)).collect();
+    let mut names: Vec<String> = names
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| is_library(name, major))
+        .collect();
     let has_version = |name: &str| major.is_some_and(|major| name.contains(&major.to_string()));
     names.sort_by_key(|name| (!has_version(name), name.len(), name.clone()));
     names.into_iter().map(|name| folder.join(name)).collect()
@@ -121,9 +125,10 @@ fn is_library(name: &str, major: Option<u32>) -> bool {
     match rest.strip_prefix(".so.") {
         Some(version) => fits(version),
         // `libLLVM-22.so`; not `libLLVM-22-rust-1.95.0-stable.so`, which is text for the linker.
-        None => rest.strip_prefix('-').and_then(|rest| rest.strip_suffix(".so")).is_some_and(|version| {
-            fits(version) && version.chars().all(|c| c.is_ascii_digit() || c == '.')
-        }),
+        None => rest
+            .strip_prefix('-')
+            .and_then(|rest| rest.strip_suffix(".so"))
+            .is_some_and(|version| fits(version) && version.chars().all(|c| c.is_ascii_digit() || c == '.')),
     }
 }
 
@@ -159,13 +164,7 @@ fn examine(path: &Path, arch: &str) -> Result<Examined, Problem> {
 }
 
 /// Compares version and functions with what kernpack needs.
-fn check(
-    path: PathBuf,
-    version: String,
-    major: u32,
-    origin: Origin,
-    examined: Examined,
-) -> Result<Library, Problem> {
+fn check(path: PathBuf, version: String, major: u32, origin: Origin, examined: Examined) -> Result<Library, Problem> {
     if major < OLDEST {
         return Err(Problem::TooOld { place: path.display().to_string(), version });
     }

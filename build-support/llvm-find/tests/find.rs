@@ -185,7 +185,8 @@ fn warnings() {
         machine.rustc(&format!("{major}.1.0"));
         machine.file(&format!("rust/lib/libLLVM.so.{major}.1"), &library(X86_64, major));
         let library = find(&machine, "x86_64").unwrap();
-        let warning = library.warning().map(|text| text.replace(&format!("{}/rust/lib/", machine.folder.display()), ""));
+        let warning =
+            library.warning().map(|text| text.replace(&format!("{}/rust/lib/", machine.folder.display()), ""));
         assert_eq!((library.major, library.is_checked, warning.as_deref()), (major, true, expected));
     }
 }
@@ -193,7 +194,8 @@ fn warnings() {
 /// The messages for a Rust toolchain that does not serve on a machine without another LLVM, each with its remedy.
 #[test]
 fn toolchains_that_do_not_serve() {
-    let new = elf(X86_64, "LLVM_31.1", &functions().filter(|name| !name.starts_with("LLVMOrc")).collect::<Vec<_>>(), &[]);
+    let new =
+        elf(X86_64, "LLVM_31.1", &functions().filter(|name| !name.starts_with("LLVMOrc")).collect::<Vec<_>>(), &[]);
     let orc: Vec<&str> = functions().filter(|name| name.starts_with("LLVMOrc")).collect();
     assert!(orc.len() > 9);
     let missing = format!("{} and {} more", orc[..8].join(", "), orc.len() - 8);
@@ -204,7 +206,8 @@ fn toolchains_that_do_not_serve() {
             "too old",
             "21.1.8",
             None,
-            "the Rust toolchain (bin/rustc) is of LLVM 21.1.8, which is too old: 22 is the oldest that serves".to_owned(),
+            "the Rust toolchain (bin/rustc) is of LLVM 21.1.8, which is too old: 22 is the oldest that serves"
+                .to_owned(),
             "update it: LLVM 22 or newer is needed, which Rust has since 1.95 (rustup update stable)",
         ),
         (

@@ -33,11 +33,11 @@ mod types;
 
 use std::collections::{HashMap, HashSet};
 
+pub use debug::DEBUG_FILE;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::module::{FlagBehavior, Linkage, Module};
 use inkwell::values::{FunctionValue, GlobalValue};
-pub use debug::DEBUG_FILE;
 pub use machine::{Compiled, compile, optimize, passes, target_machine};
 pub(crate) use machine::{assembly, text};
 
