@@ -62,6 +62,9 @@ fn library(machine: u16, major: u32) -> Vec<u8> {
     elf(machine, &format!("LLVM_{major}.1"), &functions().collect::<Vec<_>>(), &[])
 }
 
+/// The path from the machine's folder, the version and the origin of a library; or the message.
+type Found = Result<(String, String, Origin), String>;
+
 /// A machine in a folder of its own.
 struct Fake {
     folder: PathBuf,
@@ -108,8 +111,7 @@ impl Fake {
         self.variables.insert(variable, self.folder.join(folder));
     }
 
-    /// The path from the folder, the version and the origin of the library, or the places where it is not.
-    fn find(&self) -> Result<(String, String, Origin), String> {
+    fn find(&self) -> Found {
         let inside = |text: &str| text.replace(&format!("{}/", self.folder.display()), "");
         match find(self, "x86_64") {
             Ok(library) => Ok((inside(&library.path.display().to_string()), library.version, library.origin)),
@@ -135,7 +137,7 @@ impl Drop for Fake {
     }
 }
 
-fn found(path: &str, version: &str, origin: Origin) -> Result<(String, String, Origin), String> {
+fn found(path: &str, version: &str, origin: Origin) -> Found {
     Ok((path.to_owned(), version.to_owned(), origin))
 }
 
@@ -201,7 +203,7 @@ fn toolchains_that_do_not_serve() {
     let missing = format!("{} and {} more", orc[..8].join(", "), orc.len() - 8);
     let mut cut = library(X86_64, 22);
     cut.truncate(cut.len() - 10);
-    let rows: Vec<(&str, &str, Option<Vec<u8>>, String, &str)> = vec![
+    let rows = [
         (
             "too old",
             "21.1.8",

@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn constants() {
         assert_eq!([number("22"), number("103")], [22, 103]);
-        assert!(LLVM_MAJOR >= 22, "{LLVM_MAJOR}");
-        assert!(LLVM_VERSION.starts_with(&LLVM_VERSION[..2]) && !LLVM_LIBRARY.is_empty());
+        assert_eq!(LLVM_VERSION.split('.').next().map(number), Some(LLVM_MAJOR));
+        assert_ne!(LLVM_LIBRARY, "");
     }
 }
