@@ -112,9 +112,9 @@ fn root(workspace: &Workspace) -> Result<PathBuf> {
         debian::install(workspace, "debootstrap")?;
     }
     let mirror = mirror().ok_or("toolchains: /etc/apt names no mirror of Debian")?;
-    if root.exists() {
-        fs::remove_dir_all(&root).map_err(|error| format!("cannot remove {}: {error}", root.display()))?;
-    }
+    // Nothing that is mounted in it goes with it.
+    let mut remove = workspace.command("rm");
+    step::run("remove the old root", remove.args(["-rf", "--one-file-system"]).arg(&root), Show::Warnings)?;
     let mut debootstrap = workspace.command("debootstrap");
     debootstrap.args(["--variant=minbase", RELEASE]).arg(&root).arg(mirror);
     step::run(&format!("debootstrap {RELEASE}"), &mut debootstrap, Show::Warnings)?;
