@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, onnx, other_systems, times, valgrind};
+use crate::{Result, api, book, demo, floors, llvm_functions, onnx, other_systems, times, toolchains, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -52,7 +52,13 @@ pub(crate) fn run(choice: Choice) -> Result {
     keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
+    let tests = environment.cargo("test");
+    keep("llvm-functions", llvm_functions::compare(&environment.workspace, tests, false));
     keep("demo", demo::run_in(&environment));
+    match choice {
+        Choice::Every | Choice::EveryAndRecord => keep("toolchains", toolchains::run(&[])),
+        Choice::Changed | Choice::ChangedAndRecord => println!("{}", toolchains::left_out(&environment.workspace)),
+    }
     for (done, due) in beside.finish().into_iter().zip(dues) {
         let passed = done.outcome.and_then(|()| due.map_or(Ok(()), |due| due.passed()));
         keep(&done.name, passed);

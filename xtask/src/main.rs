@@ -23,6 +23,7 @@ mod floors;
 mod fuzz;
 mod gpu;
 mod imagenet;
+mod llvm_functions;
 mod magika;
 mod node;
 mod onnx;
@@ -43,6 +44,7 @@ mod rust_source;
 mod rust_target;
 mod step;
 mod times;
+mod toolchains;
 mod torch;
 mod totals;
 mod valgrind;
@@ -67,6 +69,9 @@ const USAGE: &str = "usage: cargo xtask <command>
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
+  llvm-functions  compare the functions of LLVM that we call with the list of kernpack-llvm-find; --write writes it anew
+  toolchains    compiler, build helper, graphs and `cargo kernpack new` with Rust, compilers and LLVM 22 and 23 of Debian unstable, in a root that
+                it makes: toolchains [22 | 23]..; part of ci --all
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
   book blocks   compile or run every block of every page: book blocks [PAGE...]
   conformance   the reference suites with our libtvm_ffi.so: conformance [python | rust | cpp] (--stock, --library FILE, --filter TEXT)
@@ -120,6 +125,9 @@ fn main() -> ExitCode {
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
+        ["llvm-functions"] => llvm_functions::run(false),
+        ["llvm-functions", "--write"] => llvm_functions::run(true),
+        ["toolchains", ref majors @ ..] => toolchains::run(majors),
         ["book", ref rest @ ..] => book::run(rest),
         ["conformance", ref rest @ ..] => conformance::Run::parse(rest).and_then(|run| conformance::run(&run)),
         ["filetype", ref rest @ ..] => magika::run(rest),

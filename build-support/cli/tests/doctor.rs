@@ -51,7 +51,8 @@ fn this_machine_can_build() {
 #[test]
 fn a_machine_without_a_toolchain_cannot() {
     let mut command = doctor();
-    for name in ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LLVM_SYS_221_PREFIX"] {
+    let names = ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON"];
+    for name in names.iter().chain(kernpack_llvm_find::PREFIX_VARIABLES) {
         command.env_remove(name);
     }
     let output = command.env("PATH", "/nowhere").output().unwrap();
@@ -91,9 +92,10 @@ fn programs_of_every_kind() {
     );
     write("python3", "printf '3.11.7\\n/usr/bin/python3\\n0.1.14.post1\\n2.2.6\\n\\n'");
     write("nvidia-smi", "echo asked > \"$0.was-started\"");
-    write("llvm-config-22", "case $1 in --version) echo 22.1.2;; *) echo /usr/lib/llvm-22/lib;; esac");
+    write("llvm-config-22", "case $1 in --version) echo 22.1.2;; *) echo /nowhere/lib;; esac");
     let mut command = doctor();
-    for name in ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON", "LLVM_SYS_221_PREFIX"] {
+    let names = ["RUSTC", "CARGO", "CC", "CXX", "NVCC", "CUDA_HOME", "CUDA_PATH", "PYTHON"];
+    for name in names.iter().chain(kernpack_llvm_find::PREFIX_VARIABLES) {
         command.env_remove(name);
     }
     let output = command.env("PATH", &bin).arg("--json").output().unwrap();
@@ -111,7 +113,15 @@ fn programs_of_every_kind() {
             ),
         ),
         ("C++ compiler", "found", "c++ (Debian) 12.2.0".to_owned()),
-        ("LLVM", "found", "LLVM 22.1.2 of the system".to_owned()),
+        (
+            "LLVM",
+            "broken",
+            format!(
+                "the Rust toolchain ({}) is of LLVM 18.1.7, which is too old: 22 is the oldest that serves, and LLVM \
+                 22.1.2 has no shared library (libLLVM) in /nowhere/lib",
+                bin.join("rustc").display()
+            ),
+        ),
         ("CUDA compiler", "found", "nvcc 13.0.88".to_owned()),
         (
             "Python",

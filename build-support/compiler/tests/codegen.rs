@@ -7,6 +7,8 @@ mod behaviours;
 mod bounds;
 #[path = "codegen/debug.rs"]
 mod debug;
+#[path = "codegen/time.rs"]
+mod time;
 
 use kernpack::{DataType, Tensor};
 use kernpack_compiler::build;

@@ -1,15 +1,63 @@
-//! Links LLVM 22 without an LLVM installation: the one inside the Rust toolchain in use, else a system LLVM 22.
+//! Links LLVM without an LLVM installation: the one inside the Rust toolchain in use, else that of the system.
 //!
-//! All of it happens in `build.rs`. A crate that uses LLVM-C functions (through `inkwell` or `llvm-sys`, built with
-//! their `no-llvm-linking` features) names this crate once, or rustc drops the link flags:
+//! All of it happens in `build.rs`; kernpack-llvm-find has the search. A crate that uses LLVM-C functions (through
+//! `inkwell` or `llvm-sys`, built with their `no-llvm-linking` features) names this crate once, or rustc drops the link
+//! flags:
 //!
 //! ```
 //! use kernpack_llvm_link as _;
 //! ```
+//!
+//! A program is bound to the major version that it was linked with: the functions have versions such as `LLVM_22.1`,
+//! and the file names of libraries do, too.
 #![no_std]
 
-/// Major version of the LLVM that is linked.
-pub const LLVM_MAJOR: u32 = 22;
+/// The major version of the LLVM that is linked.
+pub const LLVM_MAJOR: u32 = number(env!("KERNPACK_LLVM_MAJOR"));
 
-/// Where the linked LLVM library is.
+/// The version of the LLVM that is linked, such as `22.1.2`.
+pub const LLVM_VERSION: &str = env!("KERNPACK_LLVM_VERSION");
+
+/// The file of the linked LLVM library.
 pub const LLVM_LIBRARY: &str = env!("KERNPACK_LLVM_LIBRARY");
+
+/// The warning of an LLVM that kernpack is not tested with; empty where it is tested.
+pub const LLVM_WARNING: &str = env!("KERNPACK_LLVM_WARNING");
+
+/// Keeps LLVM from looking for checksums in loops, which takes minutes for some: from here on, in the
+/// whole process. Does nothing where the linked LLVM does not have the switch.
+pub fn skip_hash_recognition() {
+    #[cfg(kernpack_llvm_switch)]
+    {
+        use core::sync::atomic::{AtomicBool, Ordering};
+        unsafe extern "C" {
+            #[link_name = "_ZN4llvm11DisableLIRP13HashRecognizeE"]
+            static SWITCH: AtomicBool;
+        }
+        // SAFETY: the build script has found this symbol in the linked library, with one byte: a `bool` of LLVM that
+        // passes only read.
+        unsafe { &SWITCH }.store(true, Ordering::Relaxed);
+    }
+}
+
+const fn number(digits: &str) -> u32 {
+    let digits = digits.as_bytes();
+    let (mut index, mut value) = (0, 0);
+    while index < digits.len() {
+        value = value * 10 + (digits[index] - b'0') as u32;
+        index += 1;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants() {
+        assert_eq!([number("22"), number("103")], [22, 103]);
+        assert_eq!(LLVM_VERSION.split('.').next().map(number), Some(LLVM_MAJOR));
+        assert_ne!(LLVM_LIBRARY, "");
+    }
+}

@@ -91,7 +91,7 @@ impl Library {
         self
     }
 
-    /// Adds files of LLVM IR, text or bitcode. LLVM 22 verifies them, optimizes them with `default<O3>` and compiles
+    /// Adds files of LLVM IR, text or bitcode. LLVM verifies them, optimizes them with `default<O3>` and compiles
     /// them for the target; what they say about target and data layout is replaced.
     pub fn llvm_ir<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         let paths = paths.into_iter().map(|path| path.as_ref().to_owned());
@@ -251,7 +251,7 @@ impl Library {
         self
     }
 
-    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM 22 compiles: no CUDA toolkit is needed.
+    /// Adds GPU kernels in LLVM IR, text or bitcode, which LLVM compiles: no CUDA toolkit is needed.
     ///
     /// A kernel is a function `define ptx_kernel void @name(..)`, or one that `!nvvm.annotations` names. Functions of
     /// libdevice (`__nv_expf`) are linked from the toolkit, the only thing it is needed for. Where ptxas and fatbinary

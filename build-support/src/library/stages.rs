@@ -92,6 +92,12 @@ impl<'a> Build<'a> {
     fn compile(&mut self) -> Result<()> {
         let llvm = std::mem::take(&mut self.library.llvm);
         let (session, library, versions) = (self.session, &self.library, &self.versions);
+        #[cfg(feature = "llvm")]
+        let uses_llvm = !llvm.is_empty();
+        #[cfg(feature = "compiler")]
+        let uses_llvm = uses_llvm || !library.te.is_empty();
+        #[cfg(feature = "graph")]
+        let uses_llvm = uses_llvm || !library.models.is_empty();
         let (c, llvm, cuda, opencl) = thread::scope(|scope| {
             // Closures of the build script stay on their thread, so only their results leave this one.
             let (inputs, flags) = (&library.c, &library.flags);
@@ -129,6 +135,10 @@ impl<'a> Build<'a> {
                 skipped.sources.join(", "),
                 skipped.reason
             ));
+        }
+        #[cfg(feature = "llvm")]
+        if uses_llvm {
+            self.lines.warnings(kernpack_llvm_link::LLVM_WARNING);
         }
         self.compiled = c.objects.into_iter().zip(llvm).map(|(c, llvm)| [c, llvm].concat()).collect();
         #[cfg(feature = "compiler")]

@@ -61,7 +61,7 @@ impl<'a, W: Write, I: Iterator<Item = &'a [u8]>> Write for Substituting<'_, W, I
 
 #[cfg(test)]
 mod tests {
-    use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+    use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolScope};
 
     use super::*;
 

@@ -20,6 +20,7 @@ const SOURCES: &[&str] = &[
     "runtime/rpc/src",
     "macros",
     "build-support/src",
+    "build-support/llvm-find/src",
     "build-support/llvm-link",
     "build-support/cli/src",
 ];

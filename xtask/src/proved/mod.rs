@@ -117,6 +117,14 @@ pub(crate) const ONNX: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
+/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
+pub(crate) const TOOLCHAINS: Suite = Suite {
+    name: "toolchains",
+    packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
+    files: &["xtask/src/toolchains.rs"],
+    programs: &[],
+};
+
 /// Which suites run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -150,6 +158,17 @@ impl Suite {
         };
         let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
         self.compare(file, inputs.record(self.name), choice)
+    }
+
+    /// In words, what has changed since the last pass; `None`: nothing.
+    pub(crate) fn changes(&self, workspace: &Workspace) -> Result<Option<String>> {
+        let now = self.inputs(workspace)?.record(self.name);
+        let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
+        Ok(match fs::read_to_string(file) {
+            Ok(before) if before == now => None,
+            Ok(before) => Some(inputs::changes(&before, &now)),
+            Err(_) => Some("no pass is written down".to_owned()),
+        })
     }
 
     /// Compares what a pass would be written down as with the record of the last pass.
@@ -208,7 +227,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX] {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));

@@ -56,6 +56,17 @@ impl Environment {
     }
 }
 
+/// The search for LLVM asks the same machine.
+impl kernpack_llvm_find::Machine for Environment {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        Self::variable(self, name).map(OsStr::to_owned)
+    }
+
+    fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
+        Self::run(self, program, arguments)
+    }
+}
+
 /// What a command prints. Its output goes to threads of their own, so that a full pipe stops nothing.
 pub(super) fn run(mut command: Command) -> Result<String> {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();

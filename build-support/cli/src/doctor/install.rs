@@ -48,10 +48,10 @@ pub(super) static CPP: Install = Install {
 };
 
 pub(super) static LLVM: Install = Install {
-    any: Some("a Rust toolchain of rustup carries it: rustup update stable"),
-    debian: Some("apt-get install llvm-22-dev    (older releases: https://apt.llvm.org)"),
-    fedora: Some("dnf install llvm-devel    (where that is LLVM 22)"),
-    macos: Some("brew install llvm@22; export LLVM_SYS_221_PREFIX=$(brew --prefix llvm@22)"),
+    any: Some("a Rust toolchain of rustup carries it, from 1.95 on: rustup update stable"),
+    debian: Some("apt-get install llvm-22-dev    (or newer; older releases: https://apt.llvm.org)"),
+    fedora: Some("dnf install llvm-devel    (where that is LLVM 22 or newer)"),
+    macos: Some("brew install llvm; export KERNPACK_LLVM_PREFIX=$(brew --prefix llvm)"),
     ..Install::NONE
 };
 

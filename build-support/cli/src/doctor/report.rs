@@ -87,12 +87,12 @@ missing  C++ compiler   c++, g++, clang++ not found in CXX or PATH
                           Debian, Ubuntu: apt-get install g++
                           Fedora: dnf install gcc-c++
                           macOS: xcode-select --install
-missing  LLVM           rustc not found, and llvm-config-22 not found in PATH
+missing  LLVM           there is no rustc in PATH, and there is no llvm-config-23, llvm-config-22 or llvm-config in PATH
                         for kernels in LLVM IR (the feature `llvm` of kernpack-build); to install:
-                          everywhere: a Rust toolchain of rustup carries it: rustup update stable
-                          Debian, Ubuntu: apt-get install llvm-22-dev    (older releases: https://apt.llvm.org)
-                          Fedora: dnf install llvm-devel    (where that is LLVM 22)
-                          macOS: brew install llvm@22; export LLVM_SYS_221_PREFIX=$(brew --prefix llvm@22)
+                          everywhere: a Rust toolchain of rustup carries it, from 1.95 on: rustup update stable
+                          Debian, Ubuntu: apt-get install llvm-22-dev    (or newer; older releases: https://apt.llvm.org)
+                          Fedora: dnf install llvm-devel    (where that is LLVM 22 or newer)
+                          macOS: brew install llvm; export KERNPACK_LLVM_PREFIX=$(brew --prefix llvm)
 missing  Python         python3 and python not found in PATH
                         for loading libraries in Python, and for the tests there; to install:
                           Debian, Ubuntu: apt-get install python3 python3-venv

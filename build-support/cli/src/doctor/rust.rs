@@ -1,14 +1,12 @@
 //! The Rust toolchain, and the LLVM inside it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use kernpack_llvm_find::{Origin, Problem};
 
 use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
-use crate::Result;
-
-/// The LLVM that kernpack-build is made for.
-const LLVM: u32 = 22;
 
 /// The oldest Rust that compiles kernpack.
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -52,64 +50,37 @@ pub(super) fn rust(environment: &Environment) -> Finding {
     finding(state, summary).with("path", path.display().to_string()).with("host", line(&verbose, "host"))
 }
 
-/// The LLVM that compiles kernels in LLVM IR: where kernpack-llvm-link looks, in its order.
+/// The LLVM that compiles kernels in LLVM IR: the one that kernpack-llvm-link links.
 pub(super) fn llvm(environment: &Environment) -> Finding {
     let finding = |state, summary: String| {
-        Finding::new(
-            "LLVM",
-            "kernels in LLVM IR (the feature `llvm` of kernpack-build)",
-            &install::LLVM,
-            state,
-            summary,
-        )
+        let purpose = "kernels in LLVM IR (the feature `llvm` of kernpack-build)";
+        Finding::new("LLVM", purpose, &install::LLVM, state, summary)
     };
-    if let Some(prefix) = environment.variable("LLVM_SYS_221_PREFIX") {
-        let config = Path::new(prefix).join("bin/llvm-config");
-        return match system(environment, &config) {
-            Ok((version, folder)) => {
-                finding(State::Found, format!("LLVM {version} of LLVM_SYS_221_PREFIX")).with("path", folder)
-            }
-            Err(problem) => {
-                finding(State::Broken, format!("LLVM_SYS_221_PREFIX is {}, but {problem}", prefix.display()))
-            }
-        };
-    }
-    let inside = in_toolchain(environment);
-    if let Ok((version, file)) = &inside {
-        return finding(State::Found, format!("LLVM {version} inside the Rust toolchain")).with("path", file.clone());
-    }
-    let config = environment.find(format!("llvm-config-{LLVM}"));
-    let outside = config.ok_or(format!("llvm-config-{LLVM} not found in PATH")).and_then(|it| system(environment, &it));
-    match (inside, outside) {
-        (_, Ok((version, folder))) => {
-            finding(State::Found, format!("LLVM {version} of the system")).with("path", folder)
+    let library = match kernpack_llvm_find::find(environment, &architecture(environment)) {
+        Ok(library) => library,
+        Err(problems) => {
+            let is_absent = problems.0.iter().all(|problem| matches!(problem, Problem::Absent(_)));
+            return finding(if is_absent { State::Missing } else { State::Broken }, problems.summary());
         }
-        (Err(first), Err(second)) => finding(State::Missing, format!("{first}, and {second}")),
-        (Ok(_), Err(problem)) => finding(State::Missing, problem),
-    }
+    };
+    let origin = match &library.origin {
+        Origin::Prefix(variable) => format!("of {variable}"),
+        Origin::RustToolchain => "of the Rust toolchain".to_owned(),
+        Origin::System(_) => "of the system".to_owned(),
+    };
+    let tested = if library.is_tested() { "tested" } else { "not tested with this major version" };
+    finding(State::Found, format!("LLVM {} {origin}, {tested}", library.version))
+        .with("path", library.path.display().to_string())
 }
 
-/// Version, and the library's file.
-fn in_toolchain(environment: &Environment) -> Result<(String, String)> {
-    let rustc = rustc(environment).ok_or("rustc not found")?;
-    let version = line(&environment.run(&rustc, &["-vV"])?, "LLVM version").to_owned();
-    if numbers(&version).first() != Some(&LLVM) {
-        return Err(format!("the Rust toolchain carries LLVM {version}, not {LLVM}"));
-    }
-    let folder = Path::new(&environment.run(&rustc, &["--print", "sysroot"])?).join("lib");
-    let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    match names.find(|name| name == "libLLVM.dylib" || name.starts_with("libLLVM.so") || name.starts_with("libLLVM-")) {
-        Some(name) => Ok((version, folder.join(name).display().to_string())),
-        None => Err(format!("the Rust toolchain has no libLLVM of its own in {}", folder.display())),
-    }
-}
-
-/// Version, and the folder of the library.
-fn system(environment: &Environment, config: &Path) -> Result<(String, String)> {
-    let version = environment.run(config, &["--version"])?;
-    match numbers(&version).first() == Some(&LLVM) {
-        true => Ok((version, environment.run(config, &["--libdir"])?)),
-        false => Err(format!("that is LLVM {version}, not {LLVM}")),
+/// The architecture that rustc builds for; of this program where rustc is missing.
+fn architecture(environment: &Environment) -> String {
+    let verbose = rustc(environment).and_then(|rustc| environment.run(&rustc, &["-vV"]).ok());
+    let host = verbose.as_deref().map(|verbose| line(verbose, "host").to_owned());
+    let cpu = host.as_deref().and_then(|host| host.split('-').next());
+    match cpu {
+        Some("i586" | "i686") => "x86".to_owned(),
+        Some(cpu) if cpu != "unknown" => cpu.to_owned(),
+        _ => std::env::consts::ARCH.to_owned(),
     }
 }

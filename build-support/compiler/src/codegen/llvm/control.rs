@@ -121,7 +121,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
         if let Some(count) = hints.unroll_count {
             let name = context.metadata_string("llvm.loop.unroll.count");
-            let count = context.i32_type().const_int(count.unsigned_abs(), false);
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            let count = context.i32_type().const_int(u64::from(count), false);
             properties.push(context.metadata_node(&[name.into(), count.into()]));
         }
         if hints.no_vectorize {

@@ -1,7 +1,7 @@
 //! Instructions that are the same for scalars and vectors.
 
 use inkwell::builder::BuilderError;
-use inkwell::llvm_sys::core::{LLVMIsAInstruction, LLVMSetFastMathFlags, LLVMSetNSW};
+use inkwell::llvm_sys::core::{LLVMIsAInstruction, LLVMIsAShuffleVectorInst, LLVMSetFastMathFlags, LLVMSetNSW};
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{AnyValue, AsValueRef, BasicValue, BasicValueEnum, InstructionOpcode, VectorValue};
 use inkwell::{FloatPredicate, IntPredicate};
@@ -198,7 +198,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
 /// Whether a value is an instruction that picks lanes of two vectors.
 pub(super) fn is_shuffle(value: Value<'_>) -> bool {
-    instruction(value).is_some_and(|instruction| instruction.get_opcode() == InstructionOpcode::ShuffleVector)
+    // Opcodes are not read: LLVM 23 has other numbers for some, and later versions may have new ones.
+    // SAFETY: a live value.
+    !unsafe { LLVMIsAShuffleVectorInst(value.as_value_ref()) }.is_null()
 }
 
 /// Whether a value is an instruction: constants are folded when they are built.

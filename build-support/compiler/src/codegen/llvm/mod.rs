@@ -33,14 +33,11 @@ mod types;
 
 use std::collections::{HashMap, HashSet};
 
+pub use debug::DEBUG_FILE;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::module::{FlagBehavior, Linkage, Module};
 use inkwell::values::{FunctionValue, GlobalValue};
-// Without this, rustc drops the flags that link LLVM.
-use kernpack_llvm_link as _;
-
-pub use debug::DEBUG_FILE;
 pub use machine::{Compiled, compile, optimize, passes, target_machine};
 pub(crate) use machine::{assembly, text};
 
@@ -99,6 +96,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
     /// A target that is no CPU of LLVM.
     pub fn create(context: &'ctx Context, module: &'m Module<'ctx>, target: &Target) -> Result<Self> {
         require!(target.kind == "llvm", Target, "the LLVM code generator got a target of kind `{}`", target.kind);
+        kernpack_llvm_link::skip_hash_recognition();
         let generator = Self {
             context,
             module,

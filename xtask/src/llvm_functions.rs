@@ -1,0 +1,75 @@
+//! `cargo xtask llvm-functions`: the functions of LLVM that programs of ours call, beside the list that the build
+//! script compares with the library that it finds.
+
+use crate::Result;
+use crate::step::{self, Show};
+use crate::workspace::Workspace;
+use kernpack_llvm_find::{Elf, functions};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The list.
+const LIST: &str = "build-support/llvm-find/src/functions.txt";
+
+/// Its first line.
+const HEAD: &str =
+    "# Functions of LLVM's C interface that kernpack calls: written by cargo xtask llvm-functions --write.\n";
+
+/// Compares, or writes the list anew.
+pub(crate) fn run(write: bool) -> Result {
+    let workspace = Workspace::find()?;
+    compare(&workspace, workspace.cargo("test"), write)
+}
+
+/// Compares what tests of all libraries call, built without optimizations by this `cargo test`.
+pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) -> Result {
+    cargo.args(["--workspace", "--lib", "--no-run", "--message-format=json"]);
+    let output = step::run("build the tests that link LLVM", &mut cargo, Show::Warnings)?;
+    let mut called = BTreeSet::new();
+    for program in programs(&output) {
+        let elf = Elf::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
+        called.extend(elf.imports("LLVM")?);
+    }
+    if called.is_empty() {
+        return Err("llvm-functions: cargo named no program that calls LLVM".into());
+    }
+    let listed: BTreeSet<String> = functions().map(str::to_owned).collect();
+    if write {
+        let lines: Vec<String> = called.into_iter().map(|name| name + "\n").collect();
+        fs::write(workspace.root().join(LIST), HEAD.to_owned() + &lines.concat())?;
+        return Ok(());
+    }
+    let difference =
+        |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect::<Vec<_>>().join(", ");
+    if called == listed {
+        println!("llvm-functions: {} functions, as listed", called.len());
+        return Ok(());
+    }
+    Err(format!(
+        "{LIST} is not what is called: missing: {}; not called: {}; cargo xtask llvm-functions --write",
+        difference(&called, &listed),
+        difference(&listed, &called)
+    )
+    .into())
+}
+
+/// The programs that cargo has built, from its messages.
+fn programs(output: &str) -> Vec<PathBuf> {
+    let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    messages.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_messages() {
+        let output = "   Compiling x\n{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
+                      {\"reason\":\"compiler-artifact\",\"executable\":\"/t/x\"}\n";
+        assert_eq!(programs(output), [PathBuf::from("/t/x")]);
+    }
+}
