@@ -69,9 +69,10 @@ pub(crate) fn build_for_tests(environment: &Environment) -> Result<Vec<(&'static
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-capi"]);
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;
-    // Without optimization: the compiler is large, and what it compiles is as fast.
+    // Without optimization: the compiler is large, and what it compiles is as fast. All libraries of the workspace with a test
+    // have the features that the tests of the workspace have, which need the same compiler.
     let mut cargo = environment.cargo("build");
-    cargo.args(["--package", "python-compiler"]);
+    cargo.args(["--workspace", "--lib", "--test", "new"]);
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;
     let target = environment.workspace.cargo_target();
     let folder = target.join("release");

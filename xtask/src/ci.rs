@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, llvm_functions, other_systems, times, toolchains, valgrind};
+use crate::{Result, api, book, demo, floors, llvm_functions, onnx, other_systems, times, toolchains, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -18,11 +18,11 @@ const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.to
 /// use one core. They build in folders of their own. `valgrind` and `asan` use what conformance has built.
 const BESIDE: [(&[&str], Option<&Suite>); 6] = [
     (&["races"], Some(&proved::RACES)),
-    (&["fuzz", "--seconds", "10"], None),
+    (&["fuzz", "--seconds", "10"], Some(&proved::FUZZ)),
     (&["conformance"], Some(&proved::CONFORMANCE)),
     (&["valgrind"], Some(&proved::VALGRIND)),
     (&["asan"], Some(&proved::ASAN)),
-    (&["onnx"], None),
+    (&["onnx"], Some(&proved::ONNX)),
 ];
 
 /// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out
@@ -116,7 +116,10 @@ fn checks(environment: &Environment) -> Vec<(String, Command)> {
         OUTSIDE
             .map(|manifest| cargo("clippy", &["--all-targets", "--manifest-path", manifest, "--", "-D", "warnings"])),
     );
-    let (name, mut doc) = cargo("doc", &["--workspace", "--no-deps"]);
+    // With an example, cargo takes the features of development dependencies in: what build scripts need is then built once
+    // for the documentation and for the tests.
+    let (name, mut doc) =
+        cargo("doc", &["--workspace", "--no-deps", "--lib", "--bins", "--example", onnx::RUNNER_OF_TESTS]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     checks.push((name, doc));
     checks

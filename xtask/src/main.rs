@@ -32,6 +32,7 @@ mod other_systems;
 mod proved;
 mod python;
 mod pythons;
+mod quick;
 mod races;
 mod ray;
 mod release;
@@ -64,6 +65,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
+  ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, API, links of the book, and the tests of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(Choice::ChangedAndRecord),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
+        ["ci", "--quick"] => quick::run(),
         ["floors"] => floors::run(),
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
         ["api"] => api::run(false),

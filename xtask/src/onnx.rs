@@ -4,7 +4,10 @@ use crate::Result;
 use crate::python::{self, Recipe};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +20,9 @@ const ONNX: Recipe = Recipe {
 
 /// The tests that have passed, one name in a line.
 const PASSED: &str = "tests/onnx/passed.txt";
+
+/// The example of `kernpack-graph` that runs tests.
+pub(crate) const RUNNER_OF_TESTS: &str = "node_tests";
 
 /// The folders of the tests: of single operators, and of small models. No two tests have one name.
 const KINDS: [&str; 4] = ["node", "pytorch-converted", "pytorch-operator", "simple"];
@@ -45,10 +51,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
     folders.retain(|folder| words.is_empty() || words.iter().any(|word| name_of(folder).contains(word)));
     folders.sort_by_key(|folder| name_of(folder));
-    let mut build = workspace.cargo("build");
-    build.args(["--package", "kernpack-graph", "--example", "node_tests"]);
-    step::run("build the runner of the node tests", &mut build, Show::Warnings)?;
-    let outcomes = run_all(&workspace, &folders)?;
+    let outcomes = run_all(&workspace, &Runner::build(&workspace)?, &folders)?;
     let count = |word: &str| outcomes.values().filter(|outcome| outcome.starts_with(word)).count();
     for (name, outcome) in outcomes.iter().filter(|(_, outcome)| !outcome.starts_with("passed")) {
         println!("{name}: {outcome}");
@@ -86,17 +89,46 @@ fn name_of(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn run_all(workspace: &Workspace, folders: &[PathBuf]) -> Result<Outcomes> {
+/// The program that runs node tests.
+struct Runner {
+    program: PathBuf,
+    /// The folders of the libraries that it is linked with, as `LD_LIBRARY_PATH` has them.
+    libraries: OsString,
+}
+
+impl Runner {
+    /// Builds the program with the features of the whole workspace, as `cargo test --workspace` has built it.
+    fn build(workspace: &Workspace) -> Result<Self> {
+        let mut build = workspace.cargo("build");
+        build.args(["--workspace", "--example", RUNNER_OF_TESTS, "--message-format", "json-render-diagnostics"]);
+        Self::read(&step::run("build the runner of the node tests", &mut build, Show::Warnings)?)
+    }
+
+    /// Reads cargo's messages: the path of the program, and the search paths that build scripts have given.
+    fn read(messages: &str) -> Result<Self> {
+        let mut program = None;
+        let mut folders = BTreeSet::new();
+        for message in messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let paths = message["linked_paths"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            folders.extend(paths.map(|path| PathBuf::from(path.split_once('=').map_or(path, |(_, path)| path))));
+            if message["target"]["name"] == RUNNER_OF_TESTS {
+                program = message["executable"].as_str().map(PathBuf::from).or(program);
+            }
+        }
+        let program = program.ok_or_else(|| format!("cargo has not told where the program {RUNNER_OF_TESTS} is"))?;
+        Ok(Runner { program, libraries: env::join_paths(folders)? })
+    }
+}
+
+fn run_all(workspace: &Workspace, runner: &Runner, folders: &[PathBuf]) -> Result<Outcomes> {
     let mut outcomes = Outcomes::new();
     let mut rest = folders;
     while !rest.is_empty() {
         let batch = &rest[..rest.len().min(BATCH)];
-        // cargo tells the program where LLVM is.
-        let mut runner = workspace.cargo("run");
-        runner.args(["--quiet", "--package", "kernpack-graph", "--example", "node_tests", "--"]);
-        runner.args(batch);
+        let mut command = workspace.command(&runner.program);
+        command.env("LD_LIBRARY_PATH", &runner.libraries).args(batch);
         let name = format!("tests of ONNX from {}", name_of(&batch[0]));
-        let finished = step::watch(&name, &mut runner, Show::Warnings)?;
+        let finished = step::watch(&name, &mut command, Show::Warnings)?;
         let (found, begun) = read(&finished.output);
         let mut done = found.len();
         outcomes.extend(found);
@@ -161,6 +193,19 @@ mod tests {
         assert_eq!(outcomes["a"], "passed");
         assert_eq!(outcomes["b"], "unsupported operator X");
         assert_eq!((outcomes.len(), begun.as_deref()), (2, Some("c")));
+    }
+
+    #[test]
+    fn the_program_and_its_libraries() {
+        let messages = r#"{"reason":"build-script-executed","linked_paths":["native=/out/b","/out/a"]}
+{"reason":"compiler-artifact","target":{"name":"node_tests"},"executable":"/target/node_tests"}
+{"reason":"compiler-artifact","target":{"name":"other"},"executable":"/target/other"}
+   Compiling x"#;
+        let runner = Runner::read(messages).unwrap();
+        assert_eq!(runner.program, Path::new("/target/node_tests"));
+        assert_eq!(runner.libraries, "/out/a:/out/b");
+        let error = Runner::read("").err().unwrap().to_string();
+        assert_eq!(error, "cargo has not told where the program node_tests is");
     }
 
     #[test]

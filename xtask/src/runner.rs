@@ -5,7 +5,6 @@ use crate::again::Again;
 use crate::apache_tvm;
 use crate::artifacts;
 use crate::beside::Beside;
-use crate::book;
 use crate::cross_compiler;
 use crate::environment::Environment;
 use crate::gpu;
@@ -98,16 +97,19 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
     let suites = [&proved::PROFILES, &proved::AARCH64];
     let dues: Vec<_> =
         suites.into_iter().filter_map(|suite| Some((suite, suite.due(&environment.workspace, choice)?))).collect();
-    let deep = Beside::start(dues.iter().flat_map(|(suite, _)| suite_commands(suite, cargo_test)).collect());
+    let deep_commands = dues.iter().flat_map(|(suite, _)| suite_commands(suite, cargo_test));
+    let deep = Beside::start([book_blocks(environment)?].into_iter().chain(deep_commands).collect());
 
     let skips = DEEP.iter().flat_map(|deep| ["--skip", deep.tests]);
     let arguments: Vec<&str> = ["--"].into_iter().chain(skips).collect();
     report.add_workspace("cargo test --workspace", &mut cargo_test(&arguments), cargo_test)?;
-    report.add_book(book::check_blocks(environment, &[]));
     for (done, read) in beside.finish().into_iter().zip(readers) {
         report.count(&done.name, &done.output, done.outcome.is_ok(), read);
     }
     let mut ended = deep.finish().into_iter();
+    for done in ended.by_ref().take(1) {
+        report.count(&done.name, &done.output, done.outcome.is_ok(), Totals::of_book);
+    }
     for (suite, due) in dues {
         let before = report.totals;
         for done in ended.by_ref().take(suite_commands(suite, cargo_test).len()) {
@@ -120,6 +122,13 @@ pub(crate) fn run_in(environment: &Environment, choice: Choice) -> Result<Report
         }
     }
     Ok(report)
+}
+
+/// The command that checks the blocks of all pages, with its name.
+fn book_blocks(environment: &Environment) -> Result<(String, Command)> {
+    let mut command = environment.workspace.command(std::env::current_exe()?);
+    command.args(["book", "blocks"]);
+    Ok(("cargo xtask book blocks".to_string(), command))
 }
 
 /// The commands that run a suite of [`DEEP`], with their names.
@@ -248,18 +257,6 @@ impl Report {
         }
         self.failures.extend(failed_tests(output).map(|test| format!("{name}: {test}")));
         self.totals += totals;
-    }
-
-    /// Adds what became of the blocks of the documentation's pages.
-    fn add_book(&mut self, checked: Result<book::Checked>) {
-        match checked {
-            Ok(checked) => {
-                self.totals.passed += checked.passed as u64;
-                self.totals.skipped += checked.skipped.len() as u64;
-                checked.failures.into_iter().for_each(|failure| self.fail(failure));
-            }
-            Err(error) => self.fail(format!("the blocks of the pages: {error}")),
-        }
     }
 
     /// Notes one failure that no runner reports.

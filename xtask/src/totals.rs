@@ -45,6 +45,23 @@ impl Totals {
         }
     }
 
+    /// Reads the closing line of `cargo xtask book blocks`:
+    /// `book: 55 pages, 401 blocks: 399 checked, 2 skipped, 0 pages failed, in 279 s`.
+    ///
+    /// Skipped blocks count as passed: the command prints a line for each, which [`crate::runner`] moves to the skipped ones.
+    pub(crate) fn of_book(output: &str) -> Self {
+        let Some((_, counts)) =
+            output.lines().rev().find_map(|line| line.strip_prefix("book: ")?.split_once(" blocks: "))
+        else {
+            return Totals::default();
+        };
+        let count = |word: &str| -> u64 {
+            let number = counts.split(", ").find_map(|part| part.strip_suffix(word));
+            number.and_then(|number| number.trim().parse().ok()).unwrap_or_default()
+        };
+        Totals { passed: count(" checked") + count(" skipped"), failed: count(" pages failed"), skipped: 0 }
+    }
+
     /// Sums pairs of a number and a word.
     fn of_counts(line: &str) -> Self {
         let mut totals = Totals::default();
@@ -109,6 +126,13 @@ mod tests {
         ] {
             assert_eq!(Totals::of_pytest(output), expected, "{output}");
         }
+    }
+
+    #[test]
+    fn book() {
+        let output = "book: written\nskipped: no Ray\nbook: 55 pages, 401 blocks: 398 checked, 2 skipped, 1 pages failed, in 9 s\n";
+        assert_eq!(Totals::of_book(output), totals(400, 1, 0));
+        assert_eq!(Totals::of_book("xtask: no such page\n"), totals(0, 0, 0));
     }
 
     #[test]

@@ -45,7 +45,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             let checked = check_blocks(&environment, names)?;
             match checked.failures[..] {
                 [] => Ok(()),
-                _ => Err(format!("blocks of pages failed:\n{}", checked.failures.join("\n")).into()),
+                _ => {
+                    // The form that `cargo xtask test` finds failures by.
+                    checked.failures.iter().for_each(|failure| println!("FAILED {failure}"));
+                    Err("blocks of pages failed".into())
+                }
             }
         }
         _ => Err("usage: cargo xtask book [blocks [PAGE...]]".into()),

@@ -38,9 +38,9 @@ impl<'e> Places<'e> {
             checkout.display()
         );
         fs::write(root.join(".cargo/config.toml"), config)?;
-        // The features of all members, as the tests have built it.
+        // The features of all members and, because of the test, of development dependencies: as the tests have built it.
         let mut cargo = environment.cargo("build");
-        cargo.args(["--workspace", "--bin", "cargo-kernpack"]);
+        cargo.args(["--workspace", "--bin", "cargo-kernpack", "--test", "new"]);
         step::run("build cargo kernpack", &mut cargo, Show::Warnings)?;
         let node = Node::prepare(environment).map_err(|error| println!("no Node.js: {error}")).ok();
         Ok(Self { environment, root, target, node })

@@ -113,6 +113,18 @@ pub(crate) const TOOLCHAINS: Suite = Suite {
     programs: &[],
 };
 
+/// libFuzzer on the readers of foreign data, some seconds for each target.
+pub(crate) const FUZZ: Suite =
+    Suite { name: "fuzz", packages: &["kernpack-fuzz"], files: &["xtask/src/fuzz.rs"], programs: &[] };
+
+/// The node tests of ONNX.
+pub(crate) const ONNX: Suite = Suite {
+    name: "onnx",
+    packages: &["kernpack-graph"],
+    files: &["tests/onnx", "xtask/requirements-onnx.txt", "xtask/src/onnx.rs"],
+    programs: &[("python", "--version")],
+};
+
 /// Which suites run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -215,7 +227,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, TOOLCHAINS] {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));

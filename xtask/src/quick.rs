@@ -1,0 +1,152 @@
+//! `cargo xtask ci --quick`: what a developer runs before each commit, in at most 8 minutes.
+//!
+//! Formatting, lints, floors, links and variables of the book, the public API, and the tests of the packages that changed.
+//! A package has changed if git shows a difference in one of its files: since the commit that this branch and its upstream
+//! (else `main`, else the commit before) have in common, or in the working tree.
+
+use crate::environment::Environment;
+use crate::step::{self, Show};
+use crate::totals::Totals;
+use crate::workspace::Workspace;
+use crate::{Result, api, book, floors, times};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Packages whose tests take minutes: `cargo xtask test` runs them.
+const LONG: [&str; 3] = ["kernpack-build", "kernpack-cli", "kernpack-tests"];
+
+/// Checks that `cargo xtask ci` has beside these.
+const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, onnx, fuzz, demo";
+
+/// Runs the checks, also after one that fails, and names those that failed and those that were left out.
+pub(crate) fn run() -> Result {
+    let start = Instant::now();
+    let environment = Environment::prepare()?;
+    let changed = changed_packages(&environment.workspace)?;
+    let mut failed = Vec::new();
+    let mut keep = |name: &str, outcome: Result| {
+        if let Err(error) = outcome {
+            println!("failed: {error}");
+            failed.push(name.to_string());
+        }
+    };
+    let cargo = |subcommand: &str, arguments: &[&str]| {
+        let mut command = environment.cargo(subcommand);
+        command.args(arguments);
+        step::run(&format!("cargo {subcommand} {}", arguments.join(" ")), &mut command, Show::Warnings).map(drop)
+    };
+    keep("fmt", cargo("fmt", &["--all", "--check"]));
+    keep("floors", floors::run());
+    keep("book", book::run(&[]));
+    keep("clippy", cargo("clippy", &["--workspace", "--all-targets", "--", "-D", "warnings"]));
+    keep("api", api::run(false));
+    let (long, short): (Vec<&String>, Vec<&String>) = changed.iter().partition(|name| LONG.contains(&name.as_str()));
+    let mut totals = Totals::default();
+    if short.is_empty() {
+        println!("no package with short tests has changed");
+    } else {
+        let mut tests = environment.cargo("test");
+        // Unit tests and integration tests: each page of documentation would be a program of its own.
+        tests.args(["--no-fail-fast", "--lib", "--bins", "--tests"]);
+        tests.args(short.iter().flat_map(|name| ["--package", name.as_str()]));
+        let names = short.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        let finished = step::watch(&format!("tests of {names}"), &mut tests, Show::Warnings)?;
+        totals += Totals::of_cargo(&finished.output);
+        keep("tests", if finished.success { Ok(()) } else { Err(format!("tests: {}", finished.status).into()) });
+    }
+    times::print("cargo xtask ci --quick", start.elapsed());
+    if !long.is_empty() {
+        let names = long.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        println!("not run here: the tests of {names}, which have changed (they take minutes)");
+    }
+    println!("not run here: {LEFT_OUT}, and the suites that CONTRIBUTING.md names; `cargo xtask ci` runs them");
+    println!("{totals}");
+    match failed[..] {
+        [] => Ok(()),
+        _ => Err(format!("ci --quick: failed: {}", failed.join(", ")).into()),
+    }
+}
+
+/// The packages of the workspace that have a changed file.
+fn changed_packages(workspace: &Workspace) -> Result<BTreeSet<String>> {
+    let mut metadata = workspace.cargo("metadata");
+    metadata.args(["--no-deps", "--format-version", "1"]);
+    let packages = packages(&text_of(&mut metadata)?, workspace.root())?;
+    let git = |arguments: &[&str]| text_of(workspace.command("git").args(arguments));
+    let base = ["@{upstream}", "main", "HEAD~1"]
+        .iter()
+        .find_map(|other| {
+            let base = git(&["merge-base", "HEAD", other]).ok()?.trim().to_string();
+            // A branch that is its own base has only what is not committed, and the last commit.
+            (base != git(&["rev-parse", "HEAD"]).ok()?.trim()).then_some(base)
+        })
+        .unwrap_or_else(|| "HEAD".to_string());
+    let files = git(&["diff", "--name-only", &base])? + &git(&["ls-files", "--others", "--exclude-standard"])?;
+    println!("changes since {base}: {} files", files.lines().count());
+    Ok(files.lines().filter_map(|file| package_of(Path::new(file), &packages)).map(str::to_string).collect())
+}
+
+/// A package of the workspace: its folder, from the root, and its name.
+type Package = (PathBuf, String);
+
+/// Reads what `cargo metadata` wrote.
+fn packages(metadata: &str, root: &Path) -> Result<Vec<Package>> {
+    let metadata: Value = serde_json::from_str(metadata)?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    let read = |package: &Value| -> Option<Package> {
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        let folder = manifest.parent()?.strip_prefix(root).ok()?;
+        Some((folder.to_path_buf(), package["name"].as_str()?.to_string()))
+    };
+    Ok(packages.iter().filter_map(read).collect())
+}
+
+/// The package whose folder is the deepest above a file.
+fn package_of<'p>(file: &Path, packages: &'p [Package]) -> Option<&'p str> {
+    let above = packages.iter().filter(|(folder, _)| file.starts_with(folder));
+    above.max_by_key(|(folder, _)| folder.components().count()).map(|(_, name)| name.as_str())
+}
+
+fn text_of(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_belongs_to_the_deepest_package_above_it() {
+        let metadata = r#"{"packages": [
+            {"name": "kernpack", "manifest_path": "/w/runtime/Cargo.toml"},
+            {"name": "kernpack-core", "manifest_path": "/w/runtime/core/Cargo.toml"},
+            {"name": "elsewhere", "manifest_path": "/x/Cargo.toml"}]}"#;
+        let packages = packages(metadata, Path::new("/w")).unwrap();
+        for (file, package) in [
+            ("runtime/src/lib.rs", Some("kernpack")),
+            ("runtime/core/src/lib.rs", Some("kernpack-core")),
+            ("runtime/core.md", Some("kernpack")),
+            ("docs/python.md", None),
+        ] {
+            assert_eq!(package_of(Path::new(file), &packages), package, "{file}");
+        }
+    }
+
+    #[test]
+    fn long_packages_are_packages_of_the_workspace() {
+        let workspace = Workspace::find().unwrap();
+        let mut metadata = workspace.cargo("metadata");
+        metadata.args(["--no-deps", "--offline", "--format-version", "1"]);
+        let packages = packages(&text_of(&mut metadata).unwrap(), workspace.root()).unwrap();
+        for name in LONG {
+            assert!(packages.iter().any(|(_, other)| other == name), "{name}");
+        }
+    }
+}
