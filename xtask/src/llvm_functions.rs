@@ -5,7 +5,6 @@ use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use kernpack_llvm_find::{Elf, functions};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -26,10 +25,11 @@ pub(crate) fn run(write: bool) -> Result {
 
 /// Compares what tests of all libraries call, built without optimizations by this `cargo test`.
 pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) -> Result {
-    cargo.args(["--workspace", "--lib", "--no-run", "--message-format=json"]);
+    cargo.args(["--workspace", "--lib", "--no-run"]);
     let output = step::run("build the tests that link LLVM", &mut cargo, Show::Warnings)?;
     let mut called = BTreeSet::new();
     for program in programs(&output) {
+        let program = workspace.root().join(program);
         let elf = Elf::open(&program).map_err(|error| format!("{}: {error}", program.display()))?;
         called.extend(elf.imports("LLVM")?);
     }
@@ -56,10 +56,10 @@ pub(crate) fn compare(workspace: &Workspace, mut cargo: Command, write: bool) ->
     .into())
 }
 
-/// The programs that cargo has built, from its messages.
+/// The programs that cargo has built: `  Executable unittests src/lib.rs (target/debug/deps/kernpack_build-0123456789abcdef)`.
 fn programs(output: &str) -> Vec<PathBuf> {
-    let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    messages.filter_map(|message| message.get("executable")?.as_str().map(PathBuf::from)).collect()
+    let lines = output.lines().filter_map(|line| line.trim_start().strip_prefix("Executable "));
+    lines.filter_map(|line| Some(PathBuf::from(line.rsplit_once('(')?.1.strip_suffix(')')?))).collect()
 }
 
 #[cfg(test)]
@@ -67,9 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_messages() {
-        let output = "   Compiling x\n{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-                      {\"reason\":\"compiler-artifact\",\"executable\":\"/t/x\"}\n";
-        assert_eq!(programs(output), [PathBuf::from("/t/x")]);
+    fn programs_of_lines() {
+        let output = "   Compiling x v0.1.0 (/x)\n  Executable unittests src/lib.rs (target/debug/deps/x-01)\n";
+        assert_eq!(programs(output), [PathBuf::from("target/debug/deps/x-01")]);
     }
 }

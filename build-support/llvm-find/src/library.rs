@@ -107,8 +107,10 @@ fn candidates(folder: &Path, major: Option<u32>) -> Vec<PathBuf> {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| is_library(name, major))
         .collect();
+    // Programs look for the name that the library has inside, which is `libLLVM.so.22.1` on Linux.
+    let is_own_name = |name: &str| name.starts_with("libLLVM.so.");
     let has_version = |name: &str| major.is_some_and(|major| name.contains(&major.to_string()));
-    names.sort_by_key(|name| (!has_version(name), name.len(), name.clone()));
+    names.sort_by_key(|name| (!is_own_name(name), !has_version(name), name.len(), name.clone()));
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
@@ -120,7 +122,7 @@ fn is_library(name: &str, major: Option<u32>) -> bool {
     }
     let fits = |text: &str| {
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-        digits.parse::<u32>().is_ok_and(|number| major.is_none_or(|major| number == major))
+        digits.parse::<u32>().is_ok_and(|number| major.map_or(number > 1, |major| number == major))
     };
     match rest.strip_prefix(".so.") {
         Some(version) => fits(version),

@@ -151,7 +151,8 @@ fn the_order_of_the_search() {
     for major in [25, 22, 23] {
         let libdir = format!("llvm-{major}/lib");
         machine.file(&format!("{libdir}/libLLVM.so.{major}.1"), &library(X86_64, major));
-        // One of another version beside it, under the name without a version.
+        // Another name of it, and one of another version under the name without a version.
+        machine.file(&format!("{libdir}/libLLVM-{major}.so"), &library(X86_64, major));
         machine.file(&format!("{libdir}/libLLVM.so"), &library(X86_64, 21));
         machine.config(&format!("bin/llvm-config-{major}"), &format!("{major}.1.0"), &libdir);
         let (path, version) = (format!("llvm-{major}/lib/libLLVM.so.{major}.1"), format!("{major}.1.0"));
