@@ -93,6 +93,12 @@ pub fn synchronize(device: Device) -> Result<()> {
     unsafe { api.synchronize(device.index(), kernpack::device::current_stream(device)) }
 }
 
+/// The address of the current stream of a tensor's device: where a kernel would be put now.
+#[packed_func]
+pub fn stream_for(tensor: Tensor) -> i64 {
+    kernpack::device::current_stream(tensor.device()).0.addr() as i64
+}
+
 /// A copy of a tensor on a device.
 #[packed_func]
 pub fn copy_to(tensor: Tensor, device: Device) -> Result<Tensor> {

@@ -60,4 +60,72 @@ try:
 except BufferError as error:
     assert "the memory of a device" in str(error), error
 print("errors: right")
+
+
+class Exchange(ctypes.Structure):
+    """DLPackExchangeAPI, as far as it is read here."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("version", "previous", "allocate", "managed_of", "object_of", "borrow", "current_stream")]
+
+
+def table_of(cls):
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return Exchange.from_address(get(cls.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
+
+
+class Framework:
+    """An array of a framework with a current stream, as PyTorch's are."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, stream=None, **named):
+        Framework.asked.append(stream)
+        return self.tensor.__dlpack__(**named)
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+def borrow(array, out):
+    return ours_borrow(array.tensor, out)
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
+def managed_of(array, out):
+    return ours_managed_of(array.tensor, out)
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def current_stream(kind, index, out):
+    out[0] = Framework.stream
+    return 0
+
+
+ours = table_of(type(y_there))
+ours_borrow = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(ours.borrow)
+ours_managed_of = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))(ours.managed_of)
+theirs = Exchange.from_buffer_copy(ours)
+for name, function in (("borrow", borrow), ("managed_of", managed_of), ("current_stream", current_stream)):
+    setattr(theirs, name, ctypes.cast(function, ctypes.c_void_p).value)
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+Framework.__dlpack_c_exchange_api__ = new(ctypes.addressof(theirs), b"dlpack_exchange_api", None)
+
+tensor = gpu_kernels.copy_to(array.array("f", [1, 2, 3]), "cuda:0")
+before = gpu_kernels.stream_for(tensor)
+for Framework.stream in (0x1000, 0x2000):
+    Framework.asked = []
+    # Nothing is launched: the stream is a number only.
+    assert gpu_kernels.stream_for(Framework(tensor)) == Framework.stream
+    assert Framework.asked == [Framework.stream], Framework.asked
+    assert gpu_kernels.stream_for(tensor) == before, "the stream of before comes back"
+# The default stream is asked for by none.
+Framework.stream, Framework.asked = 0, []
+assert gpu_kernels.stream_for(Framework(tensor)) == 0 and Framework.asked == [None]
+gpu_kernels.saxpy(Framework(tensor), Framework(tensor), 1.0)
+assert here(tensor) == [2.0, 4.0, 6.0]
+print("a framework's current stream: right")
 print("all of it: right")
