@@ -59,17 +59,12 @@ const LOADED_BY_TESTS: &[&str] = &[
     "right",
 ];
 
-/// Builds packages with optimization, by one command.
-pub(crate) fn build_release(environment: &Environment, name: &str, packages: &[&str]) -> Result {
-    let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let mut cargo = environment.cargo("build");
-    step::run(name, cargo.arg("--release").args(packages), Show::Warnings)?;
-    Ok(())
-}
-
 /// Builds the libraries that tests load, and the programs of the kit for a machine with a GPU.
 pub(crate) fn build_loaded_by_tests(environment: &Environment) -> Result {
-    build_release(environment, "build the libraries that tests load", LOADED_BY_TESTS)
+    let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
+    let mut cargo = environment.cargo("build");
+    step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
+    Ok(())
 }
 
 /// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
