@@ -171,7 +171,7 @@ impl Arguments {
         self.keep(keep);
     }
 
-    /// Whether the first array in a device's memory has set the stream of the call.
+    /// Returns true if an array in a device's memory has set the stream of the call.
     fn has_stream(&self) -> bool {
         // SAFETY: the first `kept` were written.
         let few = self.keeps[..self.kept].iter().map(|keep| unsafe { keep.assume_init_ref() });
@@ -269,7 +269,8 @@ impl Arguments {
                 self.count += 1;
                 return Ok(());
             }
-            if wanted.kind == Kind::Tensor && !self.has_stream() {
+            // An array with a buffer is in host memory.
+            if wanted.kind == Kind::Tensor && py.PyObject_CheckBuffer(object) == 0 && !self.has_stream() {
                 self.keep(exchange::enter_stream(py, object)?.map_or(Keep::Nothing, Keep::Stream));
             }
             self.push_kept(from_python::argument(py, object, wanted)?);

@@ -36,7 +36,7 @@ MEASURED = re.compile(r"^measured (\S+) (\S+) (\S+)$")
 # Lines of the launch benchmark: a name, nanoseconds of ours, of the peer.
 PAIR = re.compile(r"^(\w+)\t([0-9.]+)\t([0-9.]+)$")
 
-# What a need is called, and how it is looked for: a function that returns None if it is there, else why not.
+# Asks the driver for the first GPU, and prints what it says as JSON.
 PROBE_GPU = r"""
 import ctypes, json, sys
 try:
@@ -66,7 +66,7 @@ print(json.dumps({"name": name.value.decode(errors="replace"), "architecture": "
 
 
 class Machine:
-    """What this machine has; each need is looked for once."""
+    """The needs of steps that this machine meets; each is looked for once."""
 
     def __init__(self):
         self.known = {}
@@ -108,7 +108,7 @@ def probe_gpu():
 
 
 def find_package(name):
-    """Whether Python can import a package, found without importing it; a wheel of the kit counts."""
+    """Looks for a package without importing it; a wheel of the kit counts."""
     import importlib.util
 
     try:
@@ -290,7 +290,7 @@ def numbers_in(text):
 
 
 def judge(step, stand_in, status, text):
-    """Whether a step that has ended did what it had to."""
+    """Compares the end of a step with the expected one."""
     expect = {**step.get("expect", {}), **stand_in.get("expect", {})}
     if status < 0:
         try:

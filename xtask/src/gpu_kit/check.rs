@@ -1,4 +1,5 @@
-//! The kit run here: the stand-in for the driver, kernels that run on the host, an empty environment, and no network where root runs it.
+//! The kit run here: the stand-in for the driver, kernels that run on the host, an empty
+//! environment, and no network where root runs it.
 
 use crate::Result;
 use crate::environment::Environment;
@@ -8,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What becomes of each step, in order. A step that needs more than the stand-in is skipped, and says for what.
+/// The outcome of each step, in order. A step that needs more than the stand-in is skipped, with
+/// the reason.
 const OUTCOMES: [(&str, &str); 31] = [
     ("versions", "passed"),
     ("device", "passed"),
@@ -46,8 +48,8 @@ const OUTCOMES: [(&str, &str); 31] = [
 /// The status of a run.py that finds no GPU.
 const NO_GPU: i32 = 3;
 
-/// Runs the kit twice: against the stand-in, where every step must do what the table says, and without any driver, where each step that needs
-/// a GPU must say so.
+/// Runs the kit twice: against the stand-in, where every step must do what the table says, and
+/// without any driver, where each step that needs a GPU must say so.
 pub(super) fn run(environment: &Environment, kit: &Path) -> Result {
     let work = environment.workspace.folder("gpu-kit-work")?;
     let driver = stand_in(&environment.workspace, &work)?;
@@ -130,7 +132,8 @@ fn outcomes(lines: &str) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// A command without a network, where that can be had, that gives what it starts an empty environment.
+/// A command without a network, where that can be had, that gives what it starts an empty
+/// environment.
 fn alone(environment: &Environment, kit: &Path) -> Command {
     let mut unshare = environment.workspace.command("unshare");
     let can = unshare.args(["--net", "true"]).output().is_ok_and(|output| output.status.success());
@@ -149,7 +152,8 @@ fn run_py<'c>(environment: &Environment, command: &'c mut Command, kit: &Path, r
     command.arg(environment.python.interpreter()).arg(kit.join("run.py")).arg("--out").arg(results)
 }
 
-/// The folder with the stand-in for the driver, under the names that programs look for, and the kernels.
+/// The folder with the stand-in for the driver, under the names that programs look for, and the
+/// kernels.
 fn stand_in(workspace: &Workspace, work: &Path) -> Result<PathBuf> {
     let folder = work.join("driver");
     fs::create_dir_all(&folder)?;

@@ -1,4 +1,5 @@
-//! The images of the kit: other code for the kernels of `matmul.cu`, packed by the kit's own program.
+//! The images of the kit: other code for the kernels of `matmul.cu`, packed by the kit's own
+//! program.
 
 use crate::Result;
 use crate::environment::Environment;

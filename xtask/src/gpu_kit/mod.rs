@@ -1,6 +1,7 @@
-//! `cargo xtask gpu-kit`: a folder, `target/gpu-kit`, that a machine with a GPU runs without Rust, cargo or a network. `gpu-kit --check` builds it
-//! and runs it here, against the stand-in for the driver, with an empty environment and no network. `tests/gpu/README.md` says how the
-//! kit is carried and run.
+//! `cargo xtask gpu-kit`: a folder, `target/gpu-kit`, that a machine with a GPU runs without Rust,
+//! cargo or a network. `gpu-kit --check` builds it and runs it here, against the stand-in for the
+//! driver, with an empty environment and no network. `tests/gpu/README.md` says how the kit is
+//! carried and run.
 
 mod check;
 mod images;
@@ -14,7 +15,7 @@ use crate::workspace::{Workspace, shared_library};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What a kit may weigh: the whole checkout that travels with it may have 64 MiB.
+/// The largest kit. The checkout that travels with it may have 64 MiB together with it.
 const MOST_BYTES: u64 = 48 << 20;
 
 /// The sources of the kit, from the root.
@@ -49,7 +50,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
 }
 
-/// Builds the kit with the command that builds the libraries of the tests, so that nothing is compiled twice, and runs it here.
+/// Builds the kit with the command that builds the libraries of the tests, so that nothing is
+/// compiled twice, and runs it here.
 pub(crate) fn check(environment: &Environment) -> Result {
     if let Some(why) = environment.cuda_missing() {
         return Err(format!("gpu-kit: the images of the kit need a CUDA compiler: {why}").into());

@@ -1,4 +1,5 @@
-//! Kernels at random sizes, compared with values that the CPU computes: integers and element-wise floating point to the last bit.
+//! Kernels at random sizes, compared with values that the CPU computes: integers and element-wise
+//! floating point to the last bit.
 
 use gpu_kernels::kernels;
 use kernpack::{DataType, Function, Tensor};
@@ -34,7 +35,8 @@ fn blocks(count: i64) -> u32 {
     (count as u32).div_ceil(BLOCK as u32)
 }
 
-/// Every element-wise kernel on arrays of one length. Results lie between elements that must not change.
+/// Every element-wise kernel on arrays of one length. Results lie between elements that must not
+/// change.
 pub(crate) fn elements(numbers: &mut Numbers, count: i64) -> Result {
     let what = |kernel: &str| format!("{kernel}, {count} elements");
     let block = BLOCK as u32;
@@ -91,7 +93,8 @@ fn unwritten(shape: &[i64]) -> Result<Tensor> {
     there(&vec![f32::NAN; shape.iter().product::<i64>() as usize], shape)
 }
 
-/// Products, a transpose and softmax of matrices with two-dimensional grids. Returns the largest difference of the products.
+/// Products, a transpose and softmax of matrices with two-dimensional grids. Returns the largest
+/// difference of the products.
 pub(crate) fn matrices(numbers: &mut Numbers, (m, n, k): (i64, i64, i64)) -> Result<f64> {
     let what = |kernel: &str| format!("{kernel}, {m} x {k} by {k} x {n}");
     let (a, b) = (numbers.reals(m * k), numbers.reals(k * n));

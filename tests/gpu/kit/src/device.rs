@@ -1,4 +1,4 @@
-//! What the driver says of the device.
+//! The attributes of the device, as the driver reports them.
 
 use kernpack::device::{self, DeviceAttribute, device_type};
 use kernpack::{Any, Device};

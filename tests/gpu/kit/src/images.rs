@@ -1,5 +1,5 @@
-//! The images of the kit: one for several architectures, PTX alone, a compressed one, one for another architecture alone. Each is the
-//! payload of a module, as it lies in libraries.
+//! The images of the kit: one for several architectures, PTX alone, a compressed one, one for
+//! another architecture alone. Each is the payload of a module, as it lies in libraries.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,7 +18,8 @@ const COMPRESSED: &str = "compressed.image";
 /// Sizes of the product that tries an image.
 const SIZES: (i64, i64, i64) = (65, 33, 130);
 
-/// Writes the images: the library's own for matrix products, and ones with the same kernels and other code.
+/// Writes the images: the library's own for matrix products, and ones with the same kernels and
+/// other code.
 pub(crate) fn pack(folder: &str, ptx: &str, cubin: &str) -> Result {
     let is_product =
         |module: &Module| module.kind() == "cuda" && module.function_names().iter().any(|name| *name == "matmul_tiled");
@@ -65,7 +66,8 @@ pub(crate) fn product(module: &Module) -> kernpack::Result<[Tensor; 3]> {
     Ok([a, b, c])
 }
 
-/// Loads an image and launches its kernel twice: the first time shows what loading, or the driver's compiler, takes.
+/// Loads an image and launches its kernel twice: the first time shows what loading, or the driver's
+/// compiler, takes.
 pub(crate) fn run(file: &str) -> Result {
     // The context, so that its time is not counted.
     let start = Instant::now();

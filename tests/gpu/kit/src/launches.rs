@@ -1,4 +1,5 @@
-//! Every way to launch a kernel: typed by the linked crate, from a loaded library, as a packed call, with attributes.
+//! Every way to launch a kernel: typed by the linked crate, from a loaded library, as a packed
+//! call, with attributes.
 
 use gpu_kernels::kernels;
 use kernpack::module::LaunchConfig;

@@ -1,8 +1,9 @@
-//! `gpu-kit STEP [ARGUMENT..]`: one step of the kit that `cargo xtask gpu-kit` builds, as a process of its own.
+//! `gpu-kit STEP [ARGUMENT..]`: one step of the kit that `cargo xtask gpu-kit` builds, as a process
+//! of its own.
 //!
-//! A step ends with status 0, or says on standard error what was wrong. It writes lines for a person; those of the form
-//! `measured NAME NUMBER UNIT` are kept as numbers by `run.py`. Steps need a CUDA device; on a machine without one each ends with the
-//! driver's own words.
+//! A step ends with status 0, or says on standard error what was wrong. It writes lines for a
+//! person; those of the form `measured NAME NUMBER UNIT` are kept as numbers by `run.py`. Steps
+//! need a CUDA device; on a machine without one each ends with the driver's own words.
 
 mod arithmetic;
 mod copies;

@@ -1,4 +1,5 @@
-//! Device, pinned and managed tensors: copies of each into each, kernels that use them, views, memory that is given back.
+//! Device, pinned and managed tensors: copies of each into each, kernels that use them, views,
+//! memory that is given back.
 
 use gpu_kernels::kernels;
 use kernpack::device::{self, DeviceAttribute, device_type};

@@ -1,4 +1,5 @@
-//! Mistakes, each in a process of its own: the error is printed, and the next call says whether the process can go on.
+//! Mistakes, each in a process of its own: the error is printed, and the next call says whether the
+//! process can go on.
 
 use gpu_kernels::kernels;
 use kernpack::device::{self, DeviceAttribute};
@@ -74,8 +75,8 @@ fn saxpy(config: LaunchConfig) -> kernpack::Result<()> {
     equal("saxpy_values", &found, &[3.0, 6.0, 9.0]).map_err(fail)
 }
 
-/// A kernel that writes far away breaks the context: the error comes where the program waits, and again at every later call. The process
-/// itself ends as always.
+/// A kernel that writes far away breaks the context: the error comes where the program waits, and
+/// again at every later call. The process itself ends as always.
 fn illegal_address() -> Result {
     let data = there(&[0i32], &[1])?;
     kernels::write_far_away.launch(1, 1, (&data, 1i64 << 36))?;

@@ -1,4 +1,5 @@
-//! CUDA C++ that NVRTC compiles when the module is first used, and what it says of source that is wrong.
+//! CUDA C++ that NVRTC compiles when the module is first used, and what it says of source that is
+//! wrong.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Streams: work in one is in order, the caller does not wait, another stream waits for an event, events measure time.
+//! Streams: work in one is in order, the caller does not wait, another stream waits for an event,
+//! events measure time.
 
 use std::time::{Duration, Instant};
 

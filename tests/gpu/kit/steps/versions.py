@@ -1,4 +1,4 @@
-"""What this machine has: no package is imported, so nothing here takes long or starts a GPU."""
+"""The versions of drivers, tools and packages. No package is imported, so nothing here takes long or starts a GPU."""
 
 import ctypes
 import importlib.metadata
