@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, llvm_functions, onnx, other_systems, times, toolchains, valgrind};
+use crate::{Result, api, book, demo, floors, gpu_kit, llvm_functions, onnx, other_systems, times, toolchains, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -52,6 +52,8 @@ pub(crate) fn run(choice: Choice) -> Result {
     keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
+    // With what the tests have built.
+    keep("gpu-kit", gpu_kit::check(&environment));
     let tests = environment.cargo("test");
     keep("llvm-functions", llvm_functions::compare(&environment.workspace, tests, false));
     keep("demo", demo::run_in(&environment));

@@ -22,6 +22,7 @@ mod environment;
 mod floors;
 mod fuzz;
 mod gpu;
+mod gpu_kit;
 mod imagenet;
 mod llvm_functions;
 mod magika;
@@ -62,6 +63,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace; the suites aarch64 and
                 profiles are left out where they have passed with the same inputs (tests/passed), but with --all
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
+  gpu-kit       target/gpu-kit, a folder that a machine with a GPU runs without Rust, cargo or a network (tests/gpu/README.md);
+                gpu-kit --check builds it and runs it here, against the stand-in for the driver
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         ["test"] => runner::run(Choice::Changed),
         ["test", "--all"] => runner::run(Choice::Every),
         ["test", "--gpu"] => gpu::run(),
+        ["gpu-kit", ref rest @ ..] => gpu_kit::run(rest),
         ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(Choice::ChangedAndRecord),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
