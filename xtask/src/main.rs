@@ -17,6 +17,7 @@ mod conformance;
 mod cross_compiler;
 mod cuda;
 mod debian;
+mod debian_root;
 mod demo;
 mod environment;
 mod floors;
