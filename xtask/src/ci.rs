@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, other_systems, times, valgrind};
+use crate::{Result, api, book, demo, floors, msrv, other_systems, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -16,7 +16,8 @@ const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.to
 
 /// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
 /// use one core. They build in folders of their own. `valgrind` and `asan` use what conformance has built.
-const BESIDE: [(&[&str], Option<&Suite>); 6] = [
+const BESIDE: [(&[&str], Option<&Suite>); 7] = [
+    (&["compilers"], Some(&proved::COMPILERS)),
     (&["races"], Some(&proved::RACES)),
     (&["fuzz", "--seconds", "10"], None),
     (&["conformance"], Some(&proved::CONFORMANCE)),
@@ -47,6 +48,7 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("msrv", msrv::run());
     keep("systems", other_systems::run(&environment));
     keep("size", size::check());
     keep("api", api::run(false));

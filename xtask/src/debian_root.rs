@@ -115,12 +115,8 @@ impl Root {
         }
     }
 
-    /// The folder of its file system.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// cargo's target folder for what is built in it, the same path inside and outside.
+    #[allow(dead_code, reason = "for suites that build in a root")]
     pub(crate) fn build_folder(&self) -> &Path {
         &self.build_folder
     }
@@ -128,7 +124,13 @@ impl Root {
     /// A program of the root, which starts in the checkout, or in a folder of it that `current_dir` names. Of the
     /// environment, it sees how the network is reached.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        self.command_seeing(&[], program)
+    }
+
+    /// A program that sees these folders of this machine, too, at their own paths.
+    pub(crate) fn command_seeing(&self, folders: &[&Path], program: impl AsRef<OsStr>) -> Command {
         let mut shown: Vec<&OsStr> = vec![self.checkout.as_os_str()];
+        shown.extend(folders.iter().map(|folder| folder.as_os_str()));
         if self.cargo_home.is_dir() {
             shown.push(self.cargo_home.as_os_str());
         }
@@ -147,6 +149,7 @@ impl Root {
     }
 
     /// cargo of the root, in the checkout.
+    #[allow(dead_code, reason = "for suites that build in a root")]
     pub(crate) fn cargo(&self, subcommand: &str) -> Command {
         let mut command = self.command("cargo");
         command.arg(subcommand);

@@ -13,6 +13,7 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod compilers;
 mod conformance;
 mod cross_compiler;
 mod cuda;
@@ -25,6 +26,7 @@ mod fuzz;
 mod gpu;
 mod imagenet;
 mod magika;
+mod msrv;
 mod node;
 mod onnx;
 mod opencl;
@@ -64,6 +66,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  compilers     GCC and Clang of Debian sid on all C and C++: headers, examples, tests, the book, what kernpack-compiler generates
+  msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   book          build the book of docs/ with mdBook into target/book, and check its links and its list of environment variables
@@ -116,6 +120,8 @@ fn main() -> ExitCode {
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["floors"] => floors::run(),
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
+        ["msrv"] => msrv::run(),
+        ["compilers"] => compilers::run(),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
         ["book", ref rest @ ..] => book::run(rest),

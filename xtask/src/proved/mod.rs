@@ -105,6 +105,24 @@ pub(crate) const AARCH64: Suite = Suite {
 pub(crate) const PROFILES: Suite =
     Suite { name: "profiles", packages: &["kernpack-cli", "kernpack-profiles"], files: &[], programs: &[] };
 
+/// All C and C++ with compilers of Debian sid.
+pub(crate) const COMPILERS: Suite = Suite {
+    name: "compilers",
+    packages: &["kernpack-compiler"],
+    files: &[
+        "build-support/include",
+        "docs",
+        "examples",
+        "runtime/capi/include",
+        "tests/c",
+        "xtask/src/book/mod.rs",
+        "xtask/src/book/page.rs",
+        "xtask/src/compilers.rs",
+        "xtask/src/debian_root.rs",
+    ],
+    programs: &[],
+};
+
 /// Which suites run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -196,7 +214,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES] {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, COMPILERS] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));

@@ -10,8 +10,8 @@ use crate::Result;
 /// The LLVM that kernpack-build is made for.
 const LLVM: u32 = 22;
 
-/// The oldest Rust that compiles kernpack.
-const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+/// The oldest Rust that compiles what a library needs: the `rust-version` of kernpack-build.
+const OLDEST: &str = "1.89";
 
 fn rustc(environment: &Environment) -> Option<PathBuf> {
     environment.find(environment.variable("RUSTC").unwrap_or("rustc".as_ref()))
@@ -111,5 +111,16 @@ fn system(environment: &Environment, config: &Path) -> Result<(String, String)> 
     match numbers(&version).first() == Some(&LLVM) {
         true => Ok((version, environment.run(config, &["--libdir"])?)),
         false => Err(format!("that is LLVM {version}, not {LLVM}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OLDEST;
+
+    #[test]
+    fn the_oldest_rust_is_that_of_kernpack_build() {
+        let manifest = include_str!("../../../Cargo.toml");
+        assert!(manifest.contains(&format!("\nrust-version = \"{OLDEST}\"\n")), "{manifest}");
     }
 }
