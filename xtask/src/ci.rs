@@ -7,7 +7,7 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, msrv, other_systems, times, valgrind};
+use crate::{Result, api, book, debian_root, demo, floors, msrv, other_systems, times, valgrind};
 use std::process::Command;
 use std::time::Instant;
 
@@ -86,6 +86,12 @@ fn commands_beside(environment: &Environment, choice: Choice) -> Result<Vec<Star
     let program = std::env::current_exe()?;
     let mut commands = Vec::new();
     for (arguments, suite) in BESIDE {
+        if arguments == ["compilers"]
+            && let Some(why) = debian_root::obstacle(&environment.workspace)
+        {
+            println!("skipped: cargo xtask compilers: {why}");
+            continue;
+        }
         let due = match suite.map(|suite| suite.due(&environment.workspace, choice)) {
             Some(None) => continue,
             Some(Some(due)) => Some(due),

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::debian_root::{self, Root};
-use crate::environment::Environment;
+use crate::python::Python;
 use crate::step::{self, Show};
+use crate::workspace::Workspace;
 use crate::{Result, book};
 
 /// Where the compilers are from.
@@ -37,31 +38,31 @@ const TESTS: [(&str, &str); 2] = [("c", ""), ("math", "near_libm")];
 
 /// Checks everything with each compiler.
 pub(crate) fn run() -> Result {
-    let environment = Environment::prepare()?;
-    let workspace = &environment.workspace;
-    let root = debian_root::make(workspace, SUITE, &PACKAGES)?;
+    let workspace = Workspace::find()?;
+    let python = Python::prepare(&workspace)?;
+    let root = debian_root::make(&workspace, SUITE, &PACKAGES)?;
     let folder = workspace.folder("compilers")?;
     for compiler in ["gcc", "clang"] {
         let version = root.command(compiler).arg("--version").output()?;
         println!("{}", String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default());
     }
-    let mut files = sources(&environment)?;
-    files.extend(blocks(&environment, &folder)?);
+    let mut files = sources(&workspace)?;
+    files.extend(blocks(&workspace, &folder)?);
     let include = format!(
         "-I build-support/include -I runtime/capi/include -I examples/dspkit/kernels -I tests/downstream/kernels -I '{}'",
-        environment.python.tvm_ffi_include().display()
+        python.tvm_ffi_include().display()
     );
     let script = folder.join("syntax.sh");
     fs::write(&script, syntax_script(&files, &include))?;
     let mut syntax = root.command("sh");
     let outcome = step::run("all C and C++ with GCC and Clang of sid", syntax.arg(&script), Show::Lines);
-    generated(&environment, &root)?;
+    generated(&workspace, &root)?;
     outcome.map(drop)
 }
 
 /// The C and C++ files of the repository.
-fn sources(environment: &Environment) -> Result<Vec<PathBuf>> {
-    let mut git = environment.workspace.command("git");
+fn sources(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let mut git = workspace.command("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.c", "*.cc", "*.cpp"]);
     let output = git.output().map_err(|error| format!("cannot start git: {error}"))?;
     let text = String::from_utf8(output.stdout)?;
@@ -70,9 +71,9 @@ fn sources(environment: &Environment) -> Result<Vec<PathBuf>> {
 }
 
 /// The blocks of the book in C and C++ that are to compile, as files.
-fn blocks(environment: &Environment, folder: &Path) -> Result<Vec<PathBuf>> {
+fn blocks(workspace: &Workspace, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for (name, text) in book::c_blocks(environment.workspace.root())? {
+    for (name, text) in book::c_blocks(workspace.root())? {
         let file = folder.join("book").join(name);
         fs::create_dir_all(file.parent().unwrap_or(folder))?;
         fs::write(&file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
@@ -119,12 +120,12 @@ fn syntax_script(files: &[PathBuf], include: &str) -> String {
 }
 
 /// Runs the tests of generated C in the root, with each compiler.
-fn generated(environment: &Environment, root: &Root) -> Result {
-    let mut cargo = environment.cargo("test");
+fn generated(workspace: &Workspace, root: &Root) -> Result {
+    let mut cargo = workspace.cargo("test");
     cargo.args(["--package", "kernpack-compiler", "--no-run", "--message-format", "json"]);
     cargo.args(TESTS.iter().flat_map(|(name, _)| ["--test", name]));
     let output = step::run("build the tests of generated C", &mut cargo, Show::Warnings)?;
-    let sysroot = environment.workspace.command("rustc").args(["--print", "sysroot"]).output()?;
+    let sysroot = workspace.command("rustc").args(["--print", "sysroot"]).output()?;
     let libraries = Path::new(String::from_utf8(sysroot.stdout)?.trim()).join("lib");
     for (name, filter) in TESTS {
         let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -133,7 +134,7 @@ fn generated(environment: &Environment, root: &Root) -> Result {
             .find_map(|message| message["executable"].as_str().map(PathBuf::from))
             .ok_or_else(|| format!("cargo test names no program for the test {name}"))?;
         for compiler in ["gcc", "clang"] {
-            let package = environment.workspace.root().join("build-support/compiler");
+            let package = workspace.root().join("build-support/compiler");
             let mut command = root.command_seeing(&[&libraries], &program);
             command.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
             command.env("LD_LIBRARY_PATH", &libraries).env("CC", compiler);
