@@ -152,10 +152,10 @@ fn newer_syntax(tokens: TokenStream) -> Vec<(Version, &'static str)> {
             let inner: Vec<TokenTree> = group.stream().into_iter().collect();
             if let (Delimiter::Bracket, [.., TokenTree::Punct(semicolon), TokenTree::Ident(length)]) =
                 (group.delimiter(), &inner[..])
+                && semicolon.as_char() == ';'
+                && length == "_"
             {
-                if semicolon.as_char() == ';' && length == "_" {
-                    found.push(((1, 89), "an array of inferred length"));
-                }
+                found.push(((1, 89), "an array of inferred length"));
             }
             found.extend(newer_syntax(group.stream()));
         }

@@ -69,8 +69,13 @@ pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
                 None => format!("line-{}.{ending}", block.line),
             };
             let path = Path::new(&page.name()).join(file);
-            match files.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, text)) => text.push_str(&block.whole_code()),
+            let begins_anew = block.file.as_ref().is_none_or(|(_, anew)| *anew);
+            match files.iter_mut().rev().find(|(known, _)| *known == path) {
+                Some((_, text)) if !begins_anew => text.push_str(&block.whole_code()),
+                Some(_) => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    files.push((path.with_file_name(format!("line-{}-{name}", block.line)), block.whole_code()));
+                }
                 None => files.push((path, block.whole_code())),
             }
         }
