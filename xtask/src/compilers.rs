@@ -17,7 +17,7 @@ use crate::{Result, book};
 
 /// Where the compilers are from.
 const SUITE: &str = "sid";
-const PACKAGES: [&str; 4] = ["clang", "g++", "gcc", "libc6-dev"];
+const PACKAGES: [&str; 5] = ["clang", "g++", "gcc", "libc6-dev", "libclang-rt-dev"];
 
 /// Warnings that are shown, of all files.
 const WARNINGS: &str = "-Wall -Wno-unused -Wno-unknown-pragmas";

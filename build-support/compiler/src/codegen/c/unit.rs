@@ -145,6 +145,7 @@ const PREAMBLE: &str = "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__
 #pragma clang diagnostic ignored \"-Wunknown-warning-option\"
 #pragma clang diagnostic ignored \"-Wbitwise-conditional-parentheses\"
 #pragma clang diagnostic ignored \"-Wparentheses-equality\"
+#pragma clang diagnostic ignored \"-Wpsabi\"
 #endif
 #include <kernpack/kernel.h>
 
