@@ -144,6 +144,7 @@ const PREAMBLE: &str = "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__
 #if defined(__clang__)
 #pragma clang diagnostic ignored \"-Wunknown-warning-option\"
 #pragma clang diagnostic ignored \"-Wbitwise-conditional-parentheses\"
+#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"
 #pragma clang diagnostic ignored \"-Wparentheses-equality\"
 #pragma clang diagnostic ignored \"-Wpsabi\"
 #endif
