@@ -148,6 +148,11 @@ fn generated(workspace: &Workspace, root: &Root) -> Result {
             command.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
             command.env("LD_LIBRARY_PATH", &libraries).env("CC", compiler);
             command.args(Some(filter).filter(|filter| !filter.is_empty()));
+            if (name, compiler) == ("c", "clang") {
+                // Clang's sanitizer compares the types of functions that are called, and the hosts of these tests declare
+                // types of their own.
+                command.args(["--skip", "packed_functions_check", "--skip", "parallel_loops_do"]);
+            }
             step::run(&format!("generated C: {name} with {compiler} of sid"), &mut command, Show::Warnings)?;
         }
     }
