@@ -13,10 +13,12 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod compilers;
 mod conformance;
 mod cross_compiler;
 mod cuda;
 mod debian;
+mod debian_root;
 mod demo;
 mod environment;
 mod floors;
@@ -26,6 +28,7 @@ mod gpu_kit;
 mod imagenet;
 mod llvm_functions;
 mod magika;
+mod msrv;
 mod node;
 mod onnx;
 mod opencl;
@@ -70,6 +73,8 @@ const USAGE: &str = "usage: cargo xtask <command>
                 that have passed with the same inputs (tests/passed) are left out, but with --all
   ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, API, links of the book, and the tests of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  compilers     GCC and Clang of Debian sid on all C and C++: headers, examples, tests, the book, what kernpack-compiler generates
+  msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   llvm-functions  compare the functions of LLVM that we call with the list of kernpack-llvm-find; --write writes it anew
@@ -127,6 +132,8 @@ fn main() -> ExitCode {
         ["ci", "--quick"] => quick::run(),
         ["floors"] => floors::run(),
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
+        ["msrv"] => msrv::run(),
+        ["compilers"] => compilers::run(),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
         ["llvm-functions"] => llvm_functions::run(false),
