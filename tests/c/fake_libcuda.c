@@ -3,12 +3,16 @@
  * are found. Work is done when it is put into a stream. A kernel does not run: its launch is written into the log.
  *
  * The environment says what the machine is like: FAKE_CUDA_DEVICES (2), FAKE_CUDA_VERSION (13000), FAKE_CUDA_INIT (the status of
- * cuInit), FAKE_CUDA_MEMORY (bytes of each device, 1 GiB).
+ * cuInit), FAKE_CUDA_MEMORY (bytes of each device, 1 GiB). FAKE_CUDA_KERNELS names a library with a function
+ * `void NAME(const unsigned *sizes, void **params)` for each kernel that runs on the host after all (`sizes` are grid and block,
+ * x, y and z each); FAKE_CUDA_FAIL=FUNCTION=STATUS lets each call of a function of the driver fail; with FAKE_CUDA_STICKY=KERNEL=STATUS
+ * every call fails after a launch of the kernel, as with a context that an illegal address has broken; FAKE_CUDA_LOG=0 keeps no log.
  *
  * An image is text. A line `kernel NAME TYPES` declares a kernel and its parameters, one letter each: p pointer, b h i l signed integers of
  * 1, 2, 4, 8 bytes, e bfloat16 or half (2 bytes in hexadecimal digits), f float, d double. Images of other forms (ELF, fat binaries, PTX from a compiler)
  * have every kernel that one asks for, with parameters that are not written down. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -29,7 +33,8 @@ struct stream { struct context *context; };
 struct event { struct context *context; int recorded; long time; };
 struct block { struct block *next; char *data; size_t size; int device; enum kind kind; };
 struct module { struct context *context; char *text; };
-struct function { struct module *module; char name[128]; char types[64]; int known; int dynamic_shared; int static_shared; };
+typedef void host_kernel(const unsigned *sizes, void **params);
+struct function { struct module *module; char name[128]; char types[64]; int known; int dynamic_shared; int static_shared; host_kernel *run; };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct context contexts[DEVICES];
@@ -43,6 +48,10 @@ static size_t log_length, log_size;
 static char fail_name[64];
 static status fail_status;
 static int initialized;
+static status sticky;
+static int has_log = 1;
+static const char *always_fails, *breaks; /* FAKE_CUDA_FAIL, FAKE_CUDA_STICKY */
+static void *kernels;
 static _Thread_local struct context *current;
 
 static long number(const char *name, long otherwise) {
@@ -54,6 +63,7 @@ static size_t device_memory(void) { return (size_t)number("FAKE_CUDA_MEMORY", 1L
 
 static void note(const char *format, ...) {
 #ifndef QUIET
+  if (!has_log) return;
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
@@ -93,7 +103,15 @@ void fake_cuda_fail(const char *name, status value) {
   pthread_mutex_unlock(&lock);
 }
 
+/* The status of `NAME=STATUS`, if the name is this one. */
+static status status_for(const char *text, const char *name) {
+  size_t length = strlen(name);
+  return !strncmp(text, name, length) && text[length] == '=' ? (status)atol(text + length + 1) : 0;
+}
 static status injected(const char *name) {
+  if (sticky) return sticky;
+  status always = always_fails ? status_for(always_fails, name) : 0;
+  if (always) return always;
   if (!fail_name[0]) return 0;
   status value = 0;
   pthread_mutex_lock(&lock);
@@ -153,6 +171,11 @@ status cuInit(unsigned flags) {
   if (value) return value;
   if (!device_count()) return NO_DEVICE;
   for (int i = 0; i < DEVICES; i++) contexts[i].device = i;
+  has_log = (int)number("FAKE_CUDA_LOG", 1);
+  always_fails = getenv("FAKE_CUDA_FAIL");
+  breaks = getenv("FAKE_CUDA_STICKY");
+  const char *library = getenv("FAKE_CUDA_KERNELS");
+  if (library && !kernels && !(kernels = dlopen(library, RTLD_NOW | RTLD_LOCAL))) fprintf(stderr, "stand-in: %s\n", dlerror());
   initialized = 1;
   note("init;");
   return 0;
@@ -342,6 +365,8 @@ status cuEventElapsedTime_v2(float *out, struct event *start, struct event *end)
 static status load(struct module **out, const char *image) {
   const char *form = !memcmp(image, "\177ELF", 4) ? "elf" : !memcmp(image, "\x50\xed\x55\xba", 4) ? "fatbin" : "text";
   if (!strcmp(form, "text") && strstr(image, "broken")) return 218;
+  /* A real cubin says in its header, at 0x30, which architecture it is for: CUDA 13 in the second byte. This device is sm_90. */
+  if (!strcmp(form, "elf") && image[0x31] >= 50 && image[0x31] / 10 != 9) return 209;
   *out = malloc(sizeof **out);
   (*out)->context = current;
   (*out)->text = strdup(strcmp(form, "text") ? "" : image);
@@ -383,6 +408,7 @@ status cuModuleGetFunction(struct function **out, struct module *module, const c
     free(function);
     return NOT_FOUND;
   }
+  if (kernels) *(void **)&function->run = dlsym(kernels, name);
   note("function %s on %d;", name, module->context->device);
   *out = function;
   return 0;
@@ -420,12 +446,18 @@ static void note_parameters(struct function *function, void **params) {
   (void)params;
 #endif
 }
+/* Runs the kernel on the host, if there is such a function. */
+static void run(struct function *function, const unsigned *sizes, void **params) {
+  if (function->run) function->run(sizes, params);
+  if (breaks && !sticky) sticky = status_for(breaks, function->name);
+}
 /* What a driver refuses before the kernel is started. */
 static status judge(struct function *function, const unsigned *sizes, unsigned shared, struct stream *stream) {
   if (!current) return INVALID_CONTEXT;
   if (function->module->context != current || (stream > (struct stream *)2 && stream->context != current)) return INVALID_HANDLE;
   if (!sizes[0] || !sizes[1] || !sizes[2] || !sizes[3] || !sizes[4] || !sizes[5]) return INVALID_VALUE;
   if ((unsigned long)sizes[3] * sizes[4] * sizes[5] > 1024 || sizes[5] > 64) return INVALID_VALUE;
+  if (sizes[1] > 65535 || sizes[2] > 65535) return INVALID_VALUE;
   if (strstr(function->name, "narrow") && (unsigned long)sizes[3] * sizes[4] * sizes[5] > 256) return 701;
   if (shared > 49152 && shared > (unsigned)function->dynamic_shared) return INVALID_VALUE;
   return 0;
@@ -434,7 +466,7 @@ status cuLaunchKernel(struct function *function, unsigned gx, unsigned gy, unsig
                       unsigned shared, struct stream *stream, void **params, void **extra) {
 #ifdef QUIET
   (void)gx; (void)gy; (void)gz; (void)bx; (void)by; (void)bz; (void)shared; (void)stream; (void)params; (void)extra;
-  (void)function; (void)judge; (void)note_parameters;
+  (void)function; (void)judge; (void)note_parameters; (void)run;
   return 0;
 #else
   BEGIN;
@@ -445,6 +477,7 @@ status cuLaunchKernel(struct function *function, unsigned gx, unsigned gy, unsig
   note("launch %s on %d: %u,%u,%u x %u,%u,%u shared %u%s:", function->name, current->device, gx, gy, gz, bx, by, bz, shared,
        stream ? " in a stream" : "");
   note_parameters(function, params);
+  run(function, sizes, params);
   return 0;
 #endif
 }
@@ -469,6 +502,7 @@ status cuLaunchKernelEx(const struct config *config, struct function *function, 
   }
   note(":");
   note_parameters(function, params);
+  run(function, s, params);
   return 0;
 }
 #endif

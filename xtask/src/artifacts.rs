@@ -46,6 +46,7 @@ const LOADED_BY_TESTS: &[&str] = &[
     "expr",
     "extension",
     "filetype",
+    "kernpack-gpu-kit",
     "kernpack-gpu-tests",
     "python-rpc",
     "tensor-kernels",
@@ -58,14 +59,20 @@ const LOADED_BY_TESTS: &[&str] = &[
     "right",
 ];
 
+/// Builds the libraries that tests load, and the programs of the kit for a machine with a GPU.
+pub(crate) fn build_loaded_by_tests(environment: &Environment) -> Result {
+    let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
+    let mut cargo = environment.cargo("build");
+    step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
+    Ok(())
+}
+
 /// Builds every library that tests load, with optimization; the result is where they are, by the variable that tells it to the tests.
 ///
 /// One command builds all but two: apart, they would build the runtime once for each set of its features. `libtvm_ffi.so` is built by
 /// itself, as it is shipped, and the compiler without optimization.
 pub(crate) fn build_for_tests(environment: &Environment) -> Result<Vec<(&'static str, PathBuf)>> {
-    let packages = LOADED_BY_TESTS.iter().flat_map(|package| ["--package", package]);
-    let mut cargo = environment.cargo("build");
-    step::run("build the libraries that tests load", cargo.arg("--release").args(packages), Show::Warnings)?;
+    build_loaded_by_tests(environment)?;
     let mut cargo = environment.cargo("build");
     cargo.args(["--release", "--package", "kernpack-capi"]);
     step::run("build libtvm_ffi.so", &mut cargo, Show::Warnings)?;

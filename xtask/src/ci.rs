@@ -7,7 +7,10 @@ use crate::proved::{self, Choice, Due, Suite};
 use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
-use crate::{Result, api, book, demo, floors, llvm_functions, onnx, other_systems, times, toolchains, valgrind};
+use crate::{
+    Result, api, book, compilers, demo, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times, toolchains,
+    valgrind,
+};
 use std::process::Command;
 use std::time::Instant;
 
@@ -47,17 +50,28 @@ pub(crate) fn run(choice: Choice) -> Result {
         keep(&name, step::run(&name, &mut command, Show::Warnings).map(drop));
     }
     keep("floors", floors::run());
+    keep("msrv", msrv::run());
     keep("systems", other_systems::run(&environment));
     keep("size", size::check());
     keep("api", api::run(false));
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
+    // With what the tests have built.
+    keep("gpu-kit", gpu_kit::check(&environment));
     let tests = environment.cargo("test");
     keep("llvm-functions", llvm_functions::compare(&environment.workspace, tests, false));
     keep("demo", demo::run_in(&environment));
     match choice {
-        Choice::Every | Choice::EveryAndRecord => keep("toolchains", toolchains::run(&[])),
-        Choice::Changed | Choice::ChangedAndRecord => println!("{}", toolchains::left_out(&environment.workspace)),
+        Choice::Every | Choice::EveryAndRecord => {
+            keep("toolchains", toolchains::run(&[]));
+            keep("compilers", compilers::run());
+        }
+        // They follow Debian unstable, which changes under us.
+        Choice::Changed | Choice::ChangedAndRecord => {
+            for suite in [proved::TOOLCHAINS, proved::COMPILERS] {
+                println!("{}", suite.left_out(&environment.workspace));
+            }
+        }
     }
     for (done, due) in beside.finish().into_iter().zip(dues) {
         let passed = done.outcome.and_then(|()| due.map_or(Ok(()), |due| due.passed()));

@@ -66,6 +66,11 @@ impl Environment {
         }
     }
 
+    /// The folder of the CUDA toolkit, unless NVCC or PATH leads to it.
+    pub(crate) fn cuda_home(&self) -> Option<&Path> {
+        self.cuda.home().map(PathBuf::as_path)
+    }
+
     /// Why there is no OpenCL, if there is none.
     pub(crate) fn opencl_missing(&self) -> Option<&str> {
         match &self.opencl {

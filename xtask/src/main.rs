@@ -13,18 +13,22 @@ mod bench;
 mod beside;
 mod book;
 mod ci;
+mod compilers;
 mod conformance;
 mod cross_compiler;
 mod cuda;
 mod debian;
+mod debian_root;
 mod demo;
 mod environment;
 mod floors;
 mod fuzz;
 mod gpu;
+mod gpu_kit;
 mod imagenet;
 mod llvm_functions;
 mod magika;
+mod msrv;
 mod node;
 mod onnx;
 mod opencl;
@@ -62,11 +66,15 @@ const USAGE: &str = "usage: cargo xtask <command>
   test          every test: Rust, documentation, compile-fail, C, C++, Python, the crate outside the workspace; the suites aarch64 and
                 profiles are left out where they have passed with the same inputs (tests/passed), but with --all
   test --gpu    only the tests that launch CUDA kernels, and what a launch costs; without a GPU they say so
+  gpu-kit       target/gpu-kit, a folder that a machine with a GPU runs without Rust, cargo or a network (tests/gpu/README.md);
+                gpu-kit --check builds it and runs it here, against the stand-in for the driver
   test --aarch64  only the tests that build for 64-bit ARM, and run what they built under qemu
   ci            formatting, lints and documentation, then test, demo, races, fuzz for a minute, conformance, valgrind and asan; suites
                 that have passed with the same inputs (tests/passed) are left out, but with --all
   ci --quick    before a commit, at most 8 minutes: formatting, lints, floors, API, links of the book, and the tests of packages that changed
   floors        check that each room imports only from floors below it, as ARCHITECTURE.md orders them
+  compilers     GCC and Clang of Debian sid on all C and C++: headers, examples, tests, the book, what kernpack-compiler generates
+  msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
   llvm-functions  compare the functions of LLVM that we call with the list of kernpack-llvm-find; --write writes it anew
@@ -117,12 +125,15 @@ fn main() -> ExitCode {
         ["test"] => runner::run(Choice::Changed),
         ["test", "--all"] => runner::run(Choice::Every),
         ["test", "--gpu"] => gpu::run(),
+        ["gpu-kit", ref rest @ ..] => gpu_kit::run(rest),
         ["test", "--aarch64"] => aarch64::run(),
         ["ci"] => ci::run(Choice::ChangedAndRecord),
         ["ci", "--all"] => ci::run(Choice::EveryAndRecord),
         ["ci", "--quick"] => quick::run(),
         ["floors"] => floors::run(),
         ["systems"] => environment::Environment::prepare().and_then(|environment| other_systems::run(&environment)),
+        ["msrv"] => msrv::run(),
+        ["compilers"] => compilers::run(),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
         ["llvm-functions"] => llvm_functions::run(false),

@@ -69,8 +69,11 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let start = reader.offset();
     let kind = reader.string(&"kind of the module inside")?;
     if kind.is_empty() || kind == KIND {
-        let problem = format_args!("is \"{kind}\", which cannot be inside");
-        return Err(reader.error_at(start, &"kind of the module inside", problem));
+        return Err(reader.error_at(
+            start,
+            &"kind of the module inside",
+            format_args!("is \"{kind}\", which cannot be inside"),
+        ));
     }
     let size_at = reader.offset();
     let size = reader.u64(&"size")?;
@@ -78,8 +81,11 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let frame = reader.take(reader.remaining() as u64, &"frame")?;
     let most = (frame.len() as u64).saturating_mul(LARGEST_EXPANSION);
     if size > most {
-        let problem = format_args!("claims {size} bytes, but {} bytes of a frame cannot become that", frame.len());
-        return Err(reader.error_at(size_at, &"size", problem));
+        return Err(reader.error_at(
+            size_at,
+            &"size",
+            format_args!("claims {size} bytes, but {} bytes of a frame cannot become that", frame.len()),
+        ));
     }
     let broken = |what: &dyn core::fmt::Display| {
         reader.error_at(frame_at, &format_args!("frame of a module of kind \"{kind}\""), format_args!("{what}"))

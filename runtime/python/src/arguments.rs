@@ -17,7 +17,7 @@ use crate::heap_type::pointer_place;
 use crate::lend::{self, LentTensor};
 use crate::object::{PyResult, Raised};
 use crate::wanted::{Kind, Wanted};
-use crate::{class, exception, handle};
+use crate::{class, exception, exchange, handle};
 
 /// Arguments as CPython's fast calls pass them, borrowed for the call.
 #[derive(Clone, Copy)]
@@ -168,6 +168,19 @@ impl Arguments {
     #[inline(never)]
     pub(crate) fn push_kept(&mut self, (view, keep): (TVMFFIAny, Keep)) {
         self.push(view);
+        self.keep(keep);
+    }
+
+    /// Returns true if an array in a device's memory has set the stream of the call.
+    fn has_stream(&self) -> bool {
+        // SAFETY: the first `kept` were written.
+        let few = self.keeps[..self.kept].iter().map(|keep| unsafe { keep.assume_init_ref() });
+        let more = self.more.iter().flat_map(|more| &more.keeps);
+        few.chain(more).any(|keep| matches!(keep, Keep::Stream(_)))
+    }
+
+    /// Keeps what an argument borrows from until the call is over.
+    fn keep(&mut self, keep: Keep) {
         if matches!(keep, Keep::Nothing) {
             return;
         }
@@ -255,6 +268,10 @@ impl Arguments {
                 class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
                 self.count += 1;
                 return Ok(());
+            }
+            // An array with a buffer is in host memory.
+            if wanted.kind == Kind::Tensor && py.PyObject_CheckBuffer(object) == 0 && !self.has_stream() {
+                self.keep(exchange::enter_stream(py, object)?.map_or(Keep::Nothing, Keep::Stream));
             }
             self.push_kept(from_python::argument(py, object, wanted)?);
             Ok(())

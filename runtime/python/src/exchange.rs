@@ -142,6 +142,54 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<*
     }
 }
 
+/// While it lives, the stream that an array's framework works in is the library's current one on its device.
+pub(crate) struct CurrentStream {
+    device: Device,
+    before: *mut c_void,
+}
+
+impl Drop for CurrentStream {
+    fn drop(&mut self) {
+        // SAFETY: the stream was current before, so it is alive; what it replaces is not needed. No provider refuses: it stores three words.
+        unsafe {
+            let (kind, index) = (self.device.device_type(), self.device.index());
+            (provider::api().env_set_stream)(kind, index, self.before, ptr::null_mut());
+        }
+    }
+}
+
+/// Makes the current stream of the framework that an array in a device's memory is from the library's own, so that kernels are put behind
+/// the framework's work, and the framework's later work behind the kernels. `None` for other objects.
+///
+/// # Safety
+/// `object` is alive for the call.
+pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Option<CurrentStream>> {
+    // SAFETY: promised by the caller; the functions fill their results when they succeed. A framework's current stream outlives the call.
+    unsafe {
+        let class = py.type_of(object);
+        if class == State::get(py).tensor {
+            return Ok(None);
+        }
+        let Some(api) = api(py, class)? else { return Ok(None) };
+        let Some(borrow) = api.borrow else { return Ok(None) };
+        let mut tensor = MaybeUninit::<DLTensor>::zeroed();
+        if borrow(object, tensor.as_mut_ptr()) != 0 {
+            return Err(Raised);
+        }
+        let device = Device::from_raw(tensor.assume_init().device);
+        if device.is_host_accessible() {
+            return Ok(None);
+        }
+        let (mut stream, mut before) = (ptr::null_mut(), ptr::null_mut());
+        if (api.current_stream)(device.device_type(), device.index(), &mut stream) != 0 {
+            return Err(Raised);
+        }
+        let status = (provider::api().env_set_stream)(device.device_type(), device.index(), stream, &mut before);
+        Error::check(status).map_err(|error| exception::raise(py, &error))?;
+        Ok(Some(CurrentStream { device, before }))
+    }
+}
+
 /// Gives the class of tensors the interface.
 pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static API: Shared<Api> = Shared(Api {

@@ -13,7 +13,7 @@ use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
-use crate::{callback, class, enumeration, number, shared_container, tensor, tvm_ffi};
+use crate::{callback, class, enumeration, exchange, number, shared_container, tensor, tvm_ffi};
 
 /// What an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
@@ -26,6 +26,8 @@ pub(crate) enum Keep {
     Bytes(Box<TVMFFIByteArray>),
     /// From a function that calls the Python object.
     Function(callback::Lent),
+    /// Not borrowed from: the current stream of a device, until the call is over.
+    Stream(#[expect(dead_code, reason = "dropped when the call is over")] exchange::CurrentStream),
 }
 
 /// Why there is no value for a Python object.
@@ -382,7 +384,7 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
-            Keep::Nothing | Keep::Bytes(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
+            Keep::Nothing | Keep::Bytes(_) | Keep::Stream(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A matrix product and a softmax as CUDA kernels, packed functions that launch them, and the same on the CPU to compare with.
+//! CUDA kernels, packed functions that launch them, and the same on the CPU to compare with.
 //!
 //! Matrices are tensors `float32[rows, columns]`, contiguous, on one CUDA device. A function that takes them puts its work into the current
 //! stream and does not wait for it.
@@ -52,6 +52,51 @@ pub fn softmax(x: Tensor, y: Tensor) -> Result<()> {
     let (rows, columns) = matrix("x", &x)?;
     ensure!(matrix("y", &y)? == (rows, columns), ValueError, "y: expected shape ({rows}, {columns})");
     kernels::softmax_rows.launch(rows, 256, (&x, &y, columns))
+}
+
+/// A contiguous tensor of float32, and its number of elements.
+fn floats(name: &str, tensor: &Tensor) -> Result<i64> {
+    let dtype = tensor.dtype();
+    ensure!(dtype == DataType::FLOAT32, TypeError, "{name}: expected float32, got {dtype}");
+    ensure!(tensor.is_contiguous(), ValueError, "{name}: expected a contiguous tensor");
+    Ok(tensor.len() as i64)
+}
+
+/// Adds `alpha` times `x` to `y`, with one rounding for each element.
+#[packed_func]
+pub fn saxpy(y: Tensor, x: Tensor, alpha: f32) -> Result<()> {
+    let count = floats("y", &y)?;
+    ensure!(floats("x", &x)? == count, ValueError, "x has {} elements, but y has {count}", x.len());
+    kernels::saxpy_values.launch((count as u32).div_ceil(256).max(1), 256, (&y, &x, alpha, count))
+}
+
+/// The transpose of a matrix `x` into `y`.
+#[packed_func]
+pub fn transpose(x: Tensor, y: Tensor) -> Result<()> {
+    let (rows, columns) = matrix("x", &x)?;
+    ensure!(matrix("y", &y)? == (columns, rows), ValueError, "y: expected shape ({columns}, {rows})");
+    kernels::transpose_tiles.launch((columns.div_ceil(32), rows.div_ceil(32)), (32, 8), (&y, &x, rows, columns))
+}
+
+/// Keeps the current stream busy for so many cycles of the device's clock, then sets the first element of `done`.
+#[packed_func]
+pub fn work_for(done: Tensor, value: f32, cycles: i64) -> Result<()> {
+    ensure!(floats("done", &done)? > 0, ValueError, "done: expected at least one element");
+    kernels::work_cycles.launch(1, 1, (&done, value, cycles))
+}
+
+/// Waits for the work in the current stream of a device.
+#[packed_func]
+pub fn synchronize(device: Device) -> Result<()> {
+    let api = kernpack::device::api(device.device_type())?;
+    // SAFETY: the current stream of the device is alive while it is current.
+    unsafe { api.synchronize(device.index(), kernpack::device::current_stream(device)) }
+}
+
+/// The address of the current stream of a tensor's device: where a kernel would be put now.
+#[packed_func]
+pub fn stream_for(tensor: Tensor) -> i64 {
+    kernpack::device::current_stream(tensor.device()).0.addr() as i64
 }
 
 /// A copy of a tensor on a device.

@@ -40,7 +40,23 @@ fn images_are_kept_byte_for_byte() {
         std::fs::remove_file(file).unwrap();
     }
     names.sort();
-    assert_eq!(names, ["matmul_dynamic_tiles", "matmul_tiled", "softmax_rows"]);
+    assert_eq!(
+        names,
+        [
+            "add_bytes",
+            "count_above",
+            "daxpy_values",
+            "matmul_dynamic_tiles",
+            "matmul_tiled",
+            "mix_longs",
+            "mix_words",
+            "saxpy_values",
+            "softmax_rows",
+            "transpose_tiles",
+            "work_cycles",
+            "write_far_away",
+        ]
+    );
 }
 
 /// A program of the CUDA toolkit that the build scripts use.
@@ -66,7 +82,8 @@ fn ptx_is_accepted_by_ptxas() {
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ptx-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let sources = ["kernels/matmul.cu", "kernels/softmax.cu", "../../examples/imagekit/kernels/sobel.cu"];
+    let sources =
+        ["kernels/matmul.cu", "kernels/softmax.cu", "kernels/elements.cu", "../../examples/imagekit/kernels/sobel.cu"];
     std::thread::scope(|scope| {
         for (number, source) in sources.into_iter().enumerate() {
             let (nvcc, ptxas, ptx) = (&nvcc, &ptxas, folder.join(format!("{number}.ptx")));

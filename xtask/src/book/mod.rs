@@ -56,6 +56,37 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
 }
 
+/// The blocks in C and C++ of all pages, as files: their paths below a folder, and their text. Those of a crate that a page
+/// builds to show an error (its folder is `broken`) are left out.
+pub(crate) fn c_blocks(root: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    for page in read_pages(root)? {
+        for block in page.blocks() {
+            let ending = match block.language.as_str() {
+                "c" => "c",
+                "c++" | "cpp" => "cc",
+                _ => continue,
+            };
+            let file = match &block.file {
+                Some((file, _)) if file.starts_with("broken/") => continue,
+                Some((file, _)) => file.clone(),
+                None => format!("line-{}.{ending}", block.line),
+            };
+            let path = Path::new(&page.name()).join(file);
+            let begins_anew = block.file.as_ref().is_none_or(|(_, anew)| *anew);
+            match files.iter_mut().rev().find(|(known, _)| *known == path) {
+                Some((_, text)) if !begins_anew => text.push_str(&block.whole_code()),
+                Some(_) => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    files.push((path.with_file_name(format!("line-{}-{name}", block.line)), block.whole_code()));
+                }
+                None => files.push((path, block.whole_code())),
+            }
+        }
+    }
+    Ok(files)
+}
+
 /// What became of all blocks.
 #[derive(Default)]
 pub(crate) struct Checked {

@@ -105,14 +105,6 @@ pub(crate) const AARCH64: Suite = Suite {
 pub(crate) const PROFILES: Suite =
     Suite { name: "profiles", packages: &["kernpack-cli", "kernpack-profiles"], files: &[], programs: &[] };
 
-/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
-pub(crate) const TOOLCHAINS: Suite = Suite {
-    name: "toolchains",
-    packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
-    files: &["xtask/src/toolchains.rs"],
-    programs: &[],
-};
-
 /// libFuzzer on the readers of foreign data, some seconds for each target.
 pub(crate) const FUZZ: Suite =
     Suite { name: "fuzz", packages: &["kernpack-fuzz"], files: &["xtask/src/fuzz.rs"], programs: &[] };
@@ -123,6 +115,32 @@ pub(crate) const ONNX: Suite = Suite {
     packages: &["kernpack-graph"],
     files: &["tests/onnx", "xtask/requirements-onnx.txt", "xtask/src/onnx.rs"],
     programs: &[("python", "--version")],
+};
+
+/// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
+pub(crate) const TOOLCHAINS: Suite = Suite {
+    name: "toolchains",
+    packages: &["kernpack-build", "kernpack-cli", "kernpack-compiler", "kernpack-graph"],
+    files: &["xtask/src/toolchains.rs"],
+    programs: &[],
+};
+
+/// All C and C++ with compilers of Debian sid.
+pub(crate) const COMPILERS: Suite = Suite {
+    name: "compilers",
+    packages: &["kernpack-compiler"],
+    files: &[
+        "build-support/include",
+        "docs",
+        "examples",
+        "runtime/capi/include",
+        "tests/c",
+        "xtask/src/book/mod.rs",
+        "xtask/src/book/page.rs",
+        "xtask/src/compilers.rs",
+        "xtask/src/debian_root.rs",
+    ],
+    programs: &[],
 };
 
 /// Which suites run.
@@ -161,7 +179,7 @@ impl Suite {
     }
 
     /// In words, what has changed since the last pass; `None`: nothing.
-    pub(crate) fn changes(&self, workspace: &Workspace) -> Result<Option<String>> {
+    fn changes(&self, workspace: &Workspace) -> Result<Option<String>> {
         let now = self.inputs(workspace)?.record(self.name);
         let file = workspace.root().join(RECORDS).join(format!("{}.txt", self.name));
         Ok(match fs::read_to_string(file) {
@@ -169,6 +187,17 @@ impl Suite {
             Ok(before) => Some(inputs::changes(&before, &now)),
             Err(_) => Some("no pass is written down".to_owned()),
         })
+    }
+
+    /// One line for a check that leaves this suite out because it takes too long, or needs what may be missing.
+    pub(crate) fn left_out(&self, workspace: &Workspace) -> String {
+        let name = self.name;
+        let command = format!("cargo xtask {name}, or cargo xtask ci --all");
+        match self.changes(workspace) {
+            Ok(None) => format!("{name}: not run: it has passed with the same inputs"),
+            Ok(Some(changes)) => format!("{name}: not run, though it should ({changes}): {command}"),
+            Err(error) => format!("{name}: not run ({error}): {command}"),
+        }
     }
 
     /// Compares what a pass would be written down as with the record of the last pass.
@@ -227,7 +256,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS] {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS, COMPILERS] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));

@@ -8,8 +8,8 @@ use super::environment::Environment;
 use super::finding::{Finding, State};
 use super::install;
 
-/// The oldest Rust that compiles kernpack.
-const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
+/// The oldest Rust that compiles what a library needs: the `rust-version` of kernpack-build.
+const OLDEST: &str = "1.89";
 
 fn rustc(environment: &Environment) -> Option<PathBuf> {
     environment.find(environment.variable("RUSTC").unwrap_or("rustc".as_ref()))
@@ -82,5 +82,16 @@ fn architecture(environment: &Environment) -> String {
         Some("i586" | "i686") => "x86".to_owned(),
         Some(cpu) if cpu != "unknown" => cpu.to_owned(),
         _ => std::env::consts::ARCH.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OLDEST;
+
+    #[test]
+    fn the_oldest_rust_is_that_of_kernpack_build() {
+        let manifest = include_str!("../../../Cargo.toml");
+        assert!(manifest.contains(&format!("\nrust-version = \"{OLDEST}\"\n")), "{manifest}");
     }
 }

@@ -41,6 +41,17 @@ pub(crate) fn returning(name: &str, params: impl IntoIterator<Item = Param>, ret
     })
 }
 
+/// Warnings are errors. Among them is what GCC 14 and newer refuse.
+pub(crate) const WARNINGS: &[&str] = &[
+    "-Wall",
+    "-Wno-unused",
+    "-Werror",
+    "-Werror=implicit-function-declaration",
+    "-Werror=implicit-int",
+    "-Werror=int-conversion",
+    "-Werror=incompatible-pointer-types",
+];
+
 /// The ways that the same file is compiled.
 pub(crate) const WAYS: &[(&str, &[&str])] = &[
     ("vectors", &["-O1", "-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all"]),
@@ -60,7 +71,7 @@ pub(crate) fn run(name: &str, way: (&str, &[&str]), functions: &[LoweredFunc], m
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include");
     let mut command = Command::new(compiler);
     command.current_dir(&folder).arg("-I").arg(include).args(c::FLAGS).args(way.1);
-    command.args(["-Wall", "-Wno-unused", "-Werror", "main.c", "kernel.c", "-o", "program", "-lm"]);
+    command.args(WARNINGS).args(["main.c", "kernel.c", "-o", "program", "-lm"]);
     let output = command.output().expect("a C compiler: install one, or name it in CC");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name} {}: {errors}\n{source}", way.0);

@@ -9,6 +9,8 @@ use kernpack_compiler::ir::{Expr, F32, IrModule};
 use kernpack_compiler::te::{compute, exp, max, reduce_axis, reduce_max, sum};
 use kernpack_compiler::{Kernel, PassContext, TargetDescription};
 
+use crate::compile::WARNINGS;
+
 /// Vectors of 4, 8 and 16 lanes. Wide ones take long to optimise for a CPU that does not have them.
 fn ways() -> [(TargetDescription, &'static [&'static str]); 3] {
     [
@@ -64,7 +66,7 @@ fn library(target: &TargetDescription, options: &[&str]) -> Module {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include");
     let mut command = Command::new(compiler);
-    command.arg("-I").arg(include).args(c::FLAGS).args(options).args(["-w", "-shared", "-fPIC"]);
+    command.arg("-I").arg(include).args(c::FLAGS).args(options).args(WARNINGS).args(["-shared", "-fPIC"]);
     let result = command.arg(&file).arg("-o").arg(&output).arg("-lm").output().unwrap();
     assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
     Module::load(output.to_str().unwrap()).unwrap()

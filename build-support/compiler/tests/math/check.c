@@ -164,7 +164,7 @@ static real pattern(bits_t bits) {
 }
 
 static const double special[] = {0,    1,   2,    3,   0.5,     1.5,     2.5, 10,     1e-30,     1e30,      0x1p-149, 0x1.fffffep127, 16777215, 16777216,
-                                 1e-5, 100, 1e10, 0.1, 0x1p-1074, 0x1.fffffffffffffp1023, 4503599627370497, 9007199254740991, 9007199254740993};
+                                 1e-5, 100, 1e10, 0.1, 0x1p-1074, 0x1.fffffffffffffp1023, 4503599627370497, 9007199254740991, 9007199254740994};
 enum { SPECIALS = sizeof special / sizeof *special };
 
 static real number(int kind) {

@@ -78,7 +78,11 @@ pub(crate) fn cc(args: &[&str], folder: &Path) {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../include");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut command = Command::new(compiler);
-    command.current_dir(folder).args(["-w", "-I", include]).args(args);
+    // Among the errors is what GCC 14 and newer refuse.
+    command
+        .current_dir(folder)
+        .args(["-Werror", "-Wall", "-Wno-unused", "-Wno-unknown-pragmas", "-I", include])
+        .args(args);
     let output = command.output().expect("a C compiler: install one, or name it in CC");
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }

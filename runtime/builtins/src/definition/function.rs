@@ -89,7 +89,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// An argument of a parameter of type [`super::signature::POINTER`].
-    pub(crate) const fn pointer(&self, index: usize) -> *mut c_void {
+    pub(crate) fn pointer(&self, index: usize) -> *mut c_void {
         core::ptr::with_exposed_provenance_mut(self.views[index].as_raw().bits() as usize)
     }
 

@@ -55,8 +55,11 @@ impl<'a> DeviceFunction<'a> {
         let name_at = reader.offset();
         let name = reader.string(&structure("function name"))?;
         if name != key {
-            let problem = format_args!("is \"{name}\", but the table calls it \"{key}\"");
-            return Err(reader.error_at(name_at, &structure("function name"), problem));
+            return Err(reader.error_at(
+                name_at,
+                &structure("function name"),
+                format_args!("is \"{name}\", but the table calls it \"{key}\""),
+            ));
         }
         let what = structure("argument types");
         let mut arg_types = Vec::new();
@@ -75,8 +78,11 @@ impl<'a> DeviceFunction<'a> {
             extra_tags.push(reader.i32(&what)?);
         }
         if !extra_tags.is_empty() && extra_tags.len() != arg_types.len() {
-            let problem = format_args!("{} tags for {} arguments", extra_tags.len(), arg_types.len());
-            return Err(reader.error_at(tags_at, &what, problem));
+            return Err(reader.error_at(
+                tags_at,
+                &what,
+                format_args!("{} tags for {} arguments", extra_tags.len(), arg_types.len()),
+            ));
         }
         Ok(Self { name, arg_types, launch_params, extra_tags })
     }

@@ -112,8 +112,12 @@ impl<'a> DeviceImage<'a> {
     /// What is wrong, and at which byte; also when modules of the kind are not device images.
     pub fn parse_as(kind: &str, bytes: &'a [u8]) -> Result<Self, StreamError> {
         let Some(layout) = Layout::of(kind) else {
-            let problem = format_args!("modules of kind '{kind}' are not device images");
-            return Err(StreamError::new(FORMAT, &"kind", 0, problem));
+            return Err(StreamError::new(
+                FORMAT,
+                &"kind",
+                0,
+                format_args!("modules of kind '{kind}' are not device images"),
+            ));
         };
         Self::parse_layout(layout, bytes)
     }
@@ -136,8 +140,11 @@ impl<'a> DeviceImage<'a> {
             let start = reader.offset();
             let kernel = DeviceFunction::parse(&mut reader, index)?;
             if !names.insert(kernel.name) {
-                let problem = format_args!("\"{}\" is in it twice", kernel.name);
-                return Err(reader.error_at(start, &"kernel table", problem));
+                return Err(reader.error_at(
+                    start,
+                    &"kernel table",
+                    format_args!("\"{}\" is in it twice", kernel.name),
+                ));
             }
             kernels.push(kernel);
         }

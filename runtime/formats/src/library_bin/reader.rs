@@ -66,8 +66,11 @@ impl<'a> LibraryBin<'a> {
         let mut reader = StreamReader::new(FORMAT, bytes);
         let following = reader.u64(&"size")?;
         if following != reader.remaining() as u64 {
-            let problem = format_args!("says that {following} bytes follow, but {} do", reader.remaining());
-            return Err(reader.error_at(0, &"size", problem));
+            return Err(reader.error_at(
+                0,
+                &"size",
+                format_args!("says that {following} bytes follow, but {} do", reader.remaining()),
+            ));
         }
         let (rows, rows_at) = indices(&mut reader, &"row pointers")?;
         let Some(num_modules) = rows.len().checked_sub(1).filter(|&n| n > 0) else {
@@ -75,8 +78,11 @@ impl<'a> LibraryBin<'a> {
         };
         let (children, children_at) = indices(&mut reader, &"import list")?;
         if rows.first() != Some(&0) || rows.last() != Some(&children.len()) || !rows.is_sorted() {
-            let problem = format_args!("must ascend from 0 to {}, the length of the import list", children.len());
-            return Err(reader.error_at(rows_at, &"row pointers", problem));
+            return Err(reader.error_at(
+                rows_at,
+                &"row pointers",
+                format_args!("must ascend from 0 to {}, the length of the import list", children.len()),
+            ));
         }
         check_imports(&rows, &children).map_err(|(index, problem)| {
             reader.error_at(children_at + 8 * index, &"import list", format_args!("{problem}"))
@@ -84,8 +90,10 @@ impl<'a> LibraryBin<'a> {
 
         // A module takes 8 bytes at the least, so a lying count fails before much is allocated.
         if num_modules > reader.remaining() / 8 {
-            let problem = format_args!("{num_modules} modules do not fit into the {} bytes left", reader.remaining());
-            return Err(reader.error(&"modules", problem));
+            return Err(reader.error(
+                &"modules",
+                format_args!("{num_modules} modules do not fit into the {} bytes left", reader.remaining()),
+            ));
         }
         let mut modules = Vec::with_capacity(num_modules);
         let mut library = None;
@@ -97,18 +105,23 @@ impl<'a> LibraryBin<'a> {
             }
             if kind == LIBRARY_KIND {
                 if let Some(first) = library.replace(index) {
-                    let problem =
-                        format_args!("is \"{LIBRARY_KIND}\", as module {first} is already; one library has one place");
-                    return Err(reader.error_at(start, &format_args!("kind of module {index}"), problem));
+                    return Err(reader.error_at(
+                        start,
+                        &format_args!("kind of module {index}"),
+                        format_args!("is \"{LIBRARY_KIND}\", as module {first} is already; one library has one place"),
+                    ));
                 }
                 modules.push(Entry { kind, payload: None });
                 continue;
             }
-            let structure = format_args!("payload of module {index} (kind \"{kind}\")");
             let start = reader.offset();
-            let payload = reader.bytes(&structure)?;
+            let payload = reader.bytes(&format_args!("payload of module {index} (kind \"{kind}\")"))?;
             if payload.is_empty() {
-                return Err(reader.error_at(start, &structure, format_args!("is empty, which no loader accepts")));
+                return Err(reader.error_at(
+                    start,
+                    &format_args!("payload of module {index} (kind \"{kind}\")"),
+                    format_args!("is empty, which no loader accepts"),
+                ));
             }
             modules.push(Entry { kind, payload: Some(payload) });
         }

@@ -9,7 +9,8 @@ const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool br
     linux long main mutable namespace new noexcept not not_eq nullptr offsetof operator or or_eq override private protected public register \
     reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast stderr stdin stdout struct switch template this \
     thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq \
-    kernpack_raise ptrdiff_t size_t intptr_t uintptr_t \
+    char8_t char16_t char32_t co_await co_return co_yield consteval constinit typeof_unqual \
+    L_ctermid L_tmpnam P_tmpdir nullptr_t kernpack_raise ptrdiff_t size_t intptr_t uintptr_t \
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t";
 
 /// Functions of libm that builtins become; `f` is added for single precision.
@@ -82,6 +83,9 @@ mod tests {
             ("_x", "v_x"),
             ("N", "N"),
             ("NULL", "NULL_"),
+            ("L_tmpnam", "L_tmpnam_1"),
+            ("nullptr", "nullptr_1"),
+            ("typeof_unqual", "typeof_unqual_1"),
             ("kp_add", "vkp_add"),
             ("sqrtf", "sqrtf_1"),
             ("größe", "gr__e"),

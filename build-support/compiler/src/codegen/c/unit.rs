@@ -74,9 +74,15 @@ impl Unit {
         });
     }
 
-    /// A function that is defined somewhere else. A second declaration with other types is left out: it is the first that counts for libm.
+    /// A function of scalars that is defined somewhere else, and that helper functions may call. A second declaration with
+    /// other types is left out: it is the first that counts for libm.
     pub(super) fn prototype(&mut self, symbol: &str, ret: &str, params: &[String]) {
-        let _ = self.external(symbol, ret, params);
+        if !self.declared.contains_key(symbol) {
+            let text = format!("{ret} {symbol}({});\n", params.join(", "));
+            self.names.reserve(symbol);
+            self.prelude.push_str(&text);
+            self.declared.insert(symbol.to_owned(), text);
+        }
     }
 
     /// A function of the user that is defined somewhere else.
@@ -130,7 +136,19 @@ impl Unit {
     }
 }
 
-const PREAMBLE: &str = "#include <kernpack/kernel.h>
+/// GCC 16 makes `-(condition ? a * b + c : d)` lose the sign of `d` where it is vectorized for AVX-512
+/// (`IFN_COND_FMA` becomes `IFN_COND_FNMS`); without if-conversion there is no such condition. GCC 14 is right.
+const PREAMBLE: &str = "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 16 && defined(__AVX512F__)
+#pragma GCC optimize(\"no-tree-loop-if-convert\")
+#endif
+#if defined(__clang__)
+#pragma clang diagnostic ignored \"-Wunknown-warning-option\"
+#pragma clang diagnostic ignored \"-Wbitwise-conditional-parentheses\"
+#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"
+#pragma clang diagnostic ignored \"-Wparentheses-equality\"
+#pragma clang diagnostic ignored \"-Wpsabi\"
+#endif
+#include <kernpack/kernel.h>
 
 #if defined(__GNUC__)
 #define KP_INLINE static inline __attribute__((always_inline, unused))

@@ -75,11 +75,14 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
             _ => (driver.copy_anywhere)(target_number, source_number, size, queue),
         }
     };
-    let what = format_args!("{size} bytes cannot be copied from {} to {}", source.device, target.device);
-    driver.check(status, what)?;
+    let check = |status| {
+        let (source, target) = (source.device, target.device);
+        driver.check(status, format_args!("{size} bytes cannot be copied from {source} to {target}"))
+    };
+    check(status)?;
     if source.device.is_host_accessible() || target.device.is_host_accessible() {
         // SAFETY: as above.
-        driver.check(unsafe { (driver.stream_synchronize)(queue) }, what)?;
+        check(unsafe { (driver.stream_synchronize)(queue) })?;
     }
     Ok(())
 }

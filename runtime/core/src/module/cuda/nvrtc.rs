@@ -113,8 +113,7 @@ pub(super) fn compile(source: &[u8], architecture: (i32, i32)) -> Result<Vec<u8>
         let log = program.output(nvrtc.log_size, nvrtc.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
         let log = log.trim_end_matches('\0').trim();
-        let what = format_args!("the CUDA source cannot be compiled for {target}");
-        let error = nvrtc.error(status, what);
+        let error = nvrtc.error(status, format_args!("the CUDA source cannot be compiled for {target}"));
         return Err(if log.is_empty() { error } else { crate::error!(RuntimeError, "{}:\n{log}", error.message()) });
     }
     if is_cubin { program.output(nvrtc.cubin_size, nvrtc.cubin) } else { program.output(nvrtc.ptx_size, nvrtc.ptx) }

@@ -255,8 +255,11 @@ impl Signature {
     #[cold]
     #[inline]
     fn out_of_range(&self, index: usize, value: i64, bits: u32, min: i64, max: i64) -> Error {
-        let clause = format_args!("{value} is out of range for a {bits}-bit integer ({min} to {max})");
-        self.wrong("ValueError", index, clause)
+        self.wrong(
+            "ValueError",
+            index,
+            format_args!("{value} is out of range for a {bits}-bit integer ({min} to {max})"),
+        )
     }
 
     #[cold]
@@ -281,11 +284,14 @@ impl Signature {
     fn unreachable(&self, index: usize, device: Device, reach: &Reach<'_>) -> Error {
         let wanted = Device::new(reach.device_type, 0).to_string();
         let wanted = wanted.trim_end_matches(":0");
-        let clause = format_args!(
-            "expected a tensor on {wanted}, got one on {device}; copy it there first: tensor.to(device) in Rust, \
-             kernpack.tensor.to(tensor, device) elsewhere"
-        );
-        self.wrong("ValueError", index, clause)
+        self.wrong(
+            "ValueError",
+            index,
+            format_args!(
+                "expected a tensor on {wanted}, got one on {device}; copy it there first: tensor.to(device) in Rust, \
+                 kernpack.tensor.to(tensor, device) elsewhere"
+            ),
+        )
     }
 
     #[cold]

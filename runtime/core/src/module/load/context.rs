@@ -267,6 +267,8 @@ fn set_device() -> Function {
 /// it or a program has opened it with `dlopen`, loads itself as one.
 #[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
+    // Binding registers what this artifact carries; a kernel may be the first thing that needs it.
+    provider::api();
     let context = match artifact::library_context() {
         context if context.is_null() => match context_of_own()? {
             Some(context) => context,

@@ -179,8 +179,7 @@ unsafe fn take_range(cell: *mut TVMFFISeqCell, start: i64, stop: i64) -> Result<
     unsafe {
         let size = (*cell).size;
         if start < 0 || stop > size || start >= stop {
-            let message = format_args!("Erase range [{start}, {stop}) out of bounds {size}");
-            return Err(Failure::new("IndexError", message));
+            return Err(Failure::new("IndexError", format_args!("Erase range [{start}, {stop}) out of bounds {size}")));
         }
         let first = (*cell).data.cast::<TVMFFIAny>().add(start as usize);
         let count = (stop - start) as usize;
