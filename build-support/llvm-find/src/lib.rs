@@ -1,7 +1,9 @@
-//! Finds the shared library of LLVM that kernpack links: that of the Rust toolchain in use, else one
+//! Finds the shared library of LLVM that kernpack links: that of the Rust toolchain in use, else
+//! one
 //! of the system.
 //!
-//! The build script of kernpack-llvm-link and `cargo kernpack doctor` ask the same question here, so
+//! The build script of kernpack-llvm-link and `cargo kernpack doctor` ask the same question here,
+//! so
 //! they have the same answer.
 //!
 //! ```no_run
@@ -46,7 +48,8 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
     include_str!("functions.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty())
 }
 
-/// A static `bool` of LLVM 22 and 23, by its symbol. Where it is true, LLVM does not look for checksums
+/// A static `bool` of LLVM 22 and 23, by its symbol. Where it is true, LLVM does not look for
+/// checksums
 /// in loops. That search takes minutes for some loops.
 pub const HASH_RECOGNIZE: &str = "_ZN4llvm11DisableLIRP13HashRecognizeE";
 

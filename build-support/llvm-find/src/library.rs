@@ -55,7 +55,8 @@ impl Library {
     }
 }
 
-/// The major version of `22.1.2`, `23.1.4-rust-1.99.1-stable` or `22.0.0git`; `None`: not a version.
+/// The major version of `22.1.2`, `23.1.4-rust-1.99.1-stable` or `22.0.0git`; `None`: not a
+/// version.
 pub(crate) fn major(version: &str) -> Option<u32> {
     version.split('.').next()?.trim().parse().ok()
 }
@@ -100,7 +101,8 @@ pub(crate) fn any_library_in(folders: &[PathBuf], arch: &str, origin: &Origin) -
     first.map(Err)
 }
 
-/// The files of a folder that have the name of LLVM's shared library; those with the version in the name first.
+/// The files of a folder that have the name of LLVM's shared library; those with the version in the
+/// name first.
 fn candidates(folder: &Path, major: Option<u32>) -> Vec<PathBuf> {
     let names = fs::read_dir(folder).into_iter().flatten();
     let mut names: Vec<String> = names
@@ -114,7 +116,8 @@ fn candidates(folder: &Path, major: Option<u32>) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// `libLLVM.so`, `libLLVM-22.so`, `libLLVM.so.22.1`, `libLLVM.so.22.1-rust-1.95.0-stable`, `libLLVM.dylib`.
+/// `libLLVM.so`, `libLLVM-22.so`, `libLLVM.so.22.1`, `libLLVM.so.22.1-rust-1.95.0-stable`,
+/// `libLLVM.dylib`.
 fn is_library(name: &str, major: Option<u32>) -> bool {
     let Some(rest) = name.strip_prefix("libLLVM") else { return false };
     if matches!(rest, ".dylib" | ".so") {

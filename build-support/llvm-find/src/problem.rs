@@ -49,7 +49,8 @@ pub enum Problem {
         /// The reason.
         reason: String,
     },
-    /// A problem of the folder that a variable names: that is an order, so nothing else is looked at.
+    /// A problem of the folder that a variable names: that is an order, so nothing else is looked
+    /// at.
     Prefix {
         /// The variable.
         variable: &'static str,

@@ -10,8 +10,10 @@ const AHEAD: u32 = 16;
 
 /// Finds the LLVM to link into programs for an architecture, in rustc's word for it.
 ///
-/// The folder that a variable names is an order: it is used, or it is an error. Without one the Rust
-/// toolchain comes first (`RUSTC`, else `rustc`), then `llvm-config-NN` in `PATH`: the newest tested
+/// The folder that a variable names is an order: it is used, or it is an error. Without one the
+/// Rust
+/// toolchain comes first (`RUSTC`, else `rustc`), then `llvm-config-NN` in `PATH`: the newest
+/// tested
 /// version, the other tested ones, untested ones from the oldest on, and `llvm-config` itself.
 ///
 /// # Errors
@@ -79,7 +81,8 @@ fn in_rust_toolchain(machine: &dyn Machine, arch: &str) -> Result<Library, Probl
     }
     let sysroot = machine.run(&rustc, &["--print", "sysroot"]).map_err(Problem::Absent)?;
     let sysroot = Path::new(&sysroot);
-    // rustup's toolchains have it in `lib`. Those of distributions use that of the system, which is in
+    // rustup's toolchains have it in `lib`. Those of distributions use that of the system, which is
+    // in
     // `lib64` (Fedora) or `lib/x86_64-linux-gnu` (Debian).
     let mut folders = vec![sysroot.join("lib"), sysroot.join("lib64")];
     if let [cpu, _, system @ ..] = &host.split('-').collect::<Vec<_>>()[..] {

@@ -1,4 +1,5 @@
-//! The search on stand-in machines: folders with small ELF files, and programs that only have answers.
+//! The search on stand-in machines: folders with small ELF files, and programs that only have
+//! answers.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -194,7 +195,8 @@ fn warnings() {
     }
 }
 
-/// The messages for a Rust toolchain that does not serve on a machine without another LLVM, each with its remedy.
+/// The messages for a Rust toolchain that does not serve on a machine without another LLVM, each
+/// with its remedy.
 #[test]
 fn toolchains_that_do_not_serve() {
     let new =
@@ -275,7 +277,8 @@ Do one of these:
     }
 }
 
-/// The folder that a variable names is an order: nothing else is looked at, though the toolchain would serve.
+/// The folder that a variable names is an order: nothing else is looked at, though the toolchain
+/// would serve.
 #[test]
 fn prefixes_that_do_not_serve() {
     let rows = [
