@@ -21,6 +21,7 @@ const RELEASE: &str = "sid";
 const PACKAGES: &[&str] = &[
     "rustc",
     "cargo",
+    "rustfmt",
     "gcc",
     "g++",
     "clang",
