@@ -109,7 +109,8 @@ fn commands_beside(environment: &Environment, choice: Choice) -> Result<Vec<Star
             Some(Some(due)) => Some(due),
             None => None,
         };
-        let mut command = environment.workspace.command(&program);
+        // The environment of the tests: with another one, `onnx` would make cargo build the workspace once more.
+        let mut command = environment.command(&program);
         command.args(arguments);
         commands.push((due, (format!("cargo xtask {}", arguments.join(" ")), command)));
     }

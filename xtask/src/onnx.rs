@@ -1,7 +1,6 @@
 //! `cargo xtask onnx`: the node tests of ONNX 1.18.0 and the models beside them, each compiled and run, and compared with the list of those that have passed before.
 
 use crate::Result;
-use crate::environment::Environment;
 use crate::python::{self, Recipe};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
@@ -42,10 +41,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         ["--write"] if words.is_empty() => true,
         _ => return Err("usage: cargo xtask onnx [--write | WORD..]".into()),
     };
-    // The environment of the tests: with another one, cargo would build the workspace once more.
-    let environment = Environment::prepare()?;
-    let workspace = &environment.workspace;
-    let tests = tests(workspace)?;
+    let workspace = Workspace::find()?;
+    let tests = tests(&workspace)?;
     let mut folders: Vec<PathBuf> = Vec::new();
     for kind in KINDS {
         let folder = tests.join(kind);
@@ -54,7 +51,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     }
     folders.retain(|folder| words.is_empty() || words.iter().any(|word| name_of(folder).contains(word)));
     folders.sort_by_key(|folder| name_of(folder));
-    let outcomes = run_all(workspace, &Runner::build(&environment)?, &folders)?;
+    let outcomes = run_all(&workspace, &Runner::build(&workspace)?, &folders)?;
     let count = |word: &str| outcomes.values().filter(|outcome| outcome.starts_with(word)).count();
     for (name, outcome) in outcomes.iter().filter(|(_, outcome)| !outcome.starts_with("passed")) {
         println!("{name}: {outcome}");
@@ -101,8 +98,8 @@ struct Runner {
 
 impl Runner {
     /// Builds the program with the features of the whole workspace, as `cargo test --workspace` has built it.
-    fn build(environment: &Environment) -> Result<Self> {
-        let mut build = environment.cargo("build");
+    fn build(workspace: &Workspace) -> Result<Self> {
+        let mut build = workspace.cargo("build");
         build.args(["--workspace", "--example", RUNNER_OF_TESTS, "--message-format", "json-render-diagnostics"]);
         Self::read(&step::run("build the runner of the node tests", &mut build, Show::Warnings)?)
     }

@@ -197,9 +197,7 @@ mod tests {
         let client = Client::new(2).unwrap();
         let permits = Permits::of_jobserver(client.clone(), 8);
         let one = permits.acquire();
-        // On a busy machine a token may come later than one attempt waits.
-        let mut attempts = std::iter::repeat_with(|| permits.try_acquire(1)).take(1000);
-        let more = attempts.find(|more| !more.is_empty()).unwrap_or_default();
+        let more = permits.try_acquire(1);
         assert_eq!((more.len(), client.available().unwrap()), (1, 1));
         drop((one, more));
         assert_eq!(client.available().unwrap(), 2);
