@@ -16,14 +16,14 @@ use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use crate::{Result, book};
 
-/// Where the compilers are from.
+/// The release of Debian with the compilers.
 const SUITE: &str = "sid";
 const PACKAGES: [&str; 5] = ["clang", "g++", "gcc", "libc6-dev", "libclang-rt-dev"];
 
 /// Warnings that are shown, of all files.
 const WARNINGS: &str = "-Wall -Wno-unused -Wno-unknown-pragmas";
 
-/// What compilers of today refuse in C, whatever the standard.
+/// Errors of current compilers in C, for every standard.
 const ERRORS_IN_C: &str = "-Werror=implicit-function-declaration -Werror=implicit-int -Werror=int-conversion \
     -Werror=incompatible-pointer-types";
 

@@ -173,7 +173,7 @@ impl Root {
     }
 }
 
-/// Where this machine's apt has Debian's packages from.
+/// The archive of Debian that this machine's apt is configured with.
 fn mirror(workspace: &Workspace) -> Result<OsString> {
     let mut targets = workspace.command("apt-get");
     targets.args(["indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"]);

@@ -163,7 +163,7 @@ fn newer_syntax(tokens: TokenStream) -> Vec<(Version, &'static str)> {
     found
 }
 
-/// Whether the tokens from `if` on are a guard (`=>` comes before a block) that has a `let`.
+/// Returns true if the tokens from `if` on are a guard (`=>` comes before a block) that has a `let`.
 fn is_guard_with_let(tokens: &[TokenTree]) -> bool {
     let mut has_let = false;
     for (at, token) in tokens.iter().enumerate() {

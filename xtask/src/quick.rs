@@ -1,4 +1,4 @@
-//! `cargo xtask ci --quick`: what a developer runs before each commit, in at most 8 minutes.
+//! `cargo xtask ci --quick`: the checks before a commit, in at most 8 minutes.
 //!
 //! Formatting, lints, floors, links and variables of the book, the public API, and the tests of the packages that changed.
 //! A package has changed if git shows a difference in one of its files: since the commit that this branch and its upstream

@@ -35,7 +35,7 @@ const PACKAGES: &[&str] = &[
     "ca-certificates",
 ];
 
-/// What is tested, as arguments of cargo.
+/// The tests, as arguments of cargo.
 const TESTS: &[&[&str]] = &[
     &["test", "--package", "kernpack-llvm-find", "--package", "kernpack-llvm-link", "--package", "kernpack-compiler"],
     &["test", "--package", "kernpack-build", "--lib", "--features", "modules,graph"],
