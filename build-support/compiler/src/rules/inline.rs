@@ -1,15 +1,23 @@
 //! Puts expressions into their readers, where that costs nothing.
 
+use std::collections::HashMap;
+
 use super::pattern::{computed, cost, depends_on, is_injective, reads};
+use crate::arith::same;
 use crate::error::Result;
-use crate::ir::{ExprNode, IterVar, OperationNode};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode};
 use crate::schedule::Schedule;
 
 /// What an expression may cost that is computed again for each of several readers.
 const CHEAP: usize = 2;
 
+/// What it may cost with all that is put into it: what is cheap, and read at several places by something cheap, which again is, costs a power of 2.
+const CHEAP_IN_ALL: usize = 24;
+
 /// Inlines what is computed element by element, is no output, and is read by computed tensors only: by one, for each element once; or if it is cheap.
 pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
+    // What is put into readers costs, with all that is put into it.
+    let mut costs: HashMap<Operation, usize> = HashMap::new();
     for id in schedule.stages().collect::<Vec<_>>() {
         let stage = &schedule[id];
         if stage.is_output || stage.is_placeholder() || !is_injective(stage.operation()) {
@@ -23,19 +31,21 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
         if consumers.is_empty() || !all_computed {
             continue;
         }
-        let mut uses = 0;
+        // An element that one reader reads several times is computed once.
+        let mut uses: Vec<(Operation, Vec<Expr>)> = Vec::new();
         let mut is_repeated = false;
         for &reader in &consumers {
-            let OperationNode::Compute { bodies, axes, reduce_axes, .. } = &**schedule[reader].operation() else {
-                continue;
-            };
+            let reading = schedule[reader].operation().clone();
+            let OperationNode::Compute { bodies, axes, reduce_axes, .. } = &*reading else { continue };
             let several = !matches!(bodies.get(0).as_deref(), Some(ExprNode::Reduce { .. }));
             for body in bodies.iter().take(if several { bodies.len() } else { 1 }) {
                 for (tensor, indices) in reads(&body) {
                     if tensor.op != op {
                         continue;
                     }
-                    uses += 1;
+                    if !uses.iter().any(|(known, at)| *known == reading && are_same(at, &indices)) {
+                        uses.push((reading.clone(), indices.clone()));
+                    }
                     // A reader with more axes than it reads at computes each element several times; so does one that reads at sums of axes, as windows do.
                     let is_reduction = matches!(&*body, ExprNode::Reduce { .. });
                     let along = |axes: &kernpack::Array<IterVar>| {
@@ -47,9 +57,23 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
                 }
             }
         }
-        if cost(&parts.body) <= CHEAP || uses <= 1 && !is_repeated {
+        let own = cost(&parts.body);
+        let mut elements: Vec<(Operation, Vec<Expr>)> = Vec::new();
+        for (tensor, indices) in reads(&parts.body) {
+            if !elements.iter().any(|(known, at)| *known == tensor.op && are_same(at, &indices)) {
+                elements.push((tensor.op.clone(), indices));
+            }
+        }
+        let inside = elements.iter().filter_map(|(op, _)| costs.get(op));
+        let all = inside.fold(own, |sum, cost| sum.saturating_add(*cost));
+        if own <= CHEAP && all <= CHEAP_IN_ALL || uses.len() <= 1 && !is_repeated {
             schedule.stage(id).compute_inline()?;
+            costs.insert(op, all);
         }
     }
     Ok(())
+}
+
+fn are_same(one: &[Expr], other: &[Expr]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
 }

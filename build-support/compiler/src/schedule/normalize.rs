@@ -1,12 +1,15 @@
 //! What comes before bound inference: inlined stages vanish into their readers, and every leaf starts at 0.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use kernpack::Array;
 
 use super::relations::Relation;
 use super::stage::{Annotation, Attach, Schedule, Stage, StageId};
+use crate::arith::same;
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
-use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, Var, VarMap};
+use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, Var, VarMap, with_stack};
 use crate::te::operation::{input_tensors, mutate_bodies, replace_inputs};
 
 impl Schedule {
@@ -85,7 +88,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Goes through the stages once, producers first: what is inlined has no reads of inlined tensors itself any more.
+    /// Goes through the stages once, producers first.
     fn inline_stages(&mut self) -> Result<()> {
         let inlined = |schedule: &Self, id: StageId| schedule[id].attach == Attach::Inline;
         if !self.order.iter().any(|&id| inlined(self, id)) {
@@ -97,6 +100,7 @@ impl Schedule {
         let mut inline = InlineReads::default();
         for id in self.order.clone() {
             let op = self[id].operation().clone();
+            inline.reads.clear();
             let new = match &*op {
                 OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } => {
                     let new_bodies = mutate_bodies(&mut inline, bodies)?;
@@ -121,7 +125,7 @@ impl Schedule {
             }
             if inlined(self, id) {
                 self[id].attach = Attach::Inlined;
-                inline.inlined.insert(op, new);
+                inline.inlined.insert(op);
             } else if new != op {
                 inline.replaced.insert(op, new);
             }
@@ -204,13 +208,18 @@ impl Schedule {
 }
 
 /// Puts expressions in the place of reads of inlined tensors, and makes other reads those of the operations that stages compute now.
+///
+/// An element of an inlined tensor is put in once for each stage, however many others that are inlined read it: chains of tensors that are read
+/// twice become as large as they are long, and no larger.
 #[derive(Default)]
 struct InlineReads {
-    /// Operations to put in, by the operation that is read.
-    inlined: HashMap<Operation, Operation>,
+    /// Operations to put in.
+    inlined: HashSet<Operation>,
     /// New operations by old ones.
     replaced: HashMap<Operation, Operation>,
     memo: HashMap<Expr, Expr>,
+    /// What stands for elements of inlined tensors in the stage that is being rewritten, by tensor: indices, and the expression.
+    reads: HashMap<(Operation, i64), Vec<(Array<Expr>, Expr)>>,
 }
 
 impl InlineReads {
@@ -218,16 +227,33 @@ impl InlineReads {
         self.replaced.get(&tensor.op).map(|new| new.output(tensor.value_index as usize))
     }
 
-    fn replaced_read(&self, expr: Expr) -> Result<Expr> {
+    fn replaced_read(&mut self, expr: Expr) -> Result<Expr> {
         let ExprNode::TensorRead { tensor, indices } = &*expr else { return Ok(expr) };
-        if let Some(OperationNode::Compute { axes, bodies, .. }) = self.inlined.get(&tensor.op).map(|op| &**op) {
-            let values = axes.iter().map(|axis| axis.var.clone()).zip(indices.iter()).collect();
-            let body = bodies.get(tensor.value_index as usize).expect("one body for each output");
-            return SubstituteShared { values, memo: HashMap::new() }.mutate_expr(&body);
+        let OperationNode::Compute { axes, bodies, .. } = &*tensor.op else {
+            return Ok(self.read_of_stage(&expr, tensor, indices));
+        };
+        if !self.inlined.contains(&tensor.op) {
+            return Ok(self.read_of_stage(&expr, tensor, indices));
         }
+        let key = (tensor.op.clone(), tensor.value_index);
+        let is_same = |known: &Array<Expr>| known.iter().zip(indices.iter()).all(|(one, other)| same(&one, &other));
+        let known = self.reads.get(&key).and_then(|known| known.iter().find(|(indices, _)| is_same(indices)));
+        if let Some((_, value)) = known {
+            return Ok(value.clone());
+        }
+        let values = axes.iter().map(|axis| axis.var.clone()).zip(indices.iter()).collect();
+        let body = bodies.get(tensor.value_index as usize).expect("one body for each output");
+        let body = SubstituteShared { values, memo: HashMap::new() }.mutate_expr(&body)?;
+        let value = with_stack(|| self.mutate_expr(&body))?;
+        self.reads.entry(key).or_default().push((indices.clone(), value.clone()));
+        Ok(value)
+    }
+
+    /// A read of what has a stage of its own.
+    fn read_of_stage(&self, expr: &Expr, tensor: &Tensor, indices: &Array<Expr>) -> Expr {
         match self.replacement(tensor) {
-            Some(tensor) => Ok(Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() })),
-            None => Ok(expr),
+            Some(tensor) => Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() }),
+            None => expr.clone(),
         }
     }
 }

@@ -1,0 +1,123 @@
+//! Chains in which each value is read twice: written as a tree they double with every link, and have to compile as fast as they are long.
+
+use std::time::{Duration, Instant};
+
+use kernpack_graph::{Constant, LowerOptions, ModelOptions, import};
+
+use super::structures::{call, close, floats, model, run, with_int, with_ints};
+use super::{Message, node};
+
+/// Links of each chain.
+const LINKS: usize = 60;
+
+/// Far above what a chain takes, and far below what one takes that doubles.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// One link: the nodes that make `to` of `from`. Names that begin with `to` are free.
+type Link = fn(from: &str, to: &str) -> Vec<Message>;
+
+/// What a link computes, with numbers that stay finite over all links, and the same as arithmetic over one matrix of 8 x 8.
+const KINDS: &[(&str, Link)] = &[
+    ("Mul", |from, to| vec![node("Mul", &[from, from], &[to])]),
+    ("Add", |from, to| vec![node("Add", &[from, from], &[&in_between(to, "sum")]), half(to, "sum")]),
+    ("Mul Sigmoid", |from, to| {
+        vec![node("Sigmoid", &[from], &[&in_between(to, "s")]), node("Mul", &[from, &in_between(to, "s")], &[to])]
+    }),
+    ("Sub Relu", |from, to| {
+        vec![node("Relu", &[from], &[&in_between(to, "r")]), node("Sub", &[from, &in_between(to, "r")], &[to])]
+    }),
+    ("Where", |from, to| {
+        let (less, negated) = (in_between(to, "less"), in_between(to, "negated"));
+        vec![
+            node("Greater", &[from, "half"], &[&less]),
+            node("Neg", &[from], &[&negated]),
+            node("Where", &[&less, &negated, from], &[to]),
+        ]
+    }),
+    ("Max", |from, to| {
+        vec![node("Neg", &[from], &[&in_between(to, "n")]), node("Max", &[from, &in_between(to, "n")], &[to])]
+    }),
+    ("Transpose", |from, to| {
+        vec![
+            with_ints(node("Transpose", &[from], &[&in_between(to, "t")]), "perm", &[1, 0]),
+            node("Add", &[from, &in_between(to, "t")], &[&in_between(to, "sum")]),
+            half(to, "sum"),
+        ]
+    }),
+    ("Concat", |from, to| {
+        let (wide, left, right) = (in_between(to, "wide"), in_between(to, "left"), in_between(to, "right"));
+        let split = with_int(node("Split", &[&wide], &[&left, &right]), "axis", 1);
+        vec![
+            with_int(node("Concat", &[from, from], &[&wide]), "axis", 1),
+            with_int(split, "num_outputs", 2),
+            node("Mul", &[&left, &right], &[to]),
+        ]
+    }),
+    ("ReduceMean", |from, to| {
+        let mean = in_between(to, "mean");
+        vec![node("ReduceMean", &[from, "last"], &[&mean]), node("Sub", &[from, &mean], &[to])]
+    }),
+    ("neighbours", |from, to| {
+        let (front, back, around) = (in_between(to, "front"), in_between(to, "back"), in_between(to, "around"));
+        vec![
+            node("Slice", &[from, "zero", "one", "last"], &[&front]),
+            node("Slice", &[from, "one", "eight", "last"], &[&back]),
+            with_int(node("Concat", &[&back, &front], &[&around]), "axis", 1),
+            node("Add", &[from, &around], &[&in_between(to, "sum")]),
+            half(to, "sum"),
+        ]
+    }),
+    ("Cast", |from, to| {
+        let (whole, back) = (in_between(to, "whole"), in_between(to, "back"));
+        vec![
+            with_int(node("Cast", &[from], &[&whole]), "to", 6),
+            with_int(node("Cast", &[&whole], &[&back]), "to", 1),
+            node("Add", &[from, &back], &[&in_between(to, "sum")]),
+            half(to, "sum"),
+        ]
+    }),
+    ("Pow Sqrt", |from, to| {
+        let (square, sum) = (in_between(to, "square"), in_between(to, "sum"));
+        vec![
+            node("Mul", &[from, from], &[&square]),
+            node("Add", &[&square, from], &[&sum]),
+            node("Tanh", &[&sum], &[to]),
+        ]
+    }),
+];
+
+fn in_between(to: &str, name: &str) -> String {
+    format!("{to}_{name}")
+}
+
+fn half(to: &str, sum: &str) -> Message {
+    node("Mul", &[&in_between(to, sum), "half"], &[to])
+}
+
+fn chain(link: Link) -> (Vec<u8>, Vec<(&'static str, Constant)>) {
+    let ints = |name: &'static str, value: i64| with_ints(node("Constant", &[], &[name]), "value_ints", &[value]);
+    let mut nodes = vec![ints("zero", 0), ints("one", 1), ints("eight", 8), ints("last", -1)];
+    for number in 0..LINKS {
+        nodes.extend(link(&format!("t{number}"), &format!("t{}", number + 1)));
+    }
+    let values: Vec<f32> = (0..64).map(|place| (place * 7 % 64) as f32 / 80.0 - 0.3).collect();
+    let inputs = vec![("t0", floats(&[8, 8], &values)), ("half", floats(&[], &[0.5]))];
+    (model(nodes, &inputs, &[&format!("t{LINKS}")]), inputs)
+}
+
+#[test]
+fn chains_of_values_that_are_read_twice() {
+    for (name, link) in KINDS {
+        let (bytes, inputs) = chain(*link);
+        let start = Instant::now();
+        let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
+        let found = call(&graph, &inputs, LowerOptions::default()).unwrap();
+        let took = start.elapsed();
+        assert!(took < LIMIT, "{name}: {took:?}");
+        // What is known when the model is built is computed node by node.
+        let mut known = ModelOptions::default();
+        known.constants.extend(inputs.iter().map(|(name, constant)| ((*name).to_owned(), constant.clone())));
+        let expected = run(&bytes, &inputs, &known);
+        close(&found[0].to_floats().unwrap(), &expected[0].to_floats().unwrap());
+    }
+}
