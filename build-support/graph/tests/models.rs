@@ -1,5 +1,7 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/arguments.rs"]
+mod arguments;
 #[path = "models/chains.rs"]
 mod chains;
 #[path = "models/custom.rs"]
