@@ -20,6 +20,8 @@ mod loops;
 mod parts;
 #[path = "models/quantized.rs"]
 mod quantized;
+#[path = "models/refused.rs"]
+mod refused;
 #[path = "models/regions.rs"]
 mod regions;
 #[path = "models/sizes.rs"]

@@ -14,6 +14,8 @@ pub(super) enum Item {
     Sequence(Vec<ValueId>),
     /// An optional value that is not there.
     Nothing,
+    /// An input of a function that its caller leaves out: nodes that read it leave it out, too.
+    Absent,
 }
 
 /// Names of values where a node stands.
@@ -26,6 +28,7 @@ impl Item {
             Self::Tensor(_) => "a tensor",
             Self::Sequence(_) => "a sequence",
             Self::Nothing => "an optional value that is not there",
+            Self::Absent => "an input that is left out",
         }
     }
 
