@@ -1,10 +1,9 @@
 //! Sums, maxima and the like over axes.
 
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Stmt, Tensor};
-use kernpack_compiler::te::{self, extern_op, reduce_axis};
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
+use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, extents, tensor};
-use super::statements::{count_of, each, element, put};
 use super::{Call, Operator, Pattern};
 use crate::error::{Result, require};
 
@@ -32,7 +31,7 @@ macro_rules! reductions {
         Operator { name: "ReduceLogSumExp", pattern: Pattern::Reduction, make: log_sum_exp },
         Operator { name: "ArgMax", pattern: Pattern::Reduction, make: |call| arg(call, true) },
         Operator { name: "ArgMin", pattern: Pattern::Reduction, make: |call| arg(call, false) },
-        Operator { name: "CumSum", pattern: Pattern::Opaque, make: cum_sum }]
+        Operator { name: "CumSum", pattern: Pattern::Reduction, make: cum_sum }]
     };
 }
 
@@ -224,7 +223,7 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     })?])
 }
 
-/// Each sum is that of the place before and one more element.
+/// In steps of 1, 2, 4, ..: behind each, an element is the sum of twice as many. The sums of W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
 fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axis = match call.ints(1)?[..] {
@@ -236,29 +235,20 @@ fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
     let extent = x.shape[axis];
-    let (outer, inner) = (count_of(&x.shape[..axis]), count_of(&x.shape[axis + 1..]));
-    let op = extern_op("cum_sum", [&x.tensor]).output(extents(&x.shape), x.dtype);
-    Ok(op.body(|inputs, outputs| {
-        let (from, to) = (&inputs[0], &outputs[0]);
-        each("outer", outer, |outer| {
-            // The first element of the row with this number, as they are summed.
-            let row = |number: Expr| {
-                let number = if reverse { Expr::int(extent - 1) - number } else { number };
-                (outer * extent + number) * inner
-            };
-            let first = each("first", inner, |at| {
-                let start = row(Expr::int(0)) + at;
-                let value = if exclusive { te::constant(0.0, x.dtype) } else { element(from, start.clone()) };
-                put(to, start, value)
-            });
-            let others = each("row", extent - 1, |number| {
-                each("inner", inner, |at| {
-                    let (here, before) = (row(number + 1) + at, row(number.clone()) + at);
-                    let added = element(from, if exclusive { before.clone() } else { here.clone() });
-                    put(to, here, element(to, before) + added)
-                })
-            });
-            Stmt::seq([first, others])
-        })
-    }))
+    // The element that lies so many before, as they are summed, or zero.
+    let before = |position: &[Expr], distance: i64, of: &dyn Fn(&[Expr]) -> Expr| {
+        let mut at = position.to_vec();
+        at[axis] = if reverse { &at[axis] + distance } else { &at[axis] - distance };
+        let is_there = if reverse { at[axis].less(extent) } else { at[axis].greater_equal(0) };
+        Expr::if_then_else(is_there, of(&at), te::constant(0.0, x.dtype))
+    };
+    let mut sums =
+        tensor(&x.shape, |position| if exclusive { before(position, 1, &|at| x.at(at)) } else { x.at(position) });
+    let mut distance = 1;
+    while distance < extent {
+        let last = sums;
+        sums = tensor(&x.shape, |position| last.at(position) + before(position, distance, &|at| last.at(at)));
+        distance *= 2;
+    }
+    Ok(vec![sums])
 }
