@@ -10,8 +10,8 @@ mod work;
 
 use std::collections::HashMap;
 
-use kernpack::Bytes;
-use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Operation, Tensor};
+use kernpack::{Any, Bytes};
+use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode, NODES, Operation, Tensor};
 use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::te::placeholder;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
@@ -283,7 +283,9 @@ impl Kernels<'_> {
         let program = text::print(&function).replacen(&own, "", 1);
         let number = *self.known.entry(program).or_insert(self.functions.len());
         if number == self.functions.len() {
-            self.functions.push(function);
+            let attrs =
+                function.attrs.iter().chain([(NODES.into(), Any::from(places(graph, group).as_str()))]).collect();
+            self.functions.push(LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() }));
         }
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         let function = &self.functions[number];
@@ -381,6 +383,12 @@ fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
     Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
 }
 
+/// The nodes of a group, for messages.
+fn places(graph: &Graph, group: &Group) -> String {
+    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
+    places.join(" + ")
+}
+
 /// The kernel that computes outputs of a group, with the values that it reads.
 fn kernel(
     graph: &Graph,
@@ -414,10 +422,9 @@ fn kernel(
     for (number, result) in results.into_iter().enumerate() {
         kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
     }
-    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     let function = kernel
         .lower(target, context)
-        .map_err(|error| crate::error::GraphError::from(error).within(&places.join(" + ")))?;
+        .map_err(|error| crate::error::GraphError::from(error).within(&places(graph, group)))?;
     let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
     Ok((function, inputs))
 }

@@ -30,6 +30,7 @@ mod state;
 mod stmt;
 mod store;
 mod types;
+mod watchdog;
 
 use std::collections::{HashMap, HashSet};
 
