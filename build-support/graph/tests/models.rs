@@ -12,6 +12,8 @@ mod half;
 mod hostile;
 #[path = "models/loops.rs"]
 mod loops;
+#[path = "models/nan.rs"]
+mod nan;
 #[path = "models/parts.rs"]
 mod parts;
 #[path = "models/quantized.rs"]

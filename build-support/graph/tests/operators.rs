@@ -1,5 +1,10 @@
 //! Operators at their edges: their inputs are known, so the compiler's reference evaluator computes them when they are added to a graph.
 
+#[path = "numbers/nan.rs"]
+mod nan;
+#[path = "numbers/program.rs"]
+mod program;
+
 use std::sync::Arc;
 
 use kernpack::DataType;

@@ -83,9 +83,9 @@ binary! {
     pow;
     /// `x` with the sign of `y`.
     copysign;
-    /// The smaller one; of a number and NaN the number.
+    /// The smaller one, NaN if one of both is; -0.0 is smaller than 0.0.
     nanmin;
-    /// The larger one; of a number and NaN the number.
+    /// The larger one, NaN if one of both is; 0.0 is larger than -0.0.
     nanmax;
 }
 
@@ -95,13 +95,13 @@ pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
     Expr::math("fma", [a.into(), b.into(), c.into()])
 }
 
-/// The smaller one: `a < b ? a : b`.
+/// The smaller one: `a < b ? a : b`, which is `b` if one of both is NaN.
 #[track_caller]
 pub fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().min(b)
 }
 
-/// The larger one: `a > b ? a : b`.
+/// The larger one: `a > b ? a : b`, which is `b` if one of both is NaN.
 #[track_caller]
 pub fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().max(b)

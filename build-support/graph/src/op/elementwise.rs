@@ -4,6 +4,7 @@ use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64, Tensor};
 use kernpack_compiler::te;
 
 use super::call::{broadcast, tensor};
+use super::extremum::{clamp, max, min};
 use super::{Call, Operator, Pattern};
 use crate::attrs::Attrs;
 use crate::error::{Result, fail, require};
@@ -105,34 +106,12 @@ fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
 }
 
-/// `max`, which is NaN if one of both is.
-fn max(a: Expr, b: Expr) -> Expr {
-    with_nan(a, b, |a, b| a.max(b))
-}
-
-/// `min`, which is NaN if one of both is.
-fn min(a: Expr, b: Expr) -> Expr {
-    with_nan(a, b, |a, b| a.min(b))
-}
-
-/// The smaller or the larger one, or NaN. `pick` gives its second argument if one of both is NaN, as the instruction does.
-fn with_nan(a: Expr, b: Expr, pick: impl Fn(Expr, Expr) -> Expr) -> Expr {
-    let is_number = |x: &Expr| x.as_float().is_some_and(|value| !value.is_nan());
-    match a.dtype().is_float() {
-        true if is_number(&a) => pick(a, b),
-        // Limits are mostly constants: one instruction, and the other operand is written once.
-        true if is_number(&b) => pick(b, a),
-        true => te::select(is_nan(&a), a.clone(), pick(a, b)),
-        false => pick(a, b),
-    }
-}
-
 fn alpha(attrs: &Attrs, x: &Expr, default: f32) -> Result<Expr> {
     Ok(like(x, attrs.float("alpha", default)?))
 }
 
 fn softplus(x: &Expr) -> Expr {
-    x.max(like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
+    max(x, like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
 }
 
 /// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
@@ -283,18 +262,17 @@ pub(super) const UNARY: &[Operator] = &unary! {
     },
     "Celu" |x, attrs| {
         let alpha = alpha(attrs, &x, 1.0)?;
-        let zero = like(&x, 0.0);
-        Ok(x.max(&zero) + (te::expm1(&x / &alpha) * alpha).min(zero))
+        Ok(te::select(x.less(like(&x, 0.0)), te::expm1(&x / &alpha) * alpha, x))
     },
-    "ThresholdedRelu" |x, attrs| Ok(te::select(x.greater(alpha(attrs, &x, 1.0)?), &x, like(&x, 0.0))),
+    "ThresholdedRelu" |x, attrs| Ok(te::select(x.less_equal(alpha(attrs, &x, 1.0)?), like(&x, 0.0), x)),
     "HardSigmoid" |x, attrs| {
         let beta = like(&x, attrs.float("beta", 0.5)?);
         let line = &x * alpha(attrs, &x, 0.2)? + beta;
-        Ok(line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+        Ok(clamp(line, 0.0, 1.0))
     },
     "HardSwish" |x, _| {
         let line = &x * like(&x, 1.0 / 6.0) + like(&x, 0.5);
-        Ok(&x * line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+        Ok(x * clamp(line, 0.0, 1.0))
     },
     "Softplus" |x, _| Ok(softplus(&x)),
     "Softsign" |x, _| Ok(&x / (te::abs(&x) + like(&x, 1.0))),
@@ -302,7 +280,10 @@ pub(super) const UNARY: &[Operator] = &unary! {
     "Swish" |x, attrs| Ok(&x * te::sigmoid(&x * alpha(attrs, &x, 1.0)?)),
     "Shrink" |x, attrs| {
         let (bias, lambd) = (like(&x, attrs.float("bias", 0.0)?), like(&x, attrs.float("lambd", 0.5)?));
-        let below = te::select(x.less(like(&x, 0.0) - &lambd), &x + &bias, like(&x, 0.0));
+        // Between the limits is 0; NaN is in neither range, and passes.
+        let (zero, least) = (like(&x, 0.0), like(&x, 0.0) - &lambd);
+        let middle = te::select(x.greater_equal(&least).and(x.less_equal(&lambd)), zero, &x);
+        let below = te::select(x.less(least), &x + &bias, middle);
         Ok(te::select(x.greater(lambd), &x - bias, below))
     },
     "Gelu" gelu,

@@ -14,6 +14,7 @@ mod custom;
 mod det;
 mod einsum;
 mod elementwise;
+pub(crate) mod extremum;
 mod gather;
 mod generate;
 mod grid;
