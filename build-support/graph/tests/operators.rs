@@ -1,5 +1,7 @@
 //! Operators at their edges: their inputs are known, so the compiler's reference evaluator computes them when they are added to a graph.
 
+#[path = "numbers/accuracy.rs"]
+mod accuracy;
 #[path = "numbers/nan.rs"]
 mod nan;
 #[path = "numbers/program.rs"]
