@@ -206,6 +206,22 @@ impl Constant {
         }
     }
 
+    /// Whether no element is infinite or NaN.
+    ///
+    /// # Errors
+    /// An element type that is no number of up to 64 bits.
+    pub(crate) fn is_finite(&self) -> Result<bool> {
+        if self.dtype == F32 {
+            // The exponent of infinity and NaN is the largest one.
+            let is_other = |bytes: &[u8]| !f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_finite();
+            let found = self.words_with(has_largest_exponent).any(|word| {
+                self.bytes[word * 8..self.bytes.len().min(word * 8 + 8)].chunks_exact(4).any(is_other)
+            });
+            return Ok(!found);
+        }
+        Ok(!self.dtype.is_float() || self.to_floats()?.iter().all(|value| value.is_finite()))
+    }
+
     /// The same with zeros in place of numbers of float32 below the smallest normal one, with which some CPUs compute a hundred times slower; none if there are none.
     pub(crate) fn flushed(&self) -> Option<Self> {
         let is_tiny = |bytes: &[u8]| {

@@ -20,6 +20,8 @@ mod parts;
 mod quantized;
 #[path = "models/regions.rs"]
 mod regions;
+#[path = "models/rows.rs"]
+mod rows;
 #[path = "models/sizes.rs"]
 mod sizes;
 #[path = "models/sparse.rs"]
