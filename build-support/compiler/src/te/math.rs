@@ -1,7 +1,7 @@
 //! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants take the other operand's type; what does not fit is reported
 //! with the caller's line.
 
-use crate::ir::{BOOLEAN, DataTypeExt, Expr, F32};
+use crate::ir::{BOOLEAN, DataTypeExt, Expr};
 
 macro_rules! unary {
     ($($(#[$meta:meta])* $name:ident;)*) => {$(
@@ -186,7 +186,15 @@ fn classify(name: &str, x: Expr) -> Expr {
     Expr::builtin(name, BOOLEAN.with_lanes(dtype.lanes()), [x])
 }
 
-/// A constant of a type, rounded or cut to it.
+/// A constant of a type: rounded to a float, or towards zero to the nearest integer that the type has.
 pub fn constant(value: f64, dtype: kernpack::DataType) -> Expr {
-    if dtype.is_float() { Expr::float(dtype, value) } else { Expr::float(F32, value).cast(dtype) }
+    if dtype.is_float() {
+        return Expr::float(dtype, value);
+    }
+    let bits = u32::from(dtype.bits()).clamp(1, 64);
+    match (dtype.is_bool(), dtype.is_uint()) {
+        (true, _) => Expr::constant(dtype, i64::from(value != 0.0)),
+        (_, true) => Expr::constant(dtype, (value as u64).min(u64::MAX >> (64 - bits)).cast_signed()),
+        _ => Expr::constant(dtype, (value as i64).clamp(i64::MIN >> (64 - bits), i64::MAX >> (64 - bits))),
+    }
 }
