@@ -346,6 +346,12 @@ fn cast_hint(a: DataType, b: DataType) -> String {
 fn fitted(constant: &Expr, dtype: DataType) -> Option<Expr> {
     let dtype = dtype.element();
     match &**constant {
+        // The bits of a large unsigned integer are no value of another type.
+        ExprNode::Int { value, dtype: own }
+            if own.is_uint() && own.bits() == 64 && *value < 0 && dtype != own.element() =>
+        {
+            None
+        }
         ExprNode::Int { value, dtype: own } if !own.is_bool() && !dtype.is_bool() && dtype.can_hold(*value) => {
             Some(Expr::constant(dtype, *value))
         }
