@@ -10,6 +10,7 @@ use kernpack_compiler::take_reported;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
+use crate::op::checks::{Check, Input, checks};
 use crate::op::{Call, NodeOp, Operand, half};
 
 /// The number of a value of a graph.
@@ -198,6 +199,8 @@ pub struct Graph {
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.
     pub(crate) effort: u64,
+    /// Whether it may never be run: known values that a node does not accept are an error of the call then.
+    pub(crate) is_conditional: bool,
 }
 
 impl Node {
@@ -211,10 +214,21 @@ impl Node {
     /// # Errors
     /// Inputs that do not fit the operator, with the node.
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
+        // What the node does not accept is an error of the call, not of an expression.
+        let mut misfits = Vec::new();
+        if graph.is_conditional {
+            for check in graph.checks(self)? {
+                misfits.extend(graph.known_misfit(self, &check)?.and(self.inputs[check.input]));
+            }
+        }
         let operand = |id: &ValueId| {
             let value = &graph.values[*id];
             let dtype = stored(value.dtype);
-            let known = value.known.as_ref().map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
+            let known = value
+                .known
+                .as_ref()
+                .filter(|_| !misfits.contains(id))
+                .map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
             Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype, element: value.dtype, value: known }
         };
         let call = Call {
@@ -240,6 +254,29 @@ impl Graph {
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         self.values.len() - 1
+    }
+
+    /// The conditions on the data that a node depends on.
+    ///
+    /// # Errors
+    /// Attributes of another type.
+    pub(crate) fn checks(&self, node: &Node) -> Result<Vec<Check>> {
+        let input = |id: &Option<ValueId>| -> Input<'_> {
+            let value = &self.values[(*id)?];
+            Some((&value.shape, value.dtype))
+        };
+        let inputs: Vec<Input<'_>> = node.inputs.iter().map(input).collect();
+        checks(&node.op, &node.attrs, &inputs).map_err(|error| error.within(&node.place()))
+    }
+
+    /// An element of a known input that a check does not accept.
+    ///
+    /// # Errors
+    /// Elements that are not integers.
+    pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i64>> {
+        let known = node.inputs[check.input].and_then(|id| self.values[id].known.as_ref());
+        let misfit = known.map(|known| check.first_misfit(known)).transpose();
+        Ok(misfit.map_err(|error| error.within(&node.place()))?.flatten())
     }
 
     /// How much is in it, for [`Graph::take_back`].

@@ -2,6 +2,8 @@
 
 #[path = "models/chains.rs"]
 mod chains;
+#[path = "models/checks.rs"]
+mod checks;
 #[path = "models/custom.rs"]
 mod custom;
 #[path = "models/differences.rs"]

@@ -1,5 +1,6 @@
 //! A graph as lowered functions: a kernel for each group, and what runs them over one block of memory.
 
+mod checks;
 mod describe;
 mod entry;
 mod native_loop;
@@ -19,9 +20,10 @@ use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
 pub use entry::{Place, state_bytes};
 pub use weights::Weights;
 
+use self::checks::CheckCall;
 use self::entry::{Block, Data, Known};
 use crate::constant::{Constant, stored};
-use crate::error::{Result, fail};
+use crate::error::Result;
 use crate::fuse::Group;
 use crate::graph::{Graph, NativeLoop, Node, ValueId};
 pub use crate::names::{argument_names, identifier};
@@ -124,8 +126,22 @@ struct Step {
     scratch: Vec<usize>,
     /// Known values that it has for itself.
     known: Vec<Constant>,
+    /// The checks in front of it.
+    checks: Vec<CheckCall>,
     /// Whether all tasks of the region run it.
     is_task: bool,
+}
+
+impl Step {
+    /// Whether all tasks of the region run something of it.
+    fn has_task(&self) -> bool {
+        self.is_task || self.checks.iter().any(|check| check.is_task)
+    }
+
+    /// Whether all tasks of the region run what it begins with.
+    fn begins_as_task(&self) -> bool {
+        self.checks.first().map_or(self.is_task, |check| check.is_task)
+    }
 }
 
 /// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs. The weights are a part of the module.
@@ -194,6 +210,12 @@ fn lower_with(
                 step.scratch.clone_from(bytes);
                 step.is_task = true;
             }
+            for check in &mut step.checks {
+                if let Some(bytes) = &scratch[check.number] {
+                    check.scratch.extend(bytes);
+                    check.is_task = true;
+                }
+            }
             steps.push(step);
         }
         let layout = entry::layout(graph, &steps, &mut known)?;
@@ -212,7 +234,7 @@ fn lower_with(
     values.sort_by_key(|value| value.id);
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
     let weights = known.weights.size();
-    let is_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
+    let is_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
     let data = if weights == 0 { Data::None } else { data(&known.weights) };
     let functions = functions.into_iter().chain(entry::functions(graph, name, &blocks, data));
     let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };
@@ -239,6 +261,8 @@ struct KernelCall {
     scratch: Vec<usize>,
     /// Known values that it has for itself.
     known: Vec<Constant>,
+    /// The checks in front of it.
+    checks: Vec<CheckCall>,
 }
 
 impl KernelCall {
@@ -249,6 +273,7 @@ impl KernelCall {
             outputs: self.info.outputs.clone(),
             scratch: self.scratch.clone(),
             known: self.known.clone(),
+            checks: self.checks.clone(),
             is_task: false,
         }
     }
@@ -268,8 +293,10 @@ impl Kernels<'_> {
                 calls.push(self.loop_of(graph, &graph.nodes[node], native)?);
                 continue;
             }
+            let mut checks = self.checks(graph, &group)?;
             for outputs in kernels_of(graph, &group)? {
-                calls.push(self.call(graph, &group, outputs)?);
+                let call = self.call(graph, &group, outputs)?;
+                calls.push(KernelCall { checks: core::mem::take(&mut checks), ..call });
             }
         }
         Ok(calls)
@@ -277,14 +304,8 @@ impl Kernels<'_> {
 
     fn call(&mut self, graph: &Graph, group: &Group, outputs: Vec<ValueId>) -> Result<KernelCall> {
         let own = format!("{}.kernel{}", self.name, self.functions.len());
-        let schedule = self.options.schedule;
-        let (function, inputs) = kernel(graph, group, &outputs, &own, self.target, self.context, schedule)?;
-        // Equal programs are compiled once.
-        let program = text::print(&function).replacen(&own, "", 1);
-        let number = *self.known.entry(program).or_insert(self.functions.len());
-        if number == self.functions.len() {
-            self.functions.push(function);
-        }
+        let (function, inputs) = kernel(graph, group, &outputs, |results| results, &own, self)?;
+        let number = self.add(function, &own);
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         let function = &self.functions[number];
         let info = KernelInfo {
@@ -296,7 +317,17 @@ impl Kernels<'_> {
             inputs,
             outputs,
         };
-        Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new() })
+        Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new(), checks: Vec::new() })
+    }
+
+    /// The number of a function. Equal programs are compiled once.
+    fn add(&mut self, function: LoweredFunc, own: &str) -> usize {
+        let program = text::print(&function).replacen(own, "", 1);
+        let number = *self.known.entry(program).or_insert(self.functions.len());
+        if number == self.functions.len() {
+            self.functions.push(function);
+        }
+        number
     }
 
     /// A loop whose body is compiled once. Of one whose number of rounds is not known, the operations of a round are told.
@@ -321,7 +352,8 @@ impl Kernels<'_> {
         };
         self.functions.push(made.round);
         self.functions.push(made.function);
-        Ok(KernelCall { info, number: self.functions.len() - 1, scratch: made.scratch, known: made.known })
+        let number = self.functions.len() - 1;
+        Ok(KernelCall { info, number, scratch: made.scratch, known: made.known, checks: Vec::new() })
     }
 }
 
@@ -381,15 +413,14 @@ fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
     Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
 }
 
-/// The kernel that computes outputs of a group, with the values that it reads.
+/// The kernel that computes what `make` computes of values of a group, with the values that it reads.
 fn kernel(
     graph: &Graph,
     group: &Group,
     outputs: &[ValueId],
+    mut make: impl FnMut(Vec<Tensor>) -> Vec<Tensor>,
     name: &str,
-    target: &TargetDescription,
-    context: &PassContext,
-    schedule: bool,
+    kernels: &Kernels<'_>,
 ) -> Result<(LoweredFunc, Vec<ValueId>)> {
     // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
     let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
@@ -397,11 +428,12 @@ fn kernel(
         stands.push((id, stand()));
         stands[stands.len() - 1].1.clone()
     })?;
+    let results = make(results);
     let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
     let inputs: Vec<ValueId> =
         stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
     let mut kernel = Kernel::new(name);
-    if !schedule {
+    if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));
     }
     let results = instantiate(graph, group, outputs, |id, stand| {
@@ -411,12 +443,13 @@ fn kernel(
             None => stand(),
         }
     })?;
+    let results = make(results);
     for (number, result) in results.into_iter().enumerate() {
         kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
     }
     let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     let function = kernel
-        .lower(target, context)
+        .lower(kernels.target, kernels.context)
         .map_err(|error| crate::error::GraphError::from(error).within(&places.join(" + ")))?;
     let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
     Ok((function, inputs))
@@ -440,9 +473,10 @@ fn instantiate(
         })?;
         tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
     }
-    let results = outputs.iter().map(|output| match tensors.get(output) {
-        Some(tensor) => Ok(tensor.clone()),
-        None => fail!("a kernel without a result"),
+    let results = outputs.iter().map(|id| {
+        let value = &graph.values[*id];
+        let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
+        tensors.entry(*id).or_insert_with(|| input(*id, &stand)).clone()
     });
-    results.collect()
+    Ok(results.collect())
 }

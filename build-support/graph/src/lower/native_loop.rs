@@ -151,6 +151,11 @@ pub(super) fn loop_function(
     let pointers: Vec<Var> = inputs.iter().chain(&output_vars).chain(&memory).chain(&known_vars).cloned().collect();
     let mut calls = Vec::new();
     for (number, step) in steps.iter().enumerate() {
+        for (check, own) in step.checks.iter().zip(&layout.check_scratch[number]) {
+            let memory = || own.iter().map(|offset| behind(arena, int(*offset)));
+            calls.push(check.call(check.inputs.iter().map(&pointer), memory()));
+            calls.extend(memory().next().map(|result| check.outcome(result)));
+        }
         let own = layout.scratch[number].iter().map(|offset| behind(arena, int(*offset)));
         let own_known = layout.known[number].iter().map(weights);
         let all = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(own_known);
@@ -228,7 +233,7 @@ fn local(name: &str) -> Buffer {
 }
 
 /// Memory that a pointer leads to.
-fn seen(name: &str, dtype: DataType) -> Buffer {
+pub(super) fn seen(name: &str, dtype: DataType) -> Buffer {
     let node = Buffer::new(name, dtype, [Expr::int(1)], "global").to_node();
     let alignment = i64::try_from(element_bytes(dtype)).unwrap_or(1);
     Buffer::from_node(BufferNode { data_alignment: alignment, ..node })

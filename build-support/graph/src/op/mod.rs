@@ -7,6 +7,7 @@ mod attention;
 mod byte_conv;
 mod call;
 mod cast;
+pub(crate) mod checks;
 pub(crate) mod classic;
 pub(crate) mod conv;
 mod conv_integer;
