@@ -48,8 +48,8 @@ pub struct Node {
     pub reads: Vec<bool>,
     /// The outputs; those that are not wanted are `None`.
     pub outputs: Vec<Option<ValueId>>,
-    /// The body of a loop that is not written out.
-    pub(crate) body: Option<Arc<NativeLoop>>,
+    /// The graphs inside of a loop that is not written out, or of a choice.
+    pub(crate) body: Option<Arc<Body>>,
 }
 
 /// What an input of the body is in a round.
@@ -116,6 +116,43 @@ impl NativeLoop {
     /// Whether a condition may end the loop before its number of rounds.
     pub(crate) fn has_condition(&self) -> bool {
         self.condition.is_some() || self.gives.contains(&Gives::Condition)
+    }
+}
+
+/// One of two graphs, which a condition chooses when the model runs; the other one is not run.
+///
+/// The node of a choice has the condition as its first input, and its outputs are those of the graph that is chosen.
+#[derive(Clone)]
+pub(crate) struct Choice {
+    /// The graph for a condition that holds, and the other one.
+    pub(crate) branches: [Branch; 2],
+}
+
+/// A graph of a choice.
+#[derive(Clone)]
+pub(crate) struct Branch {
+    /// What it computes.
+    pub(crate) body: Graph,
+    /// For each of its inputs, the input of the node.
+    pub(crate) given: Vec<usize>,
+}
+
+/// Graphs inside of a node.
+#[derive(Clone)]
+pub(crate) enum Body {
+    /// The body of a loop.
+    Loop(NativeLoop),
+    /// The branches of a choice.
+    Choice(Choice),
+}
+
+impl Body {
+    /// The graphs, to be changed.
+    pub(crate) fn graphs_mut(&mut self) -> Vec<&mut Graph> {
+        match self {
+            Self::Loop(native) => vec![&mut native.body],
+            Self::Choice(choice) => choice.branches.iter_mut().map(|branch| &mut branch.body).collect(),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/branches.rs"]
+mod branches;
 #[path = "models/chains.rs"]
 mod chains;
 #[path = "models/checks.rs"]

@@ -9,7 +9,7 @@ use kernpack_compiler::ir::dtype::NOTHING;
 use kernpack_compiler::ir::{CallKind, Expr, I32, I64, IterVar, Stmt, StmtNode, Tensor, U32, U64};
 use kernpack_compiler::te;
 
-use super::native_loop::seen;
+use super::inside::seen;
 use super::{Kernels, kernel};
 use crate::error::Result;
 use crate::fuse::Group;

@@ -1,8 +1,10 @@
 //! A graph as lowered functions: a kernel for each group, and what runs them over one block of memory.
 
 mod checks;
+mod choice;
 mod describe;
 mod entry;
+mod inside;
 mod native_loop;
 mod open;
 mod region;
@@ -21,11 +23,13 @@ pub use entry::{Place, state_bytes};
 pub use weights::Weights;
 
 use self::checks::CheckCall;
+use self::choice::BranchSteps;
 use self::entry::{Block, Data, Known};
+use self::inside::Made;
 use crate::constant::{Constant, stored};
 use crate::error::Result;
 use crate::fuse::Group;
-use crate::graph::{Graph, NativeLoop, Node, ValueId};
+use crate::graph::{Body, Choice, Graph, NativeLoop, Node, ValueId};
 pub use crate::names::{argument_names, identifier};
 use crate::op::extents;
 
@@ -288,9 +292,13 @@ impl Kernels<'_> {
                 continue;
             }
             if let [node] = group.nodes[..]
-                && let Some(native) = &graph.nodes[node].body
+                && let Some(body) = &graph.nodes[node].body
             {
-                calls.push(self.loop_of(graph, &graph.nodes[node], native)?);
+                let node = &graph.nodes[node];
+                calls.push(match &**body {
+                    Body::Loop(native) => self.loop_of(graph, node, native)?,
+                    Body::Choice(choice) => self.choice_of(graph, node, choice)?,
+                });
                 continue;
             }
             let mut checks = self.checks(graph, &group)?;
@@ -340,21 +348,47 @@ impl Kernels<'_> {
         let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout, &known.weights)?;
         let is_known = native.count.is_none() && !native.has_condition();
         let rounds = if is_known { u64::try_from(native.most).unwrap_or(1) } else { 1 };
-        let operations = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.info.operations));
+        let operations = operations_of(&calls).saturating_mul(rounds);
+        Ok(self.made(node, made, operations, calls.iter().any(|call| call.info.is_parallel)))
+    }
+
+    /// A choice; its operations are those of the branch that has more.
+    fn choice_of(&mut self, graph: &Graph, node: &Node, choice: &Choice) -> Result<KernelCall> {
+        let (mut branches, mut operations, mut is_parallel) = (Vec::new(), 0, false);
+        for branch in &choice.branches {
+            let calls = self.of(&branch.body)?;
+            operations = operations_of(&calls).max(operations);
+            is_parallel |= calls.iter().any(|call| call.info.is_parallel);
+            let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
+            let mut known = Known::default();
+            let layout = entry::layout(&branch.body, &steps, &mut known)?;
+            branches.push(BranchSteps { steps, layout, weights: known.weights });
+        }
+        let name = format!("{}.choice{}", self.name, self.functions.len());
+        let made = choice::choice_function(&name, graph, node, choice, &branches);
+        Ok(self.made(node, made, operations, is_parallel))
+    }
+
+    /// The call of a node with graphs inside.
+    fn made(&mut self, node: &Node, made: Made, operations: u64, is_parallel: bool) -> KernelCall {
         let info = KernelInfo {
-            function: name,
+            function: made.function.name.to_string(),
             operators: vec![node.op.name().to_owned()],
             nodes: vec![node.name.clone()],
-            operations: operations.saturating_mul(rounds),
-            is_parallel: calls.iter().any(|call| call.info.is_parallel),
+            operations,
+            is_parallel,
             inputs: node.inputs.iter().flatten().copied().collect(),
             outputs: made.outputs,
         };
-        self.functions.push(made.round);
+        self.functions.extend(made.round);
         self.functions.push(made.function);
         let number = self.functions.len() - 1;
-        Ok(KernelCall { info, number, scratch: made.scratch, known: made.known, checks: Vec::new() })
+        KernelCall { info, number, scratch: made.scratch, known: made.known, checks: Vec::new() }
     }
+}
+
+fn operations_of(calls: &[KernelCall]) -> u64 {
+    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.info.operations))
 }
 
 /// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.
