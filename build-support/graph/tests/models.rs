@@ -1,5 +1,7 @@
 //! Small models, written by hand as protocol buffers: read, compiled, run.
 
+#[path = "models/arguments.rs"]
+mod arguments;
 #[path = "models/branches.rs"]
 mod branches;
 #[path = "models/chains.rs"]
@@ -22,6 +24,8 @@ mod loops;
 mod parts;
 #[path = "models/quantized.rs"]
 mod quantized;
+#[path = "models/refused.rs"]
+mod refused;
 #[path = "models/regions.rs"]
 mod regions;
 #[path = "models/sizes.rs"]

@@ -13,9 +13,10 @@ use std::collections::HashMap;
 use kernpack::{Any, DataType, Result as PackedResult, Str, packed_func};
 
 use super::PassContext;
+use super::overlaps::{PAIRS_ONE_BY_ONE, address};
 use super::pipeline::on_functions;
 use crate::error::{CompileError, ErrorKind, Result};
-use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, REINTERPRET, STRUCT_GET, STRUCT_SET, StructField};
+use crate::ir::builtin::{HANDLE_ADD_BYTE_OFFSET, ISNULLPTR, STRUCT_GET, STRUCT_SET, StructField};
 use crate::ir::mutate::{Mutate, mutate_stmt_parts};
 use crate::ir::visit::uses_var;
 use crate::ir::{
@@ -70,12 +71,18 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
         entry.check(is_null(&args).negated(), "TypeError", "args pointer is NULL", None);
     }
     let values: Vec<Value> = params.iter().enumerate().map(|(index, param)| entry.value(index, param)).collect();
-    let tensors: Vec<Tensor> = values.into_iter().flatten().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
-    entry.late()?;
-    for tensor in &tensors {
-        entry.data(tensor);
+    let values: Vec<Handle> = values.into_iter().flatten().collect();
+    let outputs = values.iter().filter(|value| value.output).count();
+    if outputs * values.len() <= PAIRS_ONE_BY_ONE {
+        let tensors: Vec<Tensor> = values.into_iter().map(|value| entry.tensor(value)).collect::<Result<_>>()?;
+        entry.late()?;
+        for tensor in &tensors {
+            entry.data(tensor);
+        }
+        entry.overlaps(&tensors);
+    } else {
+        entry.many(values)?;
     }
-    entry.overlaps(&tensors);
     let Entry { mut stmts, .. } = entry;
     let name = function.name.as_str();
     let body = Returns { result: has_value(function.ret).then(|| result.clone()) }.mutate_stmt(&function.body)?;
@@ -118,29 +125,29 @@ fn is_null(pointer: &Expr) -> Expr {
 }
 
 /// An argument that is a tensor.
-struct Handle {
-    index: usize,
+pub(super) struct Handle {
+    pub(super) index: usize,
     /// The `DLTensor`.
-    pointer: Var,
-    buffer: Buffer,
-    output: bool,
+    pub(super) pointer: Var,
+    pub(super) buffer: Buffer,
+    pub(super) output: bool,
 }
 
 type Value = Option<Handle>;
 
 /// A tensor whose shape is known.
-struct Tensor {
-    index: usize,
+pub(super) struct Tensor {
+    pub(super) index: usize,
     pointer: Var,
-    buffer: Buffer,
-    output: bool,
+    pub(super) buffer: Buffer,
+    pub(super) output: bool,
     /// Elements.
-    size: Var,
+    pub(super) size: Var,
     /// Elements from the first to the last one, with those between that are not the tensor's.
-    span: Var,
+    pub(super) span: Var,
 }
 
-struct Entry {
+pub(super) struct Entry {
     args: Var,
     signature: String,
     /// Sizes that an argument has told, and where.
@@ -149,7 +156,7 @@ struct Entry {
     late: Vec<(usize, String, Expr, Expr)>,
     /// The first tensor's device, and its name.
     device_id: Option<(Var, String)>,
-    stmts: Vec<Stmt>,
+    pub(super) stmts: Vec<Stmt>,
     /// What data pointers have to be multiples of.
     alignment: i64,
     /// The kind of device that tensors are on.
@@ -158,7 +165,7 @@ struct Entry {
 
 impl Entry {
     /// An assertion: `{problem} on argument #i when calling: ..`.
-    fn check(&mut self, condition: Expr, kind: &str, problem: &str, argument: Option<(usize, &str)>) {
+    pub(super) fn check(&mut self, condition: Expr, kind: &str, problem: &str, argument: Option<(usize, &str)>) {
         if condition.is_true() {
             return;
         }
@@ -174,7 +181,7 @@ impl Entry {
         self.stmts.push(Stmt::assert(condition, kind, parts));
     }
 
-    fn bind(&mut self, name: &str, value: Expr) -> Var {
+    pub(super) fn bind(&mut self, name: &str, value: Expr) -> Var {
         let var = Var::new(name, value.dtype());
         self.stmts.push(Stmt::bind(var.clone(), value));
         var
@@ -194,10 +201,7 @@ impl Entry {
         let integer = struct_get(&args, at, StructField::AnyValue, I64);
         if let Some(buffer) = &param.buffer {
             expected(self, &[TENSOR_POINTER, TENSOR], "Tensor");
-            let value = struct_get(&args, at, StructField::AnyValue, POINTER);
-            let inside = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [value.clone(), Expr::int(TENSOR_HEADER)]);
-            let pointer = Expr::if_then_else(kind.equals(TENSOR), inside, value);
-            let pointer = self.bind(&format!("{name}.handle"), pointer);
+            let pointer = self.handle(&name, index);
             return Some(Handle { index, pointer, buffer: buffer.clone(), output: param.output });
         }
         let dtype = param.var.dtype();
@@ -227,8 +231,18 @@ impl Entry {
         None
     }
 
+    /// The `DLTensor` of an argument that is a tensor.
+    pub(super) fn handle(&mut self, name: &str, index: usize) -> Var {
+        let get = |field, dtype| struct_get(self.args.expr(), index as i64, field, dtype);
+        let value = get(StructField::AnyValue, POINTER);
+        let inside = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [value.clone(), Expr::int(TENSOR_HEADER)]);
+        let is_object = get(StructField::AnyTypeIndex, I32).equals(TENSOR);
+        let pointer = Expr::if_then_else(is_object, inside, value);
+        self.bind(&format!("{name}.handle"), pointer)
+    }
+
     /// Checks type and shape of a tensor, and takes sizes from it.
-    fn tensor(&mut self, value: Handle) -> Result<Tensor> {
+    pub(super) fn tensor(&mut self, value: Handle) -> Result<Tensor> {
         let Handle { index, pointer, buffer, output } = value;
         let name = buffer.name.to_string();
         let get = |field: StructField, dtype: DataType| struct_get(&pointer, 0, field, dtype);
@@ -368,7 +382,7 @@ impl Entry {
     }
 
     /// Extents that are computed.
-    fn late(&mut self) -> Result<()> {
+    pub(super) fn late(&mut self) -> Result<()> {
         for (index, place, found, expected) in std::mem::take(&mut self.late) {
             if uses_var(&expected, |var| !self.known.contains_key(var)) {
                 return Err(CompileError::new(
@@ -392,7 +406,7 @@ impl Entry {
     }
 
     /// The data pointer.
-    fn data(&mut self, tensor: &Tensor) {
+    pub(super) fn data(&mut self, tensor: &Tensor) {
         let Tensor { index, pointer, buffer, size, .. } = tensor;
         let name = buffer.name.to_string();
         let start = struct_get(pointer, 0, StructField::Data, POINTER);
@@ -419,29 +433,6 @@ impl Entry {
             let aligned = (address(buffer) & (alignment - 1)).equals(0);
             let expected = format!("data alignment={alignment} bytes");
             self.check(size.equals(0).or(aligned), "ValueError", "Misaligned Tensor data", Some((*index, &expected)));
-        }
-    }
-
-    /// An output has its memory to itself.
-    fn overlaps(&mut self, tensors: &[Tensor]) {
-        let bytes = |tensor: &Tensor| tensor.span.expr() * (tensor.buffer.dtype.size() as i64);
-        for (position, output) in tensors.iter().enumerate().filter(|(_, tensor)| tensor.output) {
-            for (other_position, other) in tensors.iter().enumerate() {
-                // Two outputs are compared once.
-                if position == other_position || other.output && other_position > position {
-                    continue;
-                }
-                let (ours, theirs) = (address(&output.buffer), address(&other.buffer));
-                let apart = (&ours + bytes(output)).less_equal(&theirs).or((&theirs + bytes(other)).less_equal(&ours));
-                let apart = output.size.equals(0).or(other.size.equals(0)).or(apart);
-                let expected = format!("memory apart from {}", other.buffer.name);
-                self.check(
-                    apart,
-                    "ValueError",
-                    &format!("{} overlaps another argument", output.buffer.name),
-                    Some((output.index, &expected)),
-                );
-            }
         }
     }
 }
@@ -494,8 +485,4 @@ impl Mutate for Returns {
         ];
         Ok(Stmt::seq(fields))
     }
-}
-
-fn address(buffer: &Buffer) -> Expr {
-    Expr::builtin(REINTERPRET, I64, [buffer.data.expr().clone()])
 }

@@ -16,6 +16,7 @@ pub mod lower_thread_allreduce;
 pub mod lower_warp_memory;
 pub mod make_packed_api;
 pub mod narrow_index;
+mod overlaps;
 mod packed;
 pub mod pipeline;
 mod relocate;

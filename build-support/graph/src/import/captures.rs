@@ -44,7 +44,7 @@ impl Captures {
             Item::Sequence(ids) => {
                 Item::Sequence(ids.iter().map(|id| self.value(outer, body, *id)).collect::<Result<_>>()?)
             }
-            Item::Nothing => Item::Nothing,
+            Item::Nothing | Item::Absent => item.clone(),
         })
     }
 

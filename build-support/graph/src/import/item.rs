@@ -14,6 +14,8 @@ pub(super) enum Item {
     Sequence(Vec<ValueId>),
     /// An optional value that is not there.
     Nothing,
+    /// An input of a function that its caller leaves out: nodes that read it leave it out, too.
+    Absent,
 }
 
 /// Names of values where a node stands.
@@ -25,7 +27,7 @@ impl Item {
         match self {
             Self::Tensor(id) => vec![*id],
             Self::Sequence(ids) => ids.clone(),
-            Self::Nothing => Vec::new(),
+            Self::Nothing | Self::Absent => Vec::new(),
         }
     }
 
@@ -34,7 +36,7 @@ impl Item {
         match self {
             Self::Tensor(id) => Self::Tensor(other(*id)),
             Self::Sequence(ids) => Self::Sequence(ids.iter().map(|id| other(*id)).collect()),
-            Self::Nothing => Self::Nothing,
+            Self::Nothing | Self::Absent => self.clone(),
         }
     }
 
@@ -44,6 +46,7 @@ impl Item {
             Self::Tensor(_) => "a tensor",
             Self::Sequence(_) => "a sequence",
             Self::Nothing => "an optional value that is not there",
+            Self::Absent => "an input that is left out",
         }
     }
 

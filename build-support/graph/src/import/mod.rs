@@ -48,6 +48,8 @@ const SINCE_1: [&str; 12] = [
 ];
 /// Functions in functions, at most.
 const DEPTH: usize = 64;
+/// Nodes of a model with all that is written out, at most: functions that call others several times are a power of that many.
+const MOST_NODES: usize = 100_000;
 
 /// A model as a graph, and the files that it was read from besides its own.
 pub struct Imported {
@@ -155,8 +157,15 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     check_versions(&model)?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
-    let mut importer =
-        Importer { model: &model, options, graph: Graph::default(), folder, files: Vec::new().into(), depth: 0 };
+    let mut importer = Importer {
+        model: &model,
+        options,
+        graph: Graph::default(),
+        folder,
+        files: Vec::new().into(),
+        depth: 0,
+        imported: 0,
+    };
     importer.graph.name.clone_from(&model.graph.name);
     importer.run()?;
     Ok((importer.graph, importer.files.into_inner()))
@@ -272,6 +281,8 @@ struct Importer<'m, 'a> {
     folder: Option<&'m Path>,
     files: std::cell::RefCell<Vec<PathBuf>>,
     depth: usize,
+    /// Nodes that were imported, each as often as it is written out.
+    imported: usize,
 }
 
 impl<'m, 'a> Importer<'m, 'a> {
@@ -304,7 +315,7 @@ impl<'m, 'a> Importer<'m, 'a> {
                         self.output(format!("{name}_{index}"), id, version)?;
                     }
                 }
-                Item::Nothing => {}
+                Item::Nothing | Item::Absent => {}
             }
         }
         Ok(())
@@ -496,7 +507,13 @@ impl<'m, 'a> Importer<'m, 'a> {
         scope: &mut Scope,
         arguments: &Arguments<'a>,
     ) -> Result<()> {
-        let inputs: Vec<Option<Item>> = node.inputs.iter().map(|name| scope.get(name).cloned()).collect();
+        self.imported += 1;
+        require!(
+            self.imported <= MOST_NODES,
+            "{}: with its functions and loops written out, the model has more than {MOST_NODES} nodes",
+            place(node)
+        );
+        let inputs: Vec<Option<Item>> = node.inputs.iter().map(|name| given(scope, name)).collect();
         let attributes: Vec<(&str, &AttributeValue<'a>)> = node
             .attributes
             .iter()
@@ -598,20 +615,15 @@ impl<'m, 'a> Importer<'m, 'a> {
         let mut arguments: Arguments<'a> = defaults.collect();
         arguments.extend(attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())));
         let mut scope = Scope::new();
-        let mut absent = Vec::new();
         for (index, name) in function.inputs.iter().enumerate() {
-            match inputs.get(index).cloned().flatten() {
-                Some(item) => _ = scope.insert(name.clone(), item),
-                None => absent.push(name.clone()),
-            }
+            scope.insert(name.clone(), inputs.get(index).cloned().flatten().unwrap_or(Item::Absent));
         }
-        require!(absent.is_empty(), "{}: the inputs {} of the function are missing", place(node), absent.join(", "));
         let version = version_of(&function.opsets).unwrap_or(version);
         self.depth += 1;
         let outcome = self.nodes(&function.nodes, version, &mut scope, &arguments);
         self.depth -= 1;
         outcome.map_err(|error| error.within(&place(node)))?;
-        Ok(function.outputs.iter().map(|name| scope.get(name).cloned()).collect())
+        Ok(function.outputs.iter().map(|name| given(&scope, name)).collect())
     }
 
     fn constant_node(&self, attributes: &[(&str, &AttributeValue<'a>)]) -> Result<Constant> {
@@ -672,10 +684,16 @@ impl<'m, 'a> Importer<'m, 'a> {
                 Dim::Named(_) => true,
             });
         if !fits {
-            let warning = format!("output '{}' is declared as {dims:?}, and is {:?}", declared.name, value.shape);
+            let warning =
+                format!("output '{}' is declared as {}, and is {:?}", declared.name, onnx::Dims(dims), value.shape);
             self.graph.warnings.push(warning);
         }
     }
+}
+
+/// What a name stands for, if it is there.
+fn given(scope: &Scope, name: &str) -> Option<Item> {
+    scope.get(name).filter(|item| **item != Item::Absent).cloned()
 }
 
 /// What messages call a node: its name, or that of its first output.
@@ -705,7 +723,7 @@ fn input_type(name: &str, ty: &ValueType, options: &ModelOptions) -> Result<(ker
                     Dim::Known(known) => known == extent,
                     Dim::Named(_) => true,
                 });
-            require!(fits, "input '{name}' is {dims:?} in the model, and was said to be {shape:?}");
+            require!(fits, "input '{name}' is {} in the model, and was said to be {shape:?}", onnx::Dims(dims));
         }
         return Ok((dtype, shape.clone()));
     }

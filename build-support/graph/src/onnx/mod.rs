@@ -8,7 +8,7 @@ mod tensor;
 mod wire;
 
 pub use proto::{
-    Attribute, AttributeValue, Dim, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
+    Attribute, AttributeValue, Dim, Dims, ElementType, Function, Graph, Model, Node, OpsetId, RawTensor, ValueInfo,
     ValueType, read_model, read_optional, read_sequence, read_tensor,
 };
 pub use sparse::{SparseTensor, to_dense};

@@ -1,5 +1,7 @@
 //! The messages of ONNX.
 
+use core::fmt::{Display, Formatter};
+
 use super::sparse::SparseTensor;
 use super::wire::{Fields, Wire};
 use crate::error::{GraphError, Result, fail, require};
@@ -170,6 +172,20 @@ pub enum Dim {
     Known(i64),
     /// A name; it may be empty.
     Named(String),
+}
+
+/// Dimensions as messages name them: `[?, 3, height]`.
+pub struct Dims<'a>(pub &'a [Dim]);
+
+impl Display for Dims<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        let dims = self.0.iter().map(|dim| match dim {
+            Dim::Known(extent) => extent.to_string(),
+            Dim::Named(name) if name.is_empty() => "?".to_owned(),
+            Dim::Named(name) => name.clone(),
+        });
+        write!(f, "[{}]", dims.collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// `FunctionProto`.
@@ -484,7 +500,8 @@ fn shape(bytes: &[u8], depth: usize) -> Result<Vec<Dim>> {
             let mut dim = Dim::Named(String::new());
             each(value.bytes()?, depth + 1, |number, value| {
                 match number {
-                    1 => dim = Dim::Known(value.int()?),
+                    // A negative extent is one that calls tell, in what paddle2onnx writes.
+                    1 => dim = Some(value.int()?).filter(|extent| *extent >= 0).map_or(dim.clone(), Dim::Known),
                     2 => dim = Dim::Named(value.text()?),
                     _ => {}
                 }

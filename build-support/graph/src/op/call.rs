@@ -42,10 +42,12 @@ impl Operand {
         self.shape.len()
     }
 
-    /// The element at these indices. One that is known and the same everywhere is a constant.
+    /// The element at these indices. One that is known and the same everywhere is a constant; and where there are no elements, so that nothing is computed
+    /// of them, a zero stands for them, for its type.
     pub fn at(&self, indices: &[Expr]) -> Expr {
         match self.scalar() {
             Some(constant) => constant,
+            None if self.shape.contains(&0) => zero(self.dtype),
             None => self.tensor.at(indices),
         }
     }
@@ -75,6 +77,14 @@ impl Operand {
     /// One that is not there.
     pub fn axis(&self, axis: i64) -> Result<usize> {
         axis_of(axis, self.rank())
+    }
+}
+
+fn zero(dtype: DataType) -> Expr {
+    match () {
+        () if dtype.is_float() => Expr::float(dtype, 0.0),
+        () if dtype.is_bool() => Expr::bool(false),
+        () => Expr::constant(dtype, 0),
     }
 }
 

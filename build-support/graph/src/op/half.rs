@@ -11,6 +11,9 @@ use crate::error::Result;
 /// Operators that read a known second input as it is and widen it, so that it stays half as large.
 pub(crate) const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
+/// Operators whose results are elements of their input: nothing is rounded.
+const CHOOSING: [&str; 2] = ["TopK", "Unique"];
+
 fn is_half(dtype: DataType) -> bool {
     dtype == F16 || dtype == BF16
 }
@@ -21,7 +24,9 @@ fn is_half(dtype: DataType) -> bool {
 /// Inputs that do not fit it.
 pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
     let made = op.make(&call)?;
-    let sums = op.listed().is_some() && matches!(op.pattern(), Pattern::Reduction | Pattern::Heavy | Pattern::Opaque);
+    let sums = op.listed().is_some()
+        && !CHOOSING.contains(&op.name())
+        && matches!(op.pattern(), Pattern::Reduction | Pattern::Heavy | Pattern::Opaque);
     if !sums || !made.iter().any(|tensor| is_half(tensor.dtype)) {
         return Ok(made);
     }

@@ -14,6 +14,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "MaxPool", pattern: Pattern::Reduction, make: max_pool },
     Operator { name: "AveragePool", pattern: Pattern::Reduction, make: average_pool },
     Operator { name: "LpPool", pattern: Pattern::Reduction, make: lp_pool },
+    Operator { name: "GlobalLpPool", pattern: Pattern::Reduction, make: global_lp_pool },
     Operator { name: "GlobalAveragePool", pattern: Pattern::Reduction, make: |call| global(call, false) },
     Operator { name: "GlobalMaxPool", pattern: Pattern::Reduction, make: |call| global(call, true) },
 ];
@@ -128,6 +129,20 @@ fn lp_pool(call: &Call) -> Result<Vec<Tensor>> {
         te::sum(te::pow(value, &p), &loops[..])
     });
     Ok(vec![tensor(&shape, |position| te::pow(sums.at(position), te::constant(1.0, x.dtype) / p))])
+}
+
+fn global_lp_pool(call: &Call) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    require!(x.rank() >= 3, "expected batches of channels with spatial axes, got {:?}", x.shape);
+    let all: Vec<i64> = (2..x.rank()).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
+    let axes = Axes::new(x, &all)?;
+    let loops = axes.loops(x);
+    let p = te::constant(call.attrs.int("p", 2)? as f64, x.dtype);
+    if x.shape.contains(&0) {
+        return Ok(vec![tensor(&axes.ones, |_| te::constant(0.0, x.dtype))]);
+    }
+    let sums = tensor(&axes.kept, |left| te::sum(te::pow(te::abs(x.at(&axes.join(left, &loops))), &p), &loops[..]));
+    Ok(vec![tensor(&axes.ones, |position| te::pow(sums.at(&position[..2]), te::constant(1.0, x.dtype) / p))])
 }
 
 fn global(call: &Call, largest: bool) -> Result<Vec<Tensor>> {

@@ -1,9 +1,9 @@
 //! Sums, maxima and the like over axes.
 
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, IterVar, Tensor};
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
-use super::call::{Operand, tensor};
+use super::call::{Operand, extents, tensor};
 use super::{Call, Operator, Pattern};
 use crate::error::{Result, require};
 
@@ -43,10 +43,15 @@ pub(super) const OPERATORS: &[Operator] = reductions! {
     "ReduceMin" Min |x| x, |x, _| x;
     "ReduceProd" Product |x| x, |x, _| x;
     "ReduceL1" Sum te::abs, |x, _| x;
-    "ReduceL2" Sum |x| &x * &x, |x, _| te::sqrt(x);
-    "ReduceLogSum" Sum |x| x, |x, _| te::log(x);
+    "ReduceL2" Sum |x| &x * &x, |x, _| te::sqrt(as_float(x));
+    "ReduceLogSum" Sum |x| x, |x, _| te::log(as_float(x));
     "ReduceSumSquare" Sum |x| &x * &x, |x, _| x;
 };
+
+/// A value as a float: functions of integers are computed in double precision, and their results are cut.
+fn as_float(x: Expr) -> Expr {
+    if x.dtype().is_float() { x } else { x.cast(F64) }
+}
 
 /// Which axes go, and the shapes with them kept as 1 and left out.
 pub(super) struct Axes {
@@ -115,7 +120,7 @@ fn shaped(call: &Call, axes: &Axes, reduced: &Tensor, after: impl FnOnce(Expr) -
 fn reduce(call: &Call, kind: Kind, before: fn(Expr) -> Expr, after: fn(Expr, f64) -> Expr) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let Some(axes) = axes_of(call)? else {
-        return Ok(vec![tensor(&x.shape, |position| after(before(x.at(position)), 1.0))]);
+        return Ok(vec![tensor(&x.shape, |position| after(before(x.at(position)), 1.0).cast(x.dtype))]);
     };
     let count: i64 = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).product();
     let count = count as f64;
@@ -166,26 +171,27 @@ fn log_sum_exp(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let Some(axes) = axes_of(call)? else { return Ok(vec![tensor(&x.shape, |position| x.at(position))]) };
     if x.shape.contains(&0) {
-        let nothing = tensor(&axes.kept, |_| te::constant(f64::NEG_INFINITY, x.dtype));
+        let nothing = tensor(&axes.kept, |_| te::constant(f64::NEG_INFINITY, F64).cast(x.dtype));
         return Ok(vec![shaped(call, &axes, &nothing, |value| value)?]);
     }
     let (first, second) = (axes.loops(x), axes.loops(x));
     if first.is_empty() {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
-    let largest = tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &first)), &first[..]));
+    let element = |at: &[Expr]| as_float(x.at(at));
+    let largest = tensor(&axes.kept, |left| te::reduce_max(element(&axes.join(left, &first)), &first[..]));
     // A row of infinities alone would give NaN.
     let base = tensor(&axes.kept, |left| {
         let value = largest.at(left);
-        te::select(te::isfinite(&value), &value, te::constant(0.0, x.dtype))
+        te::select(te::isfinite(&value), &value, te::constant(0.0, value.dtype()))
     });
     let total =
-        tensor(&axes.kept, |left| te::sum(te::exp(x.at(&axes.join(left, &second)) - base.at(left)), &second[..]));
+        tensor(&axes.kept, |left| te::sum(te::exp(element(&axes.join(left, &second)) - base.at(left)), &second[..]));
     let keeps = call.attrs.flag("keepdims", true)?;
     let shape = if keeps { &axes.ones } else { &axes.kept };
     Ok(vec![tensor(shape, |position| {
         let at = if keeps { axes.left(position) } else { position.to_vec() };
-        te::log(total.at(&at)) + base.at(&at)
+        (te::log(total.at(&at)) + base.at(&at)).cast(x.dtype)
     })])
 }
 
@@ -198,7 +204,7 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     let takes_last = call.attrs.flag("select_last_index", false)?;
     let loops = axes.loops(x);
     let [k] = &loops[..] else { return Ok(Vec::new()) };
-    let mut pair = te::compute_dyn(super::call::extents(&axes.kept), |left| {
+    let mut pair = te::compute_dyn(extents(&axes.kept), |left| {
         let left: Vec<Expr> = left.iter().map(IterVar::expr).collect();
         // The first one of equal values wins: counted from the end, that is the last one.
         let place = if takes_last { Expr::int(extent - 1) - k.expr() } else { k.expr() };
@@ -217,7 +223,7 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     })?])
 }
 
-/// As a sum over what is before: quadratic in the extent, and exact in its order.
+/// In steps of 1, 2, 4, ..: behind each, an element is the sum of twice as many. The sums of W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
 fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axis = match call.ints(1)?[..] {
@@ -228,17 +234,21 @@ fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
     if x.shape.contains(&0) {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
-    let k = reduce_axis(0, x.shape[axis], "k");
-    Ok(vec![tensor(&x.shape, |position| {
+    let extent = x.shape[axis];
+    // The element that lies so many before, as they are summed, or zero.
+    let before = |position: &[Expr], distance: i64, of: &dyn Fn(&[Expr]) -> Expr| {
         let mut at = position.to_vec();
-        at[axis] = k.expr();
-        let here = &position[axis];
-        let counts = match (exclusive, reverse) {
-            (false, false) => k.expr().less_equal(here),
-            (true, false) => k.expr().less(here),
-            (false, true) => k.expr().greater_equal(here),
-            (true, true) => k.expr().greater(here),
-        };
-        te::sum(te::select(counts, x.at(&at), te::constant(0.0, x.dtype)), &k)
-    })])
+        at[axis] = if reverse { &at[axis] + distance } else { &at[axis] - distance };
+        let is_there = if reverse { at[axis].less(extent) } else { at[axis].greater_equal(0) };
+        Expr::if_then_else(is_there, of(&at), te::constant(0.0, x.dtype))
+    };
+    let mut sums =
+        tensor(&x.shape, |position| if exclusive { before(position, 1, &|at| x.at(at)) } else { x.at(position) });
+    let mut distance = 1;
+    while distance < extent {
+        let last = sums;
+        sums = tensor(&x.shape, |position| last.at(position) + before(position, distance, &|at| last.at(at)));
+        distance *= 2;
+    }
+    Ok(vec![sums])
 }

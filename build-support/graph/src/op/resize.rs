@@ -30,6 +30,8 @@ enum Coordinates {
     AlignCorners,
     Asymmetric,
     CropAndResize,
+    /// As TensorFlow's for the nearest element: what is half a pixel in the result stays that in the input.
+    TfHalfPixelForNn,
 }
 
 impl Coordinates {
@@ -41,6 +43,7 @@ impl Coordinates {
             "align_corners" => Self::AlignCorners,
             "asymmetric" => Self::Asymmetric,
             "tf_crop_and_resize" => Self::CropAndResize,
+            "tf_half_pixel_for_nn" => Self::TfHalfPixelForNn,
             other => fail!("attribute `coordinate_transformation_mode` is `{other}`, which is unknown"),
         })
     }
@@ -127,6 +130,7 @@ impl Axis {
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
             Coordinates::PytorchHalfPixel if length <= 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
+            Coordinates::TfHalfPixelForNn => (0.5, 1.0, scale, 0.0),
             Coordinates::AlignCorners if length == 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::AlignCorners => (0.0, last, length - 1.0, 0.0),
             Coordinates::Asymmetric => (0.0, 1.0, scale, 0.0),

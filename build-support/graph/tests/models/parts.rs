@@ -291,7 +291,7 @@ fn what_cannot_be_cut_is_refused() {
         (
             "sums along the rows",
             refused(vec![named(node("CumSum", &["x", "first"], &["y"]))], vec![scalar("first", 0)], rows),
-            format!("node 'n' (CumSum): {OTHERS}"),
+            format!("node 'n' (CumSum): {EXTENT}"),
         ),
         (
             "softmax of all rows",

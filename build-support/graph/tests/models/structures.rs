@@ -125,7 +125,11 @@ pub(super) fn call_built(
 }
 
 /// The results of nodes: of code, which the evaluator at build time has to agree with.
-fn results(nodes: impl Fn() -> Vec<Message>, inputs: &[(&str, Constant)], outputs: &[&str]) -> Vec<Constant> {
+pub(super) fn results(
+    nodes: impl Fn() -> Vec<Message>,
+    inputs: &[(&str, Constant)],
+    outputs: &[&str],
+) -> Vec<Constant> {
     let bytes = model(nodes(), inputs, outputs);
     let by_code = run(&bytes, inputs, &ModelOptions::default());
     let mut options = ModelOptions::default();

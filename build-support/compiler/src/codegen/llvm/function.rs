@@ -172,6 +172,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if function.attr("noinline").is_some_and(|value| value.to::<i64>().unwrap_or(0) != 0) {
             self.set_attribute(code, AttributeLoc::Function, "noinline", 0);
         }
+        // The computation of a packed function is a function of its own.
+        if function.kind == FuncKind::Host && loop_cost::has_many_checks(&function.body) {
+            for name in ["noinline", "optnone"] {
+                self.set_attribute(code, AttributeLoc::Function, name, 0);
+            }
+        }
         if is_task {
             self.begin_task(code)?;
         }

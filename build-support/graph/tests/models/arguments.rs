@@ -1,0 +1,67 @@
+//! Models with as many arguments as decoders with a cache have.
+
+use std::time::{Duration, Instant};
+
+use kernpack::{Any, Tensor};
+use kernpack_compiler::codegen::Target;
+use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import};
+
+use super::node;
+use super::structures::{floats, model, tensor_of};
+
+/// Tensors of the past, each with one of the present.
+const PAIRS: usize = 100;
+
+/// `present = past + 1` for each pair.
+fn cache() -> (Vec<u8>, Vec<(String, Constant)>) {
+    let names: Vec<(String, String)> =
+        (0..PAIRS).map(|pair| (format!("past{pair}"), format!("present{pair}"))).collect();
+    let nodes = names.iter().map(|(past, present)| node("Add", &[past, "one"], &[present])).collect();
+    let mut inputs: Vec<(String, Constant)> =
+        names.iter().enumerate().map(|(pair, (past, _))| (past.clone(), floats(&[1, 2, 3], &given(pair)))).collect();
+    inputs.push(("one".to_owned(), floats(&[], &[1.0])));
+    let declared: Vec<(&str, Constant)> = inputs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let outputs: Vec<&str> = names.iter().map(|(_, present)| present.as_str()).collect();
+    (model(nodes, &declared, &outputs), inputs)
+}
+
+fn given(pair: usize) -> Vec<f32> {
+    (0..6).map(|place| (place + pair) as f32).collect()
+}
+
+#[test]
+fn two_hundred_arguments() {
+    let (bytes, inputs) = cache();
+    let start = Instant::now();
+    let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
+    let (module, _) = build(&graph, "cache", &Target::host(), LowerOptions::default()).unwrap();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    let mut tensors: Vec<Tensor> = inputs.iter().map(|(_, value)| tensor_of(value)).collect();
+    tensors.extend((0..PAIRS).map(|_| Tensor::zeros::<f32>(&[1, 2, 3]).unwrap()));
+    let function = module.function("cache").unwrap();
+    let run = |tensors: &[Tensor]| {
+        let packed: Vec<Any> = tensors.iter().map(|tensor| tensor.clone().into()).collect();
+        function.call(&packed[..]).map(drop)
+    };
+    run(&tensors).unwrap();
+    for (pair, present) in tensors[PAIRS + 1..].iter().enumerate() {
+        let expected: Vec<f32> = given(pair).iter().map(|value| value + 1.0).collect();
+        assert_eq!(present.view::<f32>().unwrap().to_vec(), expected);
+    }
+    // Each kind of mistake, at arguments in the middle.
+    let mistakes: [(usize, Tensor, &str); 5] = [
+        (57, Tensor::zeros::<f32>(&[1, 2, 4]).unwrap(), "Invalid past57.shape[2] on argument #57"),
+        (57, Tensor::zeros::<f32>(&[2, 3]).unwrap(), "Mismatched past57.ndim on argument #57"),
+        (57, Tensor::zeros::<i32>(&[1, 2, 3]).unwrap(), "Mismatched past57.dtype on argument #57"),
+        (130, tensors[12].clone(), "present29 overlaps another argument on argument #130"),
+        (130, tensors[131].clone(), " overlaps another argument on argument #13"),
+    ];
+    for (at, wrong, expected) in mistakes {
+        let mut given = tensors.clone();
+        given[at] = wrong;
+        let error = run(&given).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    run(&tensors).unwrap();
+}
