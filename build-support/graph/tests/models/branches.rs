@@ -1,10 +1,10 @@
 //! Branches that are not taken, and rounds behind the end of a loop: they are not run, so what is wrong in them is no error.
 
-use kernpack_compiler::codegen::Target;
-use kernpack_graph::{Constant, Graph, LowerOptions, ModelOptions, Threads, build, import};
+use kernpack_graph::{Graph, ModelOptions, Threads, import};
 
-use super::structures::{body, bools, call, call_built, floats, ints, model, with_graph, with_int};
-use super::{Message, node};
+use super::checks::Built;
+use super::structures::{body, bools, floats, ints, model, with_graph, with_int};
+use super::{Message, node, parts};
 
 fn choice(condition: &str, outputs: &[&str], yes: Message, no: Message) -> Message {
     let node = node("If", &[condition], outputs).text(3, "choice");
@@ -15,25 +15,8 @@ fn constant(name: &str, value: i64) -> Message {
     node("Constant", &[], &[name]).message(5, Message::default().text(1, "value_int").int(3, value).int(20, 2))
 }
 
-fn graph_of(nodes: Vec<Message>, inputs: &[(&str, Constant)], outputs: &[&str]) -> Graph {
-    import(&model(nodes, inputs, outputs), None, &ModelOptions::default()).unwrap().graph
-}
-
 fn has(graph: &Graph, operator: &str) -> bool {
     graph.nodes.iter().any(|node| node.op.name() == operator)
-}
-
-/// The results of a call, the same for each way of lowering.
-fn results(graph: &Graph, inputs: &[(&str, Constant)]) -> Result<Vec<Vec<f64>>, String> {
-    let plain = LowerOptions { fuse: false, schedule: false, threads: Threads::Single };
-    let region = LowerOptions { threads: Threads::Region, ..LowerOptions::default() };
-    let all = [LowerOptions::default(), region, plain].map(|options| {
-        let results = call(graph, inputs, options).map_err(|error| error.to_string())?;
-        Ok::<_, String>(results.iter().map(|result| result.to_floats().unwrap()).collect::<Vec<_>>())
-    });
-    assert!(all[1] == all[0] && all[2] == all[0], "{all:?}");
-    let [first, ..] = all;
-    first
 }
 
 #[test]
@@ -49,9 +32,9 @@ fn the_other_branch_may_be_wrong() {
             ("i", ints(&[2], &[1, i])),
         ]
     };
-    let graph = graph_of(vec![choice("c", &["y"], yes(), no())], &inputs(1, 1, 0), &["y"]);
-    assert!(has(&graph, "If"));
-    let of = |holds, b, i| results(&graph, &inputs(holds, b, i)).map(|mut all| all.remove(0));
+    let model = Built::new(vec![choice("c", &["y"], yes(), no())], &inputs(1, 1, 0), &["y"]);
+    assert!(has(&model.graph, "If"));
+    let of = |holds, b, i| model.results(&inputs(holds, b, i)).map(|mut all| all.remove(0));
     assert_eq!(of(1, 2, 0), Ok(vec![4., 3.]));
     assert_eq!(of(0, 2, -1), Ok(vec![8., 9.]));
     // What is not taken.
@@ -75,9 +58,9 @@ fn constants_that_are_wrong_in_a_branch() {
         let no = body(vec![node("Neg", &["a"], &["m"])], &[], &["m"]);
         let inputs =
             |holds: u8| vec![("c", bools(&[], &[holds])), ("a", ints(&[], &[12])), ("x", ints(&[3], &[7, 8, 9]))];
-        let graph = graph_of(vec![choice("c", &["y"], body(nodes, &[], &["q"]), no)], &inputs(0), &["y"]);
-        assert_eq!(results(&graph, &inputs(0)).unwrap(), [[-12.]]);
-        let error = results(&graph, &inputs(1)).unwrap_err();
+        let model = Built::new(vec![choice("c", &["y"], body(nodes, &[], &["q"]), no)], &inputs(0), &["y"]);
+        assert_eq!(model.results(&inputs(0)).unwrap(), [[-12.]]);
+        let error = model.results(&inputs(1)).unwrap_err();
         assert!(error.contains(&format!("node 'wrong' {what}")), "{error}");
     }
 }
@@ -90,10 +73,10 @@ fn cheap_branches_share_a_kernel() {
         let no = body(vec![node("Neg", &["x"], &["out"])], &[], &["out"]);
         let x: Vec<f32> = (0..count).map(|x| x as f32).collect();
         let inputs = |holds: u8| vec![("c", bools(&[1], &[holds])), ("x", floats(&[i64::from(count)], &x))];
-        let graph = graph_of(vec![choice("c", &["y"], yes, no)], &inputs(0), &["y"]);
-        assert_eq!((has(&graph, "If"), has(&graph, "Where")), (is_choice, !is_choice));
+        let model = Built::new(vec![choice("c", &["y"], yes, no)], &inputs(0), &["y"]);
+        assert_eq!((has(&model.graph, "If"), has(&model.graph, "Where")), (is_choice, !is_choice));
         for (holds, factor) in [(1, 2.0), (0, -1.0)] {
-            let found = results(&graph, &inputs(holds)).unwrap();
+            let found = model.results(&inputs(holds)).unwrap();
             assert!(found[0].iter().zip(&x).all(|(found, x)| *found == f64::from(*x) * factor));
         }
     }
@@ -110,9 +93,9 @@ fn several_outputs_of_branches() {
     let no = body(vec![node("Neg", &["b"], &["n"])], &[], &["n", "a", "b", "b", "n"]);
     let names = ["p", "q", "r", "s", "t"];
     let inputs = |holds: u8, b: i64| vec![("c", bools(&[], &[holds])), ("a", ints(&[], &[12])), ("b", ints(&[], &[b]))];
-    let graph = graph_of(vec![choice("c", &names, yes, no)], &inputs(1, 1), &names);
-    assert!(has(&graph, "If"));
-    let of = |holds, b| results(&graph, &inputs(holds, b)).map(|all| all.concat());
+    let model = Built::new(vec![choice("c", &names, yes, no)], &inputs(1, 1), &names);
+    assert!(has(&model.graph, "If"));
+    let of = |holds, b| model.results(&inputs(holds, b)).map(|all| all.concat());
     assert_eq!(of(1, 4), Ok(vec![3., 12., 7., 12., 3.]));
     assert_eq!(of(0, 0), Ok(vec![0., 12., 0., 0., 0.]));
     assert_eq!(of(0, 5), Ok(vec![-5., 12., 5., 5., -5.]));
@@ -169,16 +152,14 @@ fn branches_in_branches_in_loops() {
         let inputs = |first: i64, step: i64| {
             vec![("first", ints(&[], &[first])), ("step", ints(&[], &[step])), ("table", ints(&[8], &table))]
         };
-        let graph = graph_of(nodes(), &inputs(1, 1), &["y"]);
-        let (module, _) = build(&graph, "model", &Target::host(), LowerOptions::default()).unwrap();
+        let model = Built::new(nodes(), &inputs(1, 1), &["y"]);
         for (first, step) in [(0, 0), (8, 0), (7, 1), (5, 0), (3, -1), (9, 0), (-3, -1), (15, 0)] {
-            let found = call_built(&module, &graph, &inputs(first, step));
+            let found = model.results(&inputs(first, step));
             match expected(first, &table, rounds, step) {
-                Some(expected) => {
-                    assert_eq!(found.unwrap()[0].to_ints().unwrap(), [expected], "{first} {step} {rounds}")
-                }
+                Some(expected) => assert_eq!(found.unwrap(), [[expected as f64]], "{first} {step} {rounds}"),
+
                 None => {
-                    let error = found.unwrap_err().to_string();
+                    let error = found.unwrap_err();
                     assert!(error.contains("node 'looked_up' (Gather): index out of range"), "{error}");
                 }
             }
@@ -214,8 +195,8 @@ fn rounds_behind_the_end_of_a_loop() {
             }
             all
         };
-        let graph = graph_of(nodes, &inputs(0, 1), &["y"]);
-        let of = |first, holds| results(&graph, &inputs(first, holds)).map(|all| all[0][0]);
+        let model = Built::new(nodes, &inputs(0, 1), &["y"]);
+        let of = |first, holds| model.results(&inputs(first, holds)).map(|all| all[0][0]);
         // It ends with -9, which is no index.
         assert_eq!(of(0, 1), Ok(-9.));
         for first in [1, 2, 3] {
@@ -236,4 +217,18 @@ fn results_of_other_shapes() {
     let bytes = model(vec![choice("c", &["y"], yes, no)], &inputs, &["y"]);
     let error = import(&bytes, None, &ModelOptions::default()).err().unwrap().to_string();
     assert!(error.contains("node 'choice' (If): the condition depends on what the model is called with"), "{error}");
+}
+
+/// A branch is a part of what is computed for some rows at a time.
+#[test]
+fn branches_of_models_with_a_dimension_that_each_call_tells() {
+    let yes = body(vec![node("MatMul", &["x", "w"], &["out"])], &[], &["out"]);
+    let no = body(vec![node("MatMul", &["x", "v"], &["m"]), node("Relu", &["m"], &["out"])], &[], &["out"]);
+    let nodes =
+        vec![node("Greater", &["flag", "zero"], &["c"]), choice("c", &["r"], yes, no), node("Neg", &["r"], &["y"])];
+    let known = vec![parts::filled("w", &[6, 5]), parts::filled("v", &[6, 5]), super::weights("zero", &[], &[0.0])];
+    let bytes = parts::model(nodes, known, &[("x", &["batch", "6"]), ("flag", &[])], &["y"]);
+    for threads in [Threads::Kernels, Threads::Region] {
+        parts::check(&bytes, 20, &[1, 3, 16, 20], threads);
+    }
 }
