@@ -99,6 +99,10 @@ impl Graph {
         let order = post_order(&outputs);
         let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| order.contains(&tensor.op));
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
+        // What is checked is read, also where the results do not depend on it.
+        for check in self.checks(&node)? {
+            node.reads[check.input] |= inputs[check.input].is_some_and(|id| self.values[id].known.is_none());
+        }
         let read: Vec<ValueId> =
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();

@@ -26,13 +26,19 @@ pub(super) struct Built {
 
 impl Built {
     pub(super) fn new(nodes: Vec<Message>, inputs: &Inputs, outputs: &[&str]) -> Self {
+        Self::in_ways(3, nodes, inputs, outputs)
+    }
+
+    /// As [`Self::new`], in so many ways.
+    fn in_ways(count: usize, nodes: Vec<Message>, inputs: &Inputs, outputs: &[&str]) -> Self {
         let bytes = model(nodes, inputs, outputs);
         let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
         let plain = LowerOptions { fuse: false, schedule: false, threads: Threads::Single };
         let region = LowerOptions { threads: Threads::Region, ..LowerOptions::default() };
         let all = [LowerOptions::default(), region, plain];
-        let modules = all.map(|options| build(&graph, "model", &Target::host(), options).unwrap().0);
-        Self { bytes, graph, modules: modules.to_vec() }
+        let ways = all.into_iter().take(count);
+        let modules: Vec<_> = ways.map(|options| build(&graph, "model", &Target::host(), options).unwrap().0).collect();
+        Self { bytes, graph, modules }
     }
 
     /// The results of a call, or its error.
@@ -57,6 +63,12 @@ impl Built {
     fn said(&self, inputs: &Inputs, known: &str) -> [Result<(), String>; 2] {
         [self.results(inputs).map(|_| ()), self.built(inputs, known)]
     }
+}
+
+/// The attribute of a constant.
+fn value_floats(values: &[f32]) -> Message {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Message::default().text(1, "value_floats").bytes(7, &bytes).int(20, 6)
 }
 
 fn named(op: &str, inputs: &[&str]) -> Message {
@@ -166,7 +178,8 @@ fn operators() -> Vec<Indexing> {
 
 #[test]
 fn indices_out_of_range_are_errors() {
-    for Indexing { node, others, shape, good, range: [low, high], dtype, noun } in operators() {
+    for (number, indexing) in operators().into_iter().enumerate() {
+        let Indexing { node, others, shape, good, range: [low, high], dtype, noun } = indexing;
         let inputs_with = |last: i64| {
             let mut values = good.to_vec();
             *values.last_mut().unwrap() = last;
@@ -174,7 +187,7 @@ fn indices_out_of_range_are_errors() {
             inputs.push(("i", of_type(dtype, shape, &values)));
             inputs
         };
-        let model = Built::new(vec![node()], &inputs_with(low), &["y"]);
+        let model = Built::in_ways(if number % 4 == 0 { 3 } else { 1 }, vec![node()], &inputs_with(low), &["y"]);
         let with_last = |last: i64| model.said(&inputs_with(last), "i");
         for last in [low, high] {
             let [called, built] = with_last(last);
@@ -205,7 +218,7 @@ fn integers_are_not_divided_by_zero() {
                 }
                 vec![("a", of_type(dtype, &[3, 5], &[7; 15])), ("b", of_type(dtype, shape, &divisors))]
             };
-            let model = Built::new(vec![named(op, &["a", "b"])], &inputs_with(None), &["y"]);
+            let model = Built::in_ways(1 + number % 3, vec![named(op, &["a", "b"])], &inputs_with(None), &["y"]);
             assert_eq!(model.said(&inputs_with(None), "b"), [Ok(()), Ok(())]);
             for place in [0, count - 1] {
                 for error in model.said(&inputs_with(Some(place)), "b").map(Result::unwrap_err) {
@@ -250,6 +263,25 @@ fn computed_divisors_and_indices() {
     assert_eq!(with(4, 2), Ok(()));
     assert!(with(5, 2).unwrap_err().contains("node 'second' (Gather): index out of range"));
     assert!(with(5, 1).unwrap_err().contains("node 'first' (Div): division by zero"));
+}
+
+/// Results that do not depend on what is checked.
+#[test]
+fn one_element_and_zero() {
+    let nodes = || {
+        vec![
+            node("Constant", &[], &["one"]).message(5, value_floats(&[7.5])),
+            node("Gather", &["one", "i"], &["f"]).text(3, "gathered"),
+            node("Constant", &[], &["zero"]).message(5, Message::default().text(1, "value_int").int(3, 0).int(20, 2)),
+            node("Neg", &["j"], &["k"]),
+            node("Div", &["zero", "k"], &["g"]).text(3, "divided"),
+        ]
+    };
+    let inputs_with = |i: i64, j: i64| vec![("i", ints(&[2], &[0, i])), ("j", ints(&[1], &[j]))];
+    let model = Built::new(nodes(), &inputs_with(0, 1), &["f", "g"]);
+    assert_eq!(model.results(&inputs_with(-1, 3)).unwrap(), [vec![7.5, 7.5], vec![0.0]]);
+    assert!(model.results(&inputs_with(1, 3)).unwrap_err().contains("node 'gathered' (Gather): index out of range"));
+    assert!(model.results(&inputs_with(0, 0)).unwrap_err().contains("node 'divided' (Div): division by zero"));
 }
 
 /// Behind the extents of a result lie zeros, by which nothing is divided.
