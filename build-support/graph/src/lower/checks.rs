@@ -9,8 +9,9 @@ use kernpack_compiler::ir::dtype::NOTHING;
 use kernpack_compiler::ir::{CallKind, Expr, I32, I64, IterVar, Stmt, StmtNode, Tensor, U32, U64};
 use kernpack_compiler::te;
 
+use super::Kernels;
 use super::inside::seen;
-use super::{Kernels, kernel};
+use super::kernel::kernel;
 use crate::error::Result;
 use crate::fuse::Group;
 use crate::graph::{Graph, Node, ValueId};
