@@ -10,6 +10,7 @@ use kernpack_compiler::take_reported;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, stored};
 use crate::error::{GraphError, Result};
+use crate::op::checks::{Check, Input, checks};
 use crate::op::{Call, NodeOp, Operand, half};
 
 /// The number of a value of a graph.
@@ -47,8 +48,8 @@ pub struct Node {
     pub reads: Vec<bool>,
     /// The outputs; those that are not wanted are `None`.
     pub outputs: Vec<Option<ValueId>>,
-    /// The body of a loop that is not written out.
-    pub(crate) body: Option<Arc<NativeLoop>>,
+    /// The graphs inside of a loop that is not written out, or of a choice.
+    pub(crate) body: Option<Arc<Body>>,
 }
 
 /// What an input of the body is in a round.
@@ -115,6 +116,43 @@ impl NativeLoop {
     /// Whether a condition may end the loop before its number of rounds.
     pub(crate) fn has_condition(&self) -> bool {
         self.condition.is_some() || self.gives.contains(&Gives::Condition)
+    }
+}
+
+/// One of two graphs, which a condition chooses when the model runs; the other one is not run.
+///
+/// The node of a choice has the condition as its first input, and its outputs are those of the graph that is chosen.
+#[derive(Clone)]
+pub(crate) struct Choice {
+    /// The graph for a condition that holds, and the other one.
+    pub(crate) branches: [Branch; 2],
+}
+
+/// A graph of a choice.
+#[derive(Clone)]
+pub(crate) struct Branch {
+    /// What it computes.
+    pub(crate) body: Graph,
+    /// For each of its inputs, the input of the node.
+    pub(crate) given: Vec<usize>,
+}
+
+/// Graphs inside of a node.
+#[derive(Clone)]
+pub(crate) enum Body {
+    /// The body of a loop.
+    Loop(NativeLoop),
+    /// The branches of a choice.
+    Choice(Choice),
+}
+
+impl Body {
+    /// The graphs, to be changed.
+    pub(crate) fn graphs_mut(&mut self) -> Vec<&mut Graph> {
+        match self {
+            Self::Loop(native) => vec![&mut native.body],
+            Self::Choice(choice) => choice.branches.iter_mut().map(|branch| &mut branch.body).collect(),
+        }
     }
 }
 
@@ -198,6 +236,8 @@ pub struct Graph {
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.
     pub(crate) effort: u64,
+    /// Whether it may never be run: known values that a node does not accept are an error of the call then.
+    pub(crate) is_conditional: bool,
 }
 
 impl Node {
@@ -211,10 +251,21 @@ impl Node {
     /// # Errors
     /// Inputs that do not fit the operator, with the node.
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
+        // What the node does not accept is an error of the call, not of an expression.
+        let mut misfits = Vec::new();
+        if graph.is_conditional {
+            for check in graph.checks(self)? {
+                misfits.extend(graph.known_misfit(self, &check)?.and(self.inputs[check.input]));
+            }
+        }
         let operand = |id: &ValueId| {
             let value = &graph.values[*id];
             let dtype = stored(value.dtype);
-            let known = value.known.as_ref().map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
+            let known = value
+                .known
+                .as_ref()
+                .filter(|_| !misfits.contains(id))
+                .map(|known| known.retyped(dtype).unwrap_or_else(|_| known.clone()));
             Operand { tensor: tensor(*id), shape: value.shape.clone(), dtype, element: value.dtype, value: known }
         };
         let call = Call {
@@ -240,6 +291,29 @@ impl Graph {
     pub fn add_value(&mut self, value: Value) -> ValueId {
         self.values.push(value);
         self.values.len() - 1
+    }
+
+    /// The conditions on the data that a node depends on.
+    ///
+    /// # Errors
+    /// Attributes of another type.
+    pub(crate) fn checks(&self, node: &Node) -> Result<Vec<Check>> {
+        let input = |id: &Option<ValueId>| -> Input<'_> {
+            let value = &self.values[(*id)?];
+            Some((&value.shape, value.dtype))
+        };
+        let inputs: Vec<Input<'_>> = node.inputs.iter().map(input).collect();
+        checks(&node.op, &node.attrs, &inputs).map_err(|error| error.within(&node.place()))
+    }
+
+    /// An element of a known input that a check does not accept.
+    ///
+    /// # Errors
+    /// Elements that are not integers.
+    pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i64>> {
+        let known = node.inputs[check.input].and_then(|id| self.values[id].known.as_ref());
+        let misfit = known.map(|known| check.first_misfit(known)).transpose();
+        Ok(misfit.map_err(|error| error.within(&node.place()))?.flatten())
     }
 
     /// How much is in it, for [`Graph::take_back`].

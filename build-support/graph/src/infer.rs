@@ -85,7 +85,9 @@ impl Graph {
                 tensor
             };
             stands.entry(id).or_insert_with(stand).clone()
-        })?;
+        });
+        // A divisor that is zero is told with its name.
+        let made = made.map_err(|error| self.fits_known(&node).err().unwrap_or(error))?;
         take_reported().map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
         require!(
             made.len() >= node.outputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
@@ -97,12 +99,20 @@ impl Graph {
         let order = post_order(&outputs);
         let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| order.contains(&tensor.op));
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
+        // What is checked is read, also where the results do not depend on it.
+        for check in self.checks(&node)? {
+            node.reads[check.input] |= inputs[check.input].is_some_and(|id| self.values[id].known.is_none());
+        }
         let read: Vec<ValueId> =
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
         let narrow =
             narrow::result_type(node.op.name(), &node.attrs, &types).map_err(|error| error.within(&node.place()))?;
-        let known = match self.evaluate(&node, &made, &read, &stands, &order)? {
+        let known = match self.fits_known(&node)? {
+            true => self.evaluate(&node, &made, &read, &stands, &order)?,
+            false => None,
+        };
+        let known = match known {
             Some(known) => known.into_iter().map(Some).collect(),
             None => of_nothing(&node, &made)?,
         };
@@ -144,6 +154,21 @@ impl Graph {
             self.nodes.push(node);
         }
         Ok(ids)
+    }
+
+    /// Whether a node accepts the inputs that are known: divisors, indices.
+    ///
+    /// # Errors
+    /// It does not, and is certain to be run.
+    fn fits_known(&self, node: &Node) -> Result<bool> {
+        for check in self.checks(node)? {
+            if let Some(found) = self.known_misfit(node, &check)? {
+                let name = node.inputs[check.input].map_or("", |id| &self.values[id].name);
+                require!(self.is_conditional, "{}: {}", node.place(), check.message(name, Some(found)));
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The values of all outputs, if everything that is read is known and they are not too large to keep.

@@ -2,8 +2,12 @@
 
 #[path = "models/arguments.rs"]
 mod arguments;
+#[path = "models/branches.rs"]
+mod branches;
 #[path = "models/chains.rs"]
 mod chains;
+#[path = "models/checks.rs"]
+mod checks;
 #[path = "models/custom.rs"]
 mod custom;
 #[path = "models/differences.rs"]

@@ -1,7 +1,4 @@
-//! Nodes with graphs in them, and branches; loops are in `loops.rs`.
-//!
-//! Where a condition depends on what the model is called with, both sides are computed, and each element of the result is taken from one of them; nodes have no
-//! effects, so the result is the same.
+//! Nodes with graphs in them; branches are in `choice.rs`, loops in `loops.rs`.
 
 use super::emit::Emitter;
 use super::{Arguments, DEPTH, Importer, Item, Scope, place};
@@ -147,6 +144,14 @@ impl<'a> Importer<'_, 'a> {
             }
             let values = &importer.graph.values;
             let (a, b) = (&values[yes], &values[no]);
+            let sized = [yes, no].into_iter().find(|id| importer.graph.extents.contains_key(id));
+            if let Some(id) = sized {
+                let what = format!(
+                    "the condition depends on what the model is called with, and so do the extents of the result '{}'",
+                    values[id].name
+                );
+                return Err(GraphError::new(what).fix(&Fix::Constant));
+            }
             if a.shape != b.shape || a.dtype != b.dtype {
                 let what = format!(
                     "the condition depends on what the model is called with, and the results are {}{:?} or {}{:?}, which have to be of one shape",
@@ -172,17 +177,6 @@ impl<'a> Importer<'_, 'a> {
                 return Err(GraphError::new(what).fix(&Fix::Constant));
             }
         })
-    }
-
-    fn branch(&mut self, control: &Control<'_, 'a>) -> Result<Vec<Item>> {
-        let condition = self.condition(control.needed(0)?, "the condition")?;
-        let (yes, no) = (control.graph("then_branch")?, control.graph("else_branch")?);
-        if let Some(holds) = self.emitter(control).known_bool(condition)? {
-            return self.inside(control, if holds { yes } else { no }, Vec::new());
-        }
-        let (yes, no) = (self.inside(control, yes, Vec::new())?, self.inside(control, no, Vec::new())?);
-        require!(yes.len() == no.len(), "the branches have {} and {} outputs", yes.len(), no.len());
-        yes.iter().zip(&no).map(|(yes, no)| self.chosen(control, condition, yes, no)).collect()
     }
 
     /// The body for each tensor of the first sequence; further inputs are sequences of the same length, or tensors.

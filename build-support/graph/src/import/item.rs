@@ -22,6 +22,24 @@ pub(super) enum Item {
 pub(super) type Scope = HashMap<String, Item>;
 
 impl Item {
+    /// Its tensors.
+    pub(super) fn ids(&self) -> Vec<ValueId> {
+        match self {
+            Self::Tensor(id) => vec![*id],
+            Self::Sequence(ids) => ids.clone(),
+            Self::Nothing | Self::Absent => Vec::new(),
+        }
+    }
+
+    /// The same with other tensors.
+    pub(super) fn map(&self, mut other: impl FnMut(ValueId) -> ValueId) -> Self {
+        match self {
+            Self::Tensor(id) => Self::Tensor(other(*id)),
+            Self::Sequence(ids) => Self::Sequence(ids.iter().map(|id| other(*id)).collect()),
+            Self::Nothing | Self::Absent => self.clone(),
+        }
+    }
+
     /// A word for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! Loops.
 //!
 //! A loop of few rounds is written out: its rounds are nodes of the graph; so is one whose rounds can all be computed at build time. With a condition that depends on what
-//! the model is called with, all rounds are computed, and each element of a state is taken from the last round that counts. A loop of more rounds, or of a number
-//! that is not known, has its body once: see `native_loop.rs`.
+//! the model is called with, all rounds are computed if they cost little and cannot fail, and each element of a state is taken from the last round that counts. Another
+//! loop, one of more rounds, and one of a number that is not known, has its body once: see `native_loop.rs`.
 
 use kernpack_compiler::ir::I64;
 
@@ -22,6 +22,9 @@ const ROUNDS: i64 = 4096;
 const PATIENCE: usize = 64;
 /// Why a loop is not written out.
 const TOO_MANY: &str = "more than 4096 rounds are not written out one by one";
+
+/// Why a loop is not written out.
+const MAY_FAIL: &str = "a condition that depends on what the model is called with ends the loop, and rounds behind its end would be computed";
 
 /// What became of writing a loop out.
 enum Written {
@@ -146,7 +149,19 @@ impl<'a> Importer<'_, 'a> {
             let nodes = self.graph.nodes.len();
             let mut inputs = vec![Item::Tensor(self.emitter(control).int(round)?), Item::Tensor(condition)];
             inputs.extend(states.iter().cloned());
-            let mut outputs = self.inside(control, body, inputs)?.into_iter();
+            let around = self.graph.is_conditional;
+            self.graph.is_conditional |= is_active.is_some();
+            let outputs = self.inside(control, body, inputs);
+            self.graph.is_conditional = around;
+            let mut outputs = outputs?.into_iter();
+            if is_active.is_some() {
+                // Without another way they may cost more.
+                let is_last = patience == usize::MAX;
+                let graph = &self.graph;
+                if !(if is_last { graph.is_safe_from(nodes)? } else { graph.is_harmless_from(nodes)? }) {
+                    return Ok(Written::Not(MAY_FAIL));
+                }
+            }
             if let Some(item) = outputs.next() {
                 condition = self.condition(&item, "the condition of the body")?;
             }

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+mod captures;
+mod choice;
 mod control;
 mod dropout;
 mod emit;
+mod harmless;
 mod item;
 mod loops;
 mod native_loop;
@@ -95,9 +98,11 @@ fn optimize(graph: &mut Graph, options: &ModelOptions) -> Result<()> {
         graph.warnings.sort();
         graph.warnings.dedup();
     }
-    for native in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
-        optimize(&mut native.body, options)?;
-        graph.warnings.append(&mut native.body.warnings);
+    for body in graph.nodes.iter_mut().filter_map(|node| node.body.as_mut()).map(Arc::make_mut) {
+        for inside in body.graphs_mut() {
+            optimize(inside, options)?;
+            graph.warnings.append(&mut inside.warnings);
+        }
     }
     graph.drop_unread();
     if !options.plain {

@@ -1,17 +1,17 @@
 //! Loops whose body is compiled once: those with many rounds, or with a number of rounds that is known when the model runs.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kernpack_compiler::ir::{BOOLEAN, I64};
 
+use super::captures::{Captures, is_read};
 use super::control::{Control, truth};
-use super::{Importer, Item, Scope, label};
+use super::{Importer, Item, label};
 use crate::attrs::Attrs;
 use crate::constant::num_elements;
 use crate::error::{Fix, GraphError, Result, fail, require};
-use crate::graph::{Dequantized, Given, Gives, Graph, NativeLoop, Node, Value, ValueId};
-use crate::onnx::{self, AttributeValue};
+use crate::graph::{Body as NodeBody, Given, Gives, Graph, NativeLoop, Node, Value, ValueId};
+use crate::onnx;
 use crate::op::Operator;
 
 /// A loop as its node asks for it.
@@ -32,61 +32,6 @@ pub(super) struct Wanted<'n> {
     pub(super) slices: Vec<(ValueId, bool)>,
     /// Whether rows are written from the end, for each output behind the states.
     pub(super) rows_backwards: Vec<bool>,
-}
-
-/// Values of the graph around a body, as the body sees them.
-#[derive(Default)]
-struct Captures {
-    seen: HashMap<ValueId, ValueId>,
-    /// Those that are not known: outside, and inside.
-    taken: Vec<(ValueId, ValueId)>,
-}
-
-impl Captures {
-    fn value(&mut self, outer: &Graph, body: &mut Graph, id: ValueId) -> Result<ValueId> {
-        if let Some(seen) = self.seen.get(&id) {
-            return Ok(*seen);
-        }
-        require!(
-            !outer.extents.contains_key(&id),
-            "the extents of '{}', which the body reads, depend on what the model is called with",
-            outer.values[id].name
-        );
-        let inside = body.add_value(Value { producer: None, ..outer.values[id].clone() });
-        self.seen.insert(id, inside);
-        if outer.values[id].known.is_none() {
-            self.taken.push((id, inside));
-        }
-        if let Some(from) = outer.dequantized.get(&id) {
-            let zero = from.zero.map(|zero| self.value(outer, body, zero)).transpose()?;
-            let (bytes, scale) = (self.value(outer, body, from.bytes)?, self.value(outer, body, from.scale)?);
-            body.dequantized.insert(inside, Dequantized { bytes, scale, zero, axis: from.axis });
-        }
-        Ok(inside)
-    }
-
-    fn item(&mut self, outer: &Graph, body: &mut Graph, item: &Item) -> Result<Item> {
-        Ok(match item {
-            Item::Tensor(id) => Item::Tensor(self.value(outer, body, *id)?),
-            Item::Sequence(ids) => {
-                Item::Sequence(ids.iter().map(|id| self.value(outer, body, *id)).collect::<Result<_>>()?)
-            }
-            Item::Nothing | Item::Absent => item.clone(),
-        })
-    }
-}
-
-/// Every name that the nodes of a graph read, those of graphs inside of them included.
-fn names_read<'g>(graph: &'g onnx::Graph<'_>, names: &mut BTreeSet<&'g str>) {
-    names.extend(graph.outputs.iter().map(|output| output.name.as_str()));
-    for node in &graph.nodes {
-        names.extend(node.inputs.iter().map(String::as_str));
-        for attribute in &node.attributes {
-            if let AttributeValue::Graph(graph) = &attribute.value {
-                names_read(graph, names);
-            }
-        }
-    }
 }
 
 /// Whether an output of a graph is one of its inputs, unchanged.
@@ -141,11 +86,7 @@ impl<'a> Importer<'_, 'a> {
         }
         let first_slice = inputs.len();
         inputs.extend(wanted.slices.iter().map(|(id, _)| *id));
-        // What the body does not read is no input of it.
-        let is_read = |id: &ValueId| {
-            let mut nodes = graph.nodes.iter();
-            nodes.any(|node| node.inputs.contains(&Some(*id)))
-        };
+        let is_read = |id: &ValueId| is_read(&graph, *id);
         let (mut all, mut ids) = (Vec::new(), Vec::new());
         for (given, id) in given.into_iter().filter(|(_, id)| is_read(id)) {
             all.push(match given {
@@ -220,7 +161,7 @@ impl<'a> Importer<'_, 'a> {
             reads: vec![true; inputs.len()],
             inputs: inputs.into_iter().map(Some).collect(),
             outputs: outputs.into_iter().map(Some).collect(),
-            body: Some(Arc::new(native)),
+            body: Some(Arc::new(NodeBody::Loop(native))),
         });
         Ok(items)
     }
@@ -237,16 +178,11 @@ impl<'a> Importer<'_, 'a> {
             "the graph inside has {} inputs, and gets {expected}",
             onnx.inputs.len()
         );
-        let mut body = Graph { effort: self.graph.effort, ..Graph::default() };
+        let mut body = Graph::default();
+        let is_certain = wanted.rounds.is_some_and(|rounds| rounds > 0) && wanted.condition.is_none();
+        body.is_conditional = self.graph.is_conditional || !is_certain;
         let mut captures = Captures::default();
-        let mut names = BTreeSet::new();
-        names_read(onnx, &mut names);
-        let mut scope = Scope::new();
-        for name in names {
-            if let Some(item) = control.scope.get(name) {
-                scope.insert(name.to_owned(), captures.item(&self.graph, &mut body, item)?);
-            }
-        }
+        let scope = captures.scope(&self.graph, &mut body, onnx, control.scope)?;
         let add = |body: &mut Graph, name: &str, like: &Value, shape: &[i64]| {
             let (name, shape) = (name.to_owned(), shape.to_vec());
             body.add_value(Value { name, dtype: like.dtype, shape, known: None, producer: None })
@@ -291,13 +227,12 @@ impl<'a> Importer<'_, 'a> {
             given.push((Given::Slice { input: number, backwards: *backwards }, inside));
             items.push(Item::Tensor(inside));
         }
-        let outer = core::mem::replace(&mut self.graph, body);
         let inner = Control { scope: &scope, ..*control };
-        let made = self.inside(&inner, onnx, items);
-        let made = made.and_then(|made| self.body_outputs(&inner, wanted, &changing, &given, made));
-        let graph = core::mem::replace(&mut self.graph, outer);
-        self.graph.effort = graph.effort;
-        let (gives, rows) = made?;
+        let (gives, rows) = self.within(&mut body, |importer| {
+            let made = importer.inside(&inner, onnx, items)?;
+            importer.body_outputs(&inner, wanted, &changing, &given, made)
+        })?;
+        let graph = body;
         Ok(Body { graph, gives, rows, changing, given, captures })
     }
 
@@ -356,7 +291,7 @@ impl<'a> Importer<'_, 'a> {
         Ok((gives, rows))
     }
 
-    fn body_output(&mut self, id: ValueId, version: i64) -> Result<ValueId> {
+    pub(super) fn body_output(&mut self, id: ValueId, version: i64) -> Result<ValueId> {
         let name = self.graph.values[id].name.clone();
         require!(
             !self.graph.extents.contains_key(&id),

@@ -164,7 +164,14 @@ impl<'a> Importer<'_, 'a> {
             all.set("activation_alpha", Attr::Floats(functions.iter().map(|(_, alpha, _)| *alpha).collect()));
             all.set("activation_beta", Attr::Floats(functions.iter().map(|(.., beta)| *beta).collect()));
             let names: Vec<String> = node.outputs.iter().take(if is_lstm { 3 } else { 2 }).cloned().collect();
-            outputs.push(emitter.graph.add_node(kind.steps, name, Arc::new(all), version, &given, &names)?);
+            outputs.push(emitter.graph.add_node(
+                kind.steps,
+                super::label(node),
+                Arc::new(all),
+                version,
+                &given,
+                &names,
+            )?);
         }
         // Directions side by side: axis 1 of all states, axis 0 of the last ones.
         let mut made = Vec::new();

@@ -10,6 +10,7 @@ use kernpack_compiler::ir::{
     U8, Var,
 };
 
+use super::checks::CheckCall;
 use super::open::Open;
 use super::region::{barrier, by_one};
 use super::weights::Weights;
@@ -46,6 +47,8 @@ pub(super) struct Layout {
     pub(super) places: HashMap<ValueId, Place>,
     /// Offsets of the memory that each step has for itself.
     pub(super) scratch: Vec<Vec<usize>>,
+    /// Offsets of the memory of the checks of each step.
+    pub(super) check_scratch: Vec<Vec<Vec<usize>>>,
     /// Offsets of the weights that each step has for itself.
     pub(super) known: Vec<Vec<usize>>,
     /// Which steps each value of the temporary memory is kept for: the first, and the last.
@@ -121,7 +124,8 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
                 needs.push(Need { bytes: bytes_of(graph, *id)?, first: number, last: number });
             }
         }
-        for id in &step.inputs {
+        let checked = step.checks.iter().flat_map(|check| &check.inputs);
+        for id in step.inputs.iter().chain(checked) {
             let memory = graph.memory_of(*id);
             if let Some(place) = place_of.get(&memory) {
                 needs[*place].last = number;
@@ -136,12 +140,21 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
     }
+    // Tasks of a region read the results of checks while others go on.
+    let is_region = steps.iter().any(|step| step.is_task || step.checks.iter().any(|check| check.is_task));
+    for (number, step) in steps.iter().enumerate() {
+        let last = if is_region { steps.len() - 1 } else { number };
+        let all = step.checks.iter().flat_map(|check| &check.scratch);
+        needs.extend(all.map(|bytes| Need { bytes: *bytes, first: number, last }));
+    }
     let (offsets, arena) = plan::plan(&needs);
     places.extend(values.iter().zip(&offsets).map(|(id, offset)| (*id, Place::Arena(*offset))));
     let lives = values.iter().zip(&needs).map(|(id, need)| (*id, (need.first, need.last))).collect();
     let mut rest = offsets[values.len()..].iter().copied();
     let scratch = steps.iter().map(|step| rest.by_ref().take(step.scratch.len()).collect()).collect();
-    Ok(Layout { places, scratch, known, lives, arena })
+    let mut own = |check: &CheckCall| rest.by_ref().take(check.scratch.len()).collect();
+    let check_scratch = steps.iter().map(|step| step.checks.iter().map(&mut own).collect()).collect();
+    Ok(Layout { places, scratch, check_scratch, known, lives, arena })
 }
 
 pub(super) fn int(value: usize) -> Expr {
@@ -197,7 +210,7 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     let by_size = differ(|block| block.size);
     let arguments: Vec<Var> = argument_names(graph).iter().map(|name| Var::new(name, POINTER)).collect();
     let weights_name = format!("{name}.weights");
-    let in_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
+    let in_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
     let run = Run {
         memory: &memory,
         first: &first,
@@ -249,7 +262,7 @@ impl Run<'_> {
     /// The kernels of a block in their order.
     fn steps(&self, block: &Block) -> Stmt {
         let Self { memory, first, end, arguments, weights_name, in_region } = *self;
-        let Block { graph, steps, layout: Layout { places, scratch, known, .. }, .. } = block;
+        let Block { graph, steps, layout: Layout { places, scratch, check_scratch, known, .. }, .. } = block;
         let weights =
             |offset: usize| behind(Expr::builtin(CONSTANT_DATA, POINTER, [Expr::text(weights_name)]), int(offset));
         let pointer = |id: &ValueId| match places.get(&graph.memory_of(*id)) {
@@ -265,10 +278,19 @@ impl Run<'_> {
             let known = known[number].iter().map(|offset| weights(*offset));
             let arguments = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(known);
             let call = Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, arguments));
-            let mut run = vec![if in_region && !step.is_task { by_one(call) } else { call }];
+            let mut run = Vec::new();
+            for (check, own) in step.checks.iter().zip(&check_scratch[number]) {
+                let own = || own.iter().map(|offset| behind(memory, int(*offset)));
+                let call = check.call(check.inputs.iter().map(&pointer), own());
+                run.push(if in_region && !check.is_task { by_one(call) } else { call });
+                // All tasks see the same result, so all of them end here, or none.
+                run.extend(in_region.then(barrier));
+                run.extend(own().next().map(|result| check.outcome(result)));
+            }
+            run.push(if in_region && !step.is_task { by_one(call) } else { call });
             let following = steps.get(number + 1);
             // What the first task does alone needs no barrier to what it does next.
-            if in_region && following.is_some_and(|following| step.is_task || following.is_task) {
+            if in_region && following.is_some_and(|following| step.is_task || following.begins_as_task()) {
                 run.push(barrier());
             }
             let is_wanted = first.less_equal(int(number)).and(end.greater(int(number)));

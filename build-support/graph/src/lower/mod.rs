@@ -1,7 +1,11 @@
 //! A graph as lowered functions: a kernel for each group, and what runs them over one block of memory.
 
+mod checks;
+mod choice;
 mod describe;
 mod entry;
+mod inside;
+mod kernel;
 mod native_loop;
 mod open;
 mod region;
@@ -11,21 +15,22 @@ mod work;
 use std::collections::HashMap;
 
 use kernpack::{Any, Bytes};
-use kernpack_compiler::ir::{FuncKind, IrModule, LoweredFunc, LoweredFuncNode, NODES, Operation, Tensor};
-use kernpack_compiler::te::operation::post_order;
-use kernpack_compiler::te::placeholder;
-use kernpack_compiler::{Kernel, PassContext, TargetDescription, text};
+use kernpack_compiler::ir::{IrModule, LoweredFunc, LoweredFuncNode, NODES};
+use kernpack_compiler::{PassContext, TargetDescription, text};
 
 pub use entry::{Place, state_bytes};
 pub use weights::Weights;
 
+use self::checks::CheckCall;
+use self::choice::BranchSteps;
 use self::entry::{Block, Data, Known};
-use crate::constant::{Constant, stored};
-use crate::error::{Result, fail};
+use self::inside::Made;
+use self::kernel::{is_empty, kernel, kernels_of, places};
+use crate::constant::Constant;
+use crate::error::Result;
 use crate::fuse::Group;
-use crate::graph::{Graph, NativeLoop, Node, ValueId};
+use crate::graph::{Body, Choice, Graph, NativeLoop, Node, ValueId};
 pub use crate::names::{argument_names, identifier};
-use crate::op::extents;
 
 /// The attribute of a function that has the data of `constant_data`: names, and bytes.
 pub const CONSTANTS: &str = "constants";
@@ -124,8 +129,22 @@ struct Step {
     scratch: Vec<usize>,
     /// Known values that it has for itself.
     known: Vec<Constant>,
+    /// The checks in front of it.
+    checks: Vec<CheckCall>,
     /// Whether all tasks of the region run it.
     is_task: bool,
+}
+
+impl Step {
+    /// Whether all tasks of the region run something of it.
+    fn has_task(&self) -> bool {
+        self.is_task || self.checks.iter().any(|check| check.is_task)
+    }
+
+    /// Whether all tasks of the region run what it begins with.
+    fn begins_as_task(&self) -> bool {
+        self.checks.first().map_or(self.is_task, |check| check.is_task)
+    }
 }
 
 /// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs. The weights are a part of the module.
@@ -194,6 +213,12 @@ fn lower_with(
                 step.scratch.clone_from(bytes);
                 step.is_task = true;
             }
+            for check in &mut step.checks {
+                if let Some(bytes) = &scratch[check.number] {
+                    check.scratch.extend(bytes);
+                    check.is_task = true;
+                }
+            }
             steps.push(step);
         }
         let layout = entry::layout(graph, &steps, &mut known)?;
@@ -212,7 +237,7 @@ fn lower_with(
     values.sort_by_key(|value| value.id);
     let arena = blocks.iter().map(|block| block.layout.arena).max().unwrap_or(0);
     let weights = known.weights.size();
-    let is_region = blocks.iter().flat_map(|block| &block.steps).any(|step| step.is_task);
+    let is_region = blocks.iter().flat_map(|block| &block.steps).any(Step::has_task);
     let data = if weights == 0 { Data::None } else { data(&known.weights) };
     let functions = functions.into_iter().chain(entry::functions(graph, name, &blocks, data));
     let lowered = Lowered { module: IrModule::new(functions), kernels, values, is_region, arena, weights };
@@ -239,6 +264,8 @@ struct KernelCall {
     scratch: Vec<usize>,
     /// Known values that it has for itself.
     known: Vec<Constant>,
+    /// The checks in front of it.
+    checks: Vec<CheckCall>,
 }
 
 impl KernelCall {
@@ -249,6 +276,7 @@ impl KernelCall {
             outputs: self.info.outputs.clone(),
             scratch: self.scratch.clone(),
             known: self.known.clone(),
+            checks: self.checks.clone(),
             is_task: false,
         }
     }
@@ -263,13 +291,19 @@ impl Kernels<'_> {
                 continue;
             }
             if let [node] = group.nodes[..]
-                && let Some(native) = &graph.nodes[node].body
+                && let Some(body) = &graph.nodes[node].body
             {
-                calls.push(self.loop_of(graph, &graph.nodes[node], native)?);
+                let node = &graph.nodes[node];
+                calls.push(match &**body {
+                    Body::Loop(native) => self.loop_of(graph, node, native)?,
+                    Body::Choice(choice) => self.choice_of(graph, node, choice)?,
+                });
                 continue;
             }
+            let mut checks = self.checks(graph, &group)?;
             for outputs in kernels_of(graph, &group)? {
-                calls.push(self.call(graph, &group, outputs)?);
+                let call = self.call(graph, &group, outputs)?;
+                calls.push(KernelCall { checks: core::mem::take(&mut checks), ..call });
             }
         }
         Ok(calls)
@@ -277,16 +311,8 @@ impl Kernels<'_> {
 
     fn call(&mut self, graph: &Graph, group: &Group, outputs: Vec<ValueId>) -> Result<KernelCall> {
         let own = format!("{}.kernel{}", self.name, self.functions.len());
-        let schedule = self.options.schedule;
-        let (function, inputs) = kernel(graph, group, &outputs, &own, self.target, self.context, schedule)?;
-        // Equal programs are compiled once.
-        let program = text::print(&function).replacen(&own, "", 1);
-        let number = *self.known.entry(program).or_insert(self.functions.len());
-        if number == self.functions.len() {
-            let attrs =
-                function.attrs.iter().chain([(NODES.into(), Any::from(places(graph, group).as_str()))]).collect();
-            self.functions.push(LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() }));
-        }
+        let (function, inputs) = kernel(graph, group, &outputs, |results| results, &own, self)?;
+        let number = self.add(function, &own, &places(graph, group));
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         let function = &self.functions[number];
         let info = KernelInfo {
@@ -298,7 +324,18 @@ impl Kernels<'_> {
             inputs,
             outputs,
         };
-        Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new() })
+        Ok(KernelCall { info, number, scratch: Vec::new(), known: Vec::new(), checks: Vec::new() })
+    }
+
+    /// The number of a function. Equal programs are compiled once.
+    fn add(&mut self, function: LoweredFunc, own: &str, nodes: &str) -> usize {
+        let program = text::print(&function).replacen(own, "", 1);
+        let number = *self.known.entry(program).or_insert(self.functions.len());
+        if number == self.functions.len() {
+            let attrs = function.attrs.iter().chain([(NODES.into(), Any::from(nodes))]).collect();
+            self.functions.push(LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() }));
+        }
+        number
     }
 
     /// A loop whose body is compiled once. Of one whose number of rounds is not known, the operations of a round are told.
@@ -311,20 +348,47 @@ impl Kernels<'_> {
         let made = native_loop::loop_function(&name, graph, node, native, &steps, &layout, &known.weights)?;
         let is_known = native.count.is_none() && !native.has_condition();
         let rounds = if is_known { u64::try_from(native.most).unwrap_or(1) } else { 1 };
-        let operations = calls.iter().fold(0_u64, |sum, call| sum.saturating_add(call.info.operations));
+        let operations = operations_of(&calls).saturating_mul(rounds);
+        Ok(self.made(node, made, operations, calls.iter().any(|call| call.info.is_parallel)))
+    }
+
+    /// A choice; its operations are those of the branch that has more.
+    fn choice_of(&mut self, graph: &Graph, node: &Node, choice: &Choice) -> Result<KernelCall> {
+        let (mut branches, mut operations, mut is_parallel) = (Vec::new(), 0, false);
+        for branch in &choice.branches {
+            let calls = self.of(&branch.body)?;
+            operations = operations_of(&calls).max(operations);
+            is_parallel |= calls.iter().any(|call| call.info.is_parallel);
+            let steps: Vec<Step> = calls.iter().map(KernelCall::step).collect();
+            let mut known = Known::default();
+            let layout = entry::layout(&branch.body, &steps, &mut known)?;
+            branches.push(BranchSteps { steps, layout, weights: known.weights });
+        }
+        let name = format!("{}.choice{}", self.name, self.functions.len());
+        let made = choice::choice_function(&name, graph, node, choice, &branches);
+        Ok(self.made(node, made, operations, is_parallel))
+    }
+
+    /// The call of a node with graphs inside.
+    fn made(&mut self, node: &Node, made: Made, operations: u64, is_parallel: bool) -> KernelCall {
         let info = KernelInfo {
-            function: name,
+            function: made.function.name.to_string(),
             operators: vec![node.op.name().to_owned()],
             nodes: vec![node.name.clone()],
-            operations: operations.saturating_mul(rounds),
-            is_parallel: calls.iter().any(|call| call.info.is_parallel),
+            operations,
+            is_parallel,
             inputs: node.inputs.iter().flatten().copied().collect(),
             outputs: made.outputs,
         };
-        self.functions.push(made.round);
+        self.functions.extend(made.round);
         self.functions.push(made.function);
-        Ok(KernelCall { info, number: self.functions.len() - 1, scratch: made.scratch, known: made.known })
+        let number = self.functions.len() - 1;
+        KernelCall { info, number, scratch: made.scratch, known: made.known, checks: Vec::new() }
     }
+}
+
+fn operations_of(calls: &[KernelCall]) -> u64 {
+    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.info.operations))
 }
 
 /// Kernels, and for each that all tasks of a region call, bytes of the memory that they share.
@@ -354,102 +418,4 @@ fn with_threads(functions: Vec<LoweredFunc>, threads: Threads) -> Result<Threade
         scratch.push(Some(task.scratch));
     }
     Ok((made, scratch))
-}
-
-/// Whether a group computes nothing, since its results have no elements.
-fn is_empty(graph: &Graph, group: &Group) -> bool {
-    group
-        .nodes
-        .last()
-        .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
-}
-
-/// What leaves a group and has elements, by kernels: what one operation computes stays together.
-fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
-    let last = group.nodes.last().map(|last| &graph.nodes[*last]);
-    let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
-    let outputs: Vec<ValueId> = outputs.filter(|id| !graph.values[*id].shape.contains(&0)).collect();
-    if let [_] = outputs[..] {
-        return Ok(vec![outputs]);
-    }
-    let results = instantiate(graph, group, &outputs, |_, stand| stand())?;
-    let mut kernels: Vec<(Operation, Vec<ValueId>)> = Vec::new();
-    for (id, result) in outputs.into_iter().zip(results) {
-        match kernels.iter_mut().find(|(op, _)| *op == result.op) {
-            Some((_, ids)) => ids.push(id),
-            None => kernels.push((result.op.clone(), vec![id])),
-        }
-    }
-    Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
-}
-
-/// The nodes of a group, for messages.
-fn places(graph: &Graph, group: &Group) -> String {
-    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
-    places.join(" + ")
-}
-
-/// The kernel that computes outputs of a group, with the values that it reads.
-fn kernel(
-    graph: &Graph,
-    group: &Group,
-    outputs: &[ValueId],
-    name: &str,
-    target: &TargetDescription,
-    context: &PassContext,
-    schedule: bool,
-) -> Result<(LoweredFunc, Vec<ValueId>)> {
-    // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
-    let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
-    let results = instantiate(graph, group, outputs, |id, stand| {
-        stands.push((id, stand()));
-        stands[stands.len() - 1].1.clone()
-    })?;
-    let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
-    let inputs: Vec<ValueId> =
-        stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
-    let mut kernel = Kernel::new(name);
-    if !schedule {
-        kernel.schedule(|_, _| Ok(()));
-    }
-    let results = instantiate(graph, group, outputs, |id, stand| {
-        let value = &graph.values[id];
-        match inputs.iter().position(|input| *input == id) {
-            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), stored(value.dtype)),
-            None => stand(),
-        }
-    })?;
-    for (number, result) in results.into_iter().enumerate() {
-        kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
-    }
-    let function = kernel
-        .lower(target, context)
-        .map_err(|error| crate::error::GraphError::from(error).within(&places(graph, group)))?;
-    let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
-    Ok((function, inputs))
-}
-
-/// What a group computes for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
-/// stands for the value.
-fn instantiate(
-    graph: &Graph,
-    group: &Group,
-    outputs: &[ValueId],
-    mut input: impl FnMut(ValueId, &dyn Fn() -> Tensor) -> Tensor,
-) -> Result<Vec<Tensor>> {
-    let mut tensors: HashMap<ValueId, Tensor> = HashMap::new();
-    for number in &group.nodes {
-        let node = &graph.nodes[*number];
-        let made = node.instantiate(graph, |id| {
-            let value = &graph.values[id];
-            let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
-            tensors.entry(id).or_insert_with(|| input(id, &stand)).clone()
-        })?;
-        tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
-    }
-    let results = outputs.iter().map(|output| match tensors.get(output) {
-        Some(tensor) => Ok(tensor.clone()),
-        None => fail!("a kernel without a result"),
-    });
-    results.collect()
 }

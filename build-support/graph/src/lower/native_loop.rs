@@ -15,30 +15,15 @@ use std::collections::HashMap;
 use kernpack::{DataType, Map};
 use kernpack_compiler::ir::builtin::ADDRESS_OF;
 use kernpack_compiler::ir::dtype::NOTHING;
-use kernpack_compiler::ir::{
-    Buffer, BufferNode, CallKind, Expr, FuncKind, I64, LoweredFunc, POINTER, Stmt, StmtNode, U8, Var,
-};
+use kernpack_compiler::ir::{Buffer, CallKind, Expr, FuncKind, I64, POINTER, Stmt, StmtNode, U8, Var};
 
-use super::entry::{Layout, Place, behind, bytes_of, function, int, plain};
+use super::entry::{Layout, behind, bytes_of, function, int, plain};
+use super::inside::{Inside, Made, known_of, numbered, outputs_with_elements, seen};
 use super::{Step, Weights};
-use crate::constant::{Constant, element_bytes};
 use crate::error::Result;
-use crate::graph::{Given, Gives, Graph, NativeLoop, Node, ValueId};
+use crate::graph::{Given, Gives, Graph, NativeLoop, Node};
 use crate::op::statements::{as_long_as, each, element, put};
 use crate::plan::aligned;
-
-/// A loop that is a function: its parameters are the inputs of the node, the outputs that have elements, memory that it has for itself, and known values of its body.
-pub(super) struct LoopFunction {
-    pub(super) function: LoweredFunc,
-    /// What it calls in each round.
-    pub(super) round: LoweredFunc,
-    /// The outputs of the node that are parameters.
-    pub(super) outputs: Vec<ValueId>,
-    /// Bytes of each block of memory.
-    pub(super) scratch: Vec<usize>,
-    /// Values that the kernels of the body read.
-    pub(super) known: Vec<Constant>,
-}
 
 /// A loop whose body has these steps.
 ///
@@ -52,16 +37,10 @@ pub(super) fn loop_function(
     steps: &[Step],
     layout: &Layout,
     weights: &Weights,
-) -> Result<LoopFunction> {
+) -> Result<Made> {
     let body = &native.body;
-    let numbered = |kind: &str, count: usize| -> Vec<Var> {
-        (0..count).map(|number| Var::new(format!("{kind}{number}"), POINTER)).collect()
-    };
     let inputs = numbered("x", node.inputs.len());
-    let has_elements = |id: &ValueId| !graph.values[*id].shape.contains(&0);
-    let given: Vec<(usize, ValueId)> =
-        node.outputs.iter().enumerate().filter_map(|(n, id)| Some((n, (*id)?))).collect();
-    let given: Vec<(usize, ValueId)> = given.into_iter().filter(|(_, id)| has_elements(id)).collect();
+    let given = outputs_with_elements(graph, node);
     let output_vars = numbered("y", given.len());
     let outputs: HashMap<usize, Var> = given.iter().map(|(n, _)| *n).zip(output_vars.iter().cloned()).collect();
     // The arena of the body, then both halves of each state, then the condition.
@@ -77,7 +56,7 @@ pub(super) fn loop_function(
     scratch.push(1);
     let memory = numbered("scratch", scratch.len());
     let (arena, states, condition) = (&memory[0], &memory[1..=halves.len()], &memory[memory.len() - 1]);
-    let known: Vec<(usize, Constant)> = weights.tensors().map(|(offset, tensor)| (offset, tensor.clone())).collect();
+    let known = known_of(weights);
     let known_vars = numbered("known", known.len());
 
     let counter = local("round");
@@ -111,17 +90,8 @@ pub(super) fn loop_function(
             },
         });
     }
-    let weights = |offset: &usize| match known.iter().position(|(own, _)| own == offset) {
-        Some(number) => known_vars[number].expr().clone(),
-        None => arena.expr().clone(),
-    };
-    let pointer = |id: &ValueId| match layout.places.get(&body.memory_of(*id)) {
-        Some(Place::Argument(number)) => arguments[*number].clone(),
-        Some(Place::Arena(offset)) => behind(arena, int(*offset)),
-        Some(Place::Weights(offset)) => weights(offset),
-        // Without elements: it is never read.
-        None => arena.expr().clone(),
-    };
+    let calls =
+        Inside { body, steps, layout, arguments: &arguments, arena, known: &known, known_vars: &known_vars }.calls();
 
     let mut stmts = vec![Stmt::alloc(counter.clone()), put(&counter, 0, 0), Stmt::alloc(goes_on.clone())];
     let at = |pointer: Expr, dtype: DataType| {
@@ -149,13 +119,6 @@ pub(super) fn loop_function(
     }
 
     let pointers: Vec<Var> = inputs.iter().chain(&output_vars).chain(&memory).chain(&known_vars).cloned().collect();
-    let mut calls = Vec::new();
-    for (number, step) in steps.iter().enumerate() {
-        let own = layout.scratch[number].iter().map(|offset| behind(arena, int(*offset)));
-        let own_known = layout.known[number].iter().map(weights);
-        let all = step.inputs.iter().chain(&step.outputs).map(&pointer).chain(own).chain(own_known);
-        calls.push(Stmt::evaluate(Expr::call(CallKind::Function, &step.function, NOTHING, all)));
-    }
     let params = [round.clone(), place_of_counter].into_iter().chain(pointers.iter().cloned()).map(plain).collect();
     let attrs = [("noinline".into(), 1_i64.into())].into_iter().collect();
     let turn = function(&format!("{name}.round"), FuncKind::Internal, params, Stmt::seq(calls), attrs);
@@ -213,8 +176,8 @@ pub(super) fn loop_function(
         }
     }
     let params = pointers.into_iter().map(plain).collect();
-    Ok(LoopFunction {
-        round: turn,
+    Ok(Made {
+        round: Some(turn),
         function: function(name, FuncKind::Internal, params, Stmt::seq(stmts), Map::default()),
         outputs: given.into_iter().map(|(_, id)| id).collect(),
         scratch,
@@ -225,13 +188,6 @@ pub(super) fn loop_function(
 /// An integer of the function.
 fn local(name: &str) -> Buffer {
     Buffer::new(name, I64, [Expr::int(1)], "local")
-}
-
-/// Memory that a pointer leads to.
-fn seen(name: &str, dtype: DataType) -> Buffer {
-    let node = Buffer::new(name, dtype, [Expr::int(1)], "global").to_node();
-    let alignment = i64::try_from(element_bytes(dtype)).unwrap_or(1);
-    Buffer::from_node(BufferNode { data_alignment: alignment, ..node })
 }
 
 /// Copies bytes from one place to another.

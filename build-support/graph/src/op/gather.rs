@@ -14,7 +14,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ReverseSequence", pattern: Pattern::Injective, make: reverse_sequence },
 ];
 
-/// An index, which may count from the end. What is out of range reads the nearest element, never other memory.
+/// An index, which may count from the end. One that is out of range is an error (`checks.rs`); it never reads other memory.
 fn wrapped(index: Expr, extent: i64) -> Expr {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);

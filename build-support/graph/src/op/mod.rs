@@ -7,6 +7,7 @@ mod attention;
 mod byte_conv;
 mod call;
 mod cast;
+pub(crate) mod checks;
 pub(crate) mod classic;
 pub(crate) mod conv;
 mod conv_integer;
@@ -44,7 +45,7 @@ pub(crate) use call::axis_of;
 pub use call::{Call, Operand, extents, tensor as element_tensor};
 pub(crate) use call::{broadcast, flatten, unflatten};
 pub use custom::{CustomOperator, NodeOp};
-pub(crate) use native_loop::{LOOP, SCAN};
+pub(crate) use native_loop::{IF, LOOP, SCAN};
 pub(crate) use quantize::saturated;
 pub(crate) use recurrent::{Activation, GRU_STEPS, LSTM_STEPS, RNN_STEPS};
 

@@ -1,4 +1,4 @@
-//! The operators of loops whose body is compiled once: the node has the body, see `graph.rs`.
+//! The operators of nodes with graphs inside: loops whose body is compiled once, and choices. See `graph.rs`.
 
 use super::{Operator, Pattern};
 use crate::error::fail;
@@ -7,8 +7,11 @@ use crate::error::fail;
 pub(crate) static LOOP: Operator = Operator {
     name: "Loop",
     pattern: Pattern::Opaque,
-    make: |_| fail!("a loop has a graph inside, and no tensor expressions"),
+    make: |_| fail!("a node with a graph inside has no tensor expressions"),
 };
 
 /// A loop over slices of its inputs.
 pub(crate) static SCAN: Operator = Operator { name: "Scan", ..LOOP };
+
+/// One of two graphs.
+pub(crate) static IF: Operator = Operator { name: "If", ..LOOP };

@@ -27,7 +27,7 @@ fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
     })
 }
 
-/// An index, which may count from the end, and whether it is in range: what is not is left out, and never writes other memory.
+/// An index, which may count from the end, and its being in range. Another one is an error (`checks.rs`), and never writes other memory.
 fn wrapped(index: Expr, extent: i64) -> (Expr, Expr) {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);

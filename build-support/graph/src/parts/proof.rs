@@ -14,7 +14,7 @@ use kernpack_compiler::te::placeholder;
 
 use crate::constant::{Constant, stored};
 use crate::error::{Fix, GraphError, Result};
-use crate::graph::{Graph, Node, Value, ValueId};
+use crate::graph::{Body, Graph, Node, Value, ValueId};
 use crate::op::extents;
 
 /// A graph, and the extent of the dimension that it was made for.
@@ -44,20 +44,8 @@ pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
         let what = format!("{place}: {why}: the model cannot be computed for any extent of '{dim}'");
         GraphError::new(what).fix(&fix)
     };
-    let (first, second) = (a.0, b.0);
-    let mut open = Vec::new();
-    for (one, other) in first.values.iter().zip(&second.values) {
-        let place = one.producer.map_or_else(|| format!("value '{}'", one.name), |node| first.nodes[node].place());
-        let found = open_of(&one.shape, a.1, &other.shape, b.1).map_err(|why| refuse(&place, why))?;
-        open.push(found);
-    }
-    for (node, other) in first.nodes.iter().zip(&second.nodes) {
-        compare((node, other), a, b, &open).map_err(|why| refuse(&node.place(), why))?;
-    }
-    let same_counts = (first.values.len(), first.nodes.len()) == (second.values.len(), second.nodes.len());
-    if !same_counts || first.inputs != second.inputs || first.outputs != second.outputs {
-        return Err(refuse("its nodes", EXTENT));
-    }
+    let first = a.0;
+    let open = same_nodes(a, b).map_err(|(place, why)| refuse(&place, why))?;
     let inputs = first.inputs.iter().map(|id| ("input", &first.values[*id].name, *id));
     let outputs = first.outputs.iter().map(|(name, id)| ("output", name, *id));
     let mut shares = Vec::new();
@@ -72,6 +60,34 @@ pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {
         });
     }
     Ok(shares)
+}
+
+/// Compares all nodes of two graphs: where the dimension is in each value. An error names a node.
+fn same_nodes(a: Sized, b: Sized) -> core::result::Result<Vec<Option<Open>>, (String, &'static str)> {
+    let (first, second) = (a.0, b.0);
+    let mut open = Vec::new();
+    for (one, other) in first.values.iter().zip(&second.values) {
+        let place = || one.producer.map_or_else(|| format!("value '{}'", one.name), |node| first.nodes[node].place());
+        open.push(open_of(&one.shape, a.1, &other.shape, b.1).map_err(|why| (place(), why))?);
+    }
+    for (node, other) in first.nodes.iter().zip(&second.nodes) {
+        match (node.body.as_deref(), other.body.as_deref()) {
+            (Some(Body::Choice(one)), Some(Body::Choice(two))) if node.inputs == other.inputs => {
+                for (one, two) in one.branches.iter().zip(&two.branches) {
+                    if one.given != two.given {
+                        return Err((node.place(), EXTENT));
+                    }
+                    same_nodes((&one.body, a.1), (&two.body, b.1))?;
+                }
+            }
+            _ => compare((node, other), a, b, &open).map_err(|why| (node.place(), why))?,
+        }
+    }
+    let same_counts = (first.values.len(), first.nodes.len()) == (second.values.len(), second.nodes.len());
+    if !same_counts || first.inputs != second.inputs || first.outputs != second.outputs {
+        return Err(("its nodes".to_owned(), EXTENT));
+    }
+    Ok(open)
 }
 
 /// Where the dimension is in a shape, of which two extents of it are known.

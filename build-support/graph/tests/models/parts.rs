@@ -80,7 +80,7 @@ pub(super) fn inputs(graph: &Graph) -> Vec<Tensor> {
 }
 
 /// Each extent gives what the model compiled for it gives.
-fn check(bytes: &[u8], most: i64, extents: &[i64], threads: Threads) {
+pub(super) fn check(bytes: &[u8], most: i64, extents: &[i64], threads: Threads) {
     let options = LowerOptions { threads, ..LowerOptions::default() };
     let cut = graph(bytes, &up_to(most));
     assert!(cut.parts.is_some());

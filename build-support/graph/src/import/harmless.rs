@@ -1,0 +1,59 @@
+//! Nodes that may be run although nothing asks for them: they cost little, and cannot fail.
+
+use crate::constant::num_elements;
+use crate::error::Result;
+use crate::graph::{Graph, Node};
+use crate::op::Pattern;
+
+/// Elements that nodes read and write together, at most.
+const FEW: usize = 1 << 12;
+
+impl Graph {
+    /// Whether no node from one on can fail.
+    ///
+    /// # Errors
+    /// Attributes of another type.
+    pub(super) fn is_safe_from(&self, first: usize) -> Result<bool> {
+        for node in &self.nodes[first..] {
+            if node.body.is_some() || self.may_fail(node)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether all nodes from one on cost little and cannot fail.
+    ///
+    /// # Errors
+    /// Attributes of another type.
+    pub(super) fn is_harmless_from(&self, first: usize) -> Result<bool> {
+        if !self.is_safe_from(first)? {
+            return Ok(false);
+        }
+        let mut elements = 0_usize;
+        for node in &self.nodes[first..] {
+            let is_simple = match node.op.pattern() {
+                Pattern::View | Pattern::Elementwise | Pattern::Injective | Pattern::Reduction => true,
+                Pattern::Heavy | Pattern::Opaque => false,
+            };
+            if !is_simple || node.op.listed().is_none() {
+                return Ok(false);
+            }
+            for id in node.inputs.iter().chain(&node.outputs).flatten() {
+                elements = elements.saturating_add(num_elements(&self.values[*id].shape)?);
+            }
+        }
+        Ok(elements <= FEW)
+    }
+
+    /// Whether a node depends on indices or divisors that are not known, or are wrong.
+    fn may_fail(&self, node: &Node) -> Result<bool> {
+        for check in self.checks(node)? {
+            let is_known = node.inputs[check.input].is_some_and(|id| self.values[id].known.is_some());
+            if !is_known || self.known_misfit(node, &check)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

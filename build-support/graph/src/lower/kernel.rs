@@ -1,0 +1,115 @@
+//! Kernels of groups of nodes.
+
+use std::collections::HashMap;
+
+use kernpack_compiler::Kernel;
+use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
+use kernpack_compiler::te::operation::post_order;
+use kernpack_compiler::te::placeholder;
+
+use super::Kernels;
+use crate::constant::stored;
+use crate::error::Result;
+use crate::fuse::Group;
+use crate::graph::{Graph, ValueId};
+use crate::op::extents;
+
+/// Whether a group computes nothing, since its results have no elements.
+pub(super) fn is_empty(graph: &Graph, group: &Group) -> bool {
+    group
+        .nodes
+        .last()
+        .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
+}
+
+/// What leaves a group and has elements, by kernels: what one operation computes stays together.
+pub(super) fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
+    let last = group.nodes.last().map(|last| &graph.nodes[*last]);
+    let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
+    let outputs: Vec<ValueId> = outputs.filter(|id| !graph.values[*id].shape.contains(&0)).collect();
+    if let [_] = outputs[..] {
+        return Ok(vec![outputs]);
+    }
+    let results = instantiate(graph, group, &outputs, |_, stand| stand())?;
+    let mut kernels: Vec<(Operation, Vec<ValueId>)> = Vec::new();
+    for (id, result) in outputs.into_iter().zip(results) {
+        match kernels.iter_mut().find(|(op, _)| *op == result.op) {
+            Some((_, ids)) => ids.push(id),
+            None => kernels.push((result.op.clone(), vec![id])),
+        }
+    }
+    Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
+}
+
+/// The nodes of a group, for messages.
+pub(super) fn places(graph: &Graph, group: &Group) -> String {
+    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
+    places.join(" + ")
+}
+
+/// The kernel that computes what `make` computes of values of a group, with the values that it reads.
+pub(super) fn kernel(
+    graph: &Graph,
+    group: &Group,
+    outputs: &[ValueId],
+    mut make: impl FnMut(Vec<Tensor>) -> Vec<Tensor>,
+    name: &str,
+    kernels: &Kernels<'_>,
+) -> Result<(LoweredFunc, Vec<ValueId>)> {
+    // What the other outputs read as well, and these do not, is no argument: a first round finds that out.
+    let mut stands: Vec<(ValueId, Tensor)> = Vec::new();
+    let results = instantiate(graph, group, outputs, |id, stand| {
+        stands.push((id, stand()));
+        stands[stands.len() - 1].1.clone()
+    })?;
+    let results = make(results);
+    let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
+    let inputs: Vec<ValueId> =
+        stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
+    let mut kernel = Kernel::new(name);
+    if !kernels.options.schedule {
+        kernel.schedule(|_, _| Ok(()));
+    }
+    let results = instantiate(graph, group, outputs, |id, stand| {
+        let value = &graph.values[id];
+        match inputs.iter().position(|input| *input == id) {
+            Some(number) => kernel.input(&format!("x{number}"), extents(&value.shape), stored(value.dtype)),
+            None => stand(),
+        }
+    })?;
+    let results = make(results);
+    for (number, result) in results.into_iter().enumerate() {
+        kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
+    }
+    let function = kernel
+        .lower(kernels.target, kernels.context)
+        .map_err(|error| crate::error::GraphError::from(error).within(&places(graph, group)))?;
+    let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
+    Ok((function, inputs))
+}
+
+/// What a group computes for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
+/// stands for the value.
+fn instantiate(
+    graph: &Graph,
+    group: &Group,
+    outputs: &[ValueId],
+    mut input: impl FnMut(ValueId, &dyn Fn() -> Tensor) -> Tensor,
+) -> Result<Vec<Tensor>> {
+    let mut tensors: HashMap<ValueId, Tensor> = HashMap::new();
+    for number in &group.nodes {
+        let node = &graph.nodes[*number];
+        let made = node.instantiate(graph, |id| {
+            let value = &graph.values[id];
+            let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
+            tensors.entry(id).or_insert_with(|| input(id, &stand)).clone()
+        })?;
+        tensors.extend(node.outputs.iter().zip(made).filter_map(|(id, tensor)| Some(((*id)?, tensor))));
+    }
+    let results = outputs.iter().map(|id| {
+        let value = &graph.values[*id];
+        let stand = || placeholder(extents(&value.shape), stored(value.dtype), &value.name);
+        tensors.entry(*id).or_insert_with(|| input(*id, &stand)).clone()
+    });
+    Ok(results.collect())
+}

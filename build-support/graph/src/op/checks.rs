@@ -1,0 +1,172 @@
+//! Checks of data that an operator depends on: divisors of integers, and indices.
+//!
+//! Kernels stay within their memory whatever the data is. These checks make a mistake in the data an error that names
+//! the node, instead of a result that is wrong.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::DataTypeExt;
+
+use super::{NodeOp, call};
+use crate::attrs::Attrs;
+use crate::constant::{Constant, num_elements, stored};
+use crate::error::Result;
+
+/// The shape and the element type of an input; `None` for one that is absent.
+pub(crate) type Input<'a> = Option<(&'a [i64], DataType)>;
+
+/// A condition on all elements of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// The number of the input.
+    pub(crate) input: usize,
+    /// The number that the input has in the model.
+    pub(crate) shown: usize,
+    /// The index along the last axis, where only those elements are concerned.
+    pub(crate) column: Option<i64>,
+    /// The condition.
+    pub(crate) demand: Demand,
+}
+
+/// The condition that elements have to meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// An integer that is not zero.
+    NotZero,
+    /// An integer of a range.
+    Within {
+        /// The least one.
+        low: i64,
+        /// The largest one.
+        high: i64,
+        /// A number out of the range that is allowed as well.
+        except: Option<i64>,
+        /// The noun of messages: `index`.
+        noun: &'static str,
+    },
+}
+
+impl Demand {
+    /// The kind of the error.
+    pub(crate) fn error_kind(&self) -> &'static str {
+        match self {
+            Self::NotZero => "ValueError",
+            Self::Within { .. } => "IndexError",
+        }
+    }
+
+    fn holds(&self, value: i64) -> bool {
+        match self {
+            Self::NotZero => value != 0,
+            Self::Within { low, high, except, .. } => (*low..=*high).contains(&value) || *except == Some(value),
+        }
+    }
+}
+
+impl Check {
+    /// The message about an input that is called `name`; `found` is an element that does not fit, if it is known.
+    pub(crate) fn message(&self, name: &str, found: Option<i64>) -> String {
+        let input = self.shown;
+        match &self.demand {
+            Demand::NotZero => {
+                format!("division by zero: input {input} ('{name}'), the divisor, is zero in at least one element")
+            }
+            Demand::Within { low, high, except, noun } => {
+                let found = found.map_or_else(|| "an element".to_owned(), |found| found.to_string());
+                let column = self.column.map_or_else(String::new, |column| format!(" of column {column}"));
+                let except = except.map_or_else(String::new, |except| format!(", or {except}"));
+                if high < low {
+                    return format!(
+                        "{noun} out of range: {found}{column} of input {input} ('{name}'); there is nothing to choose from"
+                    );
+                }
+                format!(
+                    "{noun} out of range: {found}{column} of input {input} ('{name}') is not in the range {low} to {high}{except}"
+                )
+            }
+        }
+    }
+
+    /// The first known element that does not meet the condition.
+    ///
+    /// # Errors
+    /// Elements that are not integers.
+    pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i64>> {
+        let values = known.to_ints()?;
+        let columns = known.shape().last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or(1).max(1);
+        let first = self.column.and_then(|column| usize::try_from(column).ok());
+        let step = if first.is_some() { columns } else { 1 };
+        Ok(values.into_iter().skip(first.unwrap_or(0)).step_by(step).find(|value| !self.demand.holds(*value)))
+    }
+}
+
+/// The checks of a node. Inputs and attributes fit the operator.
+///
+/// # Errors
+/// Attributes of another type.
+pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result<Vec<Check>> {
+    let Some(listed) = op.listed() else { return Ok(Vec::new()) };
+    let input = |index: usize| inputs.get(index).copied().flatten();
+    let shape = |index: usize| input(index).map_or(&[][..], |(shape, _)| shape);
+    let extent = |index: usize, axis: i64| -> Result<i64> {
+        let axis = call::axis_of(axis, shape(index).len())?;
+        Ok(shape(index)[axis])
+    };
+    let one = |input: usize, demand: Demand| vec![Check { input, shown: input, column: None, demand }];
+    // Indices count from the end where operators allow it.
+    let signed = |extent: i64| Demand::Within { low: -extent, high: extent - 1, except: None, noun: "index" };
+    let within = |high: i64, noun: &'static str| Demand::Within { low: 0, high, except: None, noun };
+    let found = match listed.name {
+        "Div" | "Mod" => one(1, Demand::NotZero),
+        "Reciprocal" => one(0, Demand::NotZero),
+        "Gather" | "GatherElements" | "Scatter" | "ScatterElements" => {
+            one(1, signed(extent(0, attrs.int("axis", 0)?)?))
+        }
+        "GatherND" | "ScatterND" => {
+            let batch = usize::try_from(attrs.int("batch_dims", 0)?).unwrap_or(0);
+            let columns = shape(1).last().copied().unwrap_or(0);
+            let extents = shape(0).iter().skip(batch);
+            let columns = (0..columns).zip(extents);
+            columns
+                .map(|(column, extent)| Check { input: 1, shown: 1, column: Some(column), demand: signed(*extent) })
+                .collect()
+        }
+        "ReverseSequence" => one(1, within(extent(0, attrs.int("time_axis", 0)?)?, "length")),
+        // The importer has multiplied the inputs 0 and 1, and added the input 3.
+        "RNN" | "GRU" | "LSTM" => {
+            vec![Check { input: 3, shown: 4, column: None, demand: within(extent(0, 0)?, "length") }]
+        }
+        "RotaryEmbedding" => one(3, within(extent(1, 0)? - 1, "place")),
+        "RoiAlign" => one(2, within(extent(0, 0)? - 1, "number of an image")),
+        "ArrayFeatureExtractor" => one(1, within(extent(0, -1)? - 1, "index")),
+        "MaxUnpool" => one(1, within(pooled(attrs, shape(0))?, "index")),
+        "NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss" => {
+            let except = attrs.find_int("ignore_index")?;
+            one(1, Demand::Within { low: 0, high: extent(0, 1)? - 1, except, noun: "class" })
+        }
+        _ => Vec::new(),
+    };
+    // Floats are divided as they are, and of nothing all elements fit.
+    let applies = |check: &Check| input(check.input).is_some_and(|(shape, dtype)| is_int(dtype) && !shape.contains(&0));
+    Ok(found.into_iter().filter(applies).collect())
+}
+
+fn is_int(dtype: DataType) -> bool {
+    stored(dtype).is_integer() && dtype.is_integer()
+}
+
+/// The largest index of the elements that `MaxUnpool` puts back.
+fn pooled(attrs: &Attrs, shape: &[i64]) -> Result<i64> {
+    let rank = shape.len().saturating_sub(2);
+    let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
+        Ok(attrs.ints(name)?.unwrap_or_else(|| vec![default; count]))
+    };
+    let (kernel, strides) = (list("kernel_shape", 1, rank)?, list("strides", 1, rank)?);
+    let pads = list("pads", 0, 2 * rank)?;
+    let mut all = shape[..shape.len() - rank].to_vec();
+    let windows = shape.iter().skip(2).zip(&kernel).zip(&strides);
+    let padding = pads.iter().zip(pads.iter().skip(rank));
+    for (((extent, kernel), stride), (before, behind)) in windows.zip(padding) {
+        all.push((extent - 1) * stride + kernel - before - behind);
+    }
+    Ok(i64::try_from(num_elements(&all)?).unwrap_or(i64::MAX) - 1)
+}
