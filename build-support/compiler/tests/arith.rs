@@ -22,3 +22,5 @@ mod shared;
 mod solve;
 #[path = "arith/statements.rs"]
 mod statements;
+#[path = "arith/wrapping.rs"]
+mod wrapping;
