@@ -11,6 +11,8 @@ mod evaluate;
 mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
+#[path = "arith/integers.rs"]
+mod integers;
 #[path = "arith/partition.rs"]
 mod partition;
 #[path = "arith/rules.rs"]

@@ -59,9 +59,7 @@ fn check(name: &str, expected: &[f32], chain: impl FnOnce(&Tensor) -> Tensor) {
 fn expressions_that_use_a_part_twice() {
     for (name, link, number) in LINKS {
         let expected: Vec<f32> = values().into_iter().map(|x| (0..60).fold(x, |x, _| number(x))).collect();
-        check(name, &expected, |x| {
-            compute([64], |[i]| (0..60).fold(x.at([&i]), |value, _| link(&value)))
-        });
+        check(name, &expected, |x| compute([64], |[i]| (0..60).fold(x.at([&i]), |value, _| link(&value))));
     }
 }
 
@@ -69,9 +67,7 @@ fn expressions_that_use_a_part_twice() {
 fn tensors_that_read_a_tensor_twice() {
     for (name, link, number) in LINKS {
         let expected: Vec<f32> = values().into_iter().map(|x| (0..300).fold(x, |x, _| number(x))).collect();
-        check(name, &expected, |x| {
-            (0..300).fold(x.clone(), |last, _| compute([64], |[i]| link(&last.at([&i]))))
-        });
+        check(name, &expected, |x| (0..300).fold(x.clone(), |last, _| compute([64], |[i]| link(&last.at([&i])))));
     }
 }
 

@@ -71,7 +71,12 @@ impl State {
     }
 
     /// Bounds of a quotient or a remainder.
-    fn division_range(&self, range: ConstInterval, left: (&Sum, ConstInterval), right: (&Sum, ConstInterval)) -> ConstInterval {
+    fn division_range(
+        &self,
+        range: ConstInterval,
+        left: (&Sum, ConstInterval),
+        right: (&Sum, ConstInterval),
+    ) -> ConstInterval {
         let own = ConstInterval::of_type(left.0.dtype);
         if left.0.is_data() || right.0.is_data() || self.may_be_zero(right.0) {
             return of_division(range, left.1, right.1, own);
@@ -110,7 +115,8 @@ impl State {
             (_, Some(c)) if c != 0 && c != i64::MIN => {
                 // Exact division has no rounding.
                 if left.common_scale() % c == 0 && left.base % c == 0 {
-                    let quotient = if op == BinaryOp::Div { left.clone().divided(c) } else { Sum::constant(left.dtype, 0) };
+                    let quotient =
+                        if op == BinaryOp::Div { left.clone().divided(c) } else { Sum::constant(left.dtype, 0) };
                     // The smallest number by -1 wraps.
                     if c != -1 || self.fits_type(&quotient) {
                         return quotient;

@@ -1,7 +1,7 @@
 //! Sets of the values that expressions take.
 
-use super::{Analyzer, ConstInterval};
 use super::int_set::{IntSet, SetMap, both, larger, smaller};
+use super::{Analyzer, ConstInterval};
 use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, builtin, visit, with_stack};
 
@@ -145,9 +145,7 @@ impl Evaluation<'_> {
             },
             BinaryOp::ShiftLeft => match right.as_point().and_then(|shift| shift.as_int()) {
                 Some(shift @ 0..=62) => match a.as_ref().or(b.as_ref()).map(|end| end.dtype()) {
-                    Some(dtype) if dtype.can_hold(1 << shift) => {
-                        self.scaled(left, &Expr::constant(dtype, 1 << shift))
-                    }
+                    Some(dtype) if dtype.can_hold(1 << shift) => self.scaled(left, &Expr::constant(dtype, 1 << shift)),
                     _ => IntSet::everything(),
                 },
                 _ => IntSet::everything(),

@@ -230,8 +230,7 @@ impl State {
                 };
                 // What does not fit wraps.
                 let data = self.is_data(expr);
-                let divides =
-                    matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+                let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
                 let range = if data && divides { of_division(range, x, y, own) } else { range };
                 if own.includes(range) && (range.is_finite() || !data) { range } else { own }
             }
@@ -279,6 +278,7 @@ fn folded_lanes(op: BinaryOp, expr: Expr) -> Expr {
             BinaryOp::Mul if y.is_int(0) => return b.clone(),
             BinaryOp::Add | BinaryOp::Sub if y.is_int(0) => return a.clone(),
             BinaryOp::Mul | BinaryOp::Div | BinaryOp::FloorDiv if y.is_int(1) => return a.clone(),
+            BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if y.is_int(0) => return b.clone(),
             BinaryOp::Sub if same(a, b) => return Expr::constant(*dtype, 0),
             BinaryOp::Min | BinaryOp::Max if same(a, b) => return a.clone(),
             _ => {}

@@ -130,7 +130,12 @@ impl State {
 }
 
 /// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
-pub(super) fn of_division(range: ConstInterval, x: ConstInterval, y: ConstInterval, own: ConstInterval) -> ConstInterval {
+pub(super) fn of_division(
+    range: ConstInterval,
+    x: ConstInterval,
+    y: ConstInterval,
+    own: ConstInterval,
+) -> ConstInterval {
     let range = if y.contains(0) { range.union(ConstInterval::point(0)) } else { range };
     if y.contains(-1) && x.min <= own.min { own } else { range.intersect(own) }
 }
