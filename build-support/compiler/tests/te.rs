@@ -306,7 +306,7 @@ fn evaluation_says_what_is_missing() {
     let result = one(Evaluator::new().scalar(&m, 10).run(&[c]));
     assert_eq!(result.to_vec::<i64>().unwrap(), [10, 11, 12, 13]);
     let zero = compute([1], |[i]| &i / (i.expr() * 1));
-    assert!(Evaluator::new().run(&[zero]).unwrap_err().what().contains("division of 0 by 0"));
+    assert_eq!(one(Evaluator::new().run(&[zero])).to_vec::<i64>().unwrap(), [0]);
 }
 
 #[test]

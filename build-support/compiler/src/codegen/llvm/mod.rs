@@ -7,6 +7,7 @@ mod arith;
 mod call;
 mod control;
 mod debug;
+mod divide;
 mod dot;
 mod emit;
 mod expr;
