@@ -232,9 +232,9 @@ impl Constant {
         if self.dtype == F32 {
             // The exponent of infinity and NaN is the largest one.
             let is_other = |bytes: &[u8]| !f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_finite();
-            let found = self.words_with(has_largest_exponent).any(|word| {
-                self.bytes[word * 8..self.bytes.len().min(word * 8 + 8)].chunks_exact(4).any(is_other)
-            });
+            let found = self
+                .words_with(has_largest_exponent)
+                .any(|word| self.bytes[word * 8..self.bytes.len().min(word * 8 + 8)].chunks_exact(4).any(is_other));
             return Ok(!found);
         }
         Ok(!self.dtype.is_float() || self.to_floats()?.iter().all(|value| value.is_finite()))

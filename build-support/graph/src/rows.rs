@@ -147,9 +147,7 @@ impl Graph {
         };
         let rows = self.values[row.table].shape[0];
         // Old versions say with an attribute how they broadcast.
-        let is_plain = is_by_position(&node.op)
-            && node.version >= 7
-            && node.attrs.int("axis", i64::MIN)? == i64::MIN;
+        let is_plain = is_by_position(&node.op) && node.version >= 7 && node.attrs.int("axis", i64::MIN)? == i64::MIN;
         if !is_plain || num_elements(&[rows, columns])? > num_elements(&shape)? {
             return Ok(None);
         }
@@ -201,7 +199,11 @@ mod tests {
         for name in names() {
             let operator = find(name).unwrap();
             let is_elementwise = operator.pattern == Pattern::Elementwise;
-            assert_eq!(is_by_position(&NodeOp::from(operator)), is_elementwise && !ALONG_AXES.contains(&name), "{name}");
+            assert_eq!(
+                is_by_position(&NodeOp::from(operator)),
+                is_elementwise && !ALONG_AXES.contains(&name),
+                "{name}"
+            );
         }
     }
 }

@@ -4,6 +4,8 @@
 mod accuracy;
 #[path = "numbers/edges.rs"]
 mod edges;
+#[path = "numbers/kinds.rs"]
+mod kinds;
 #[path = "numbers/nan.rs"]
 mod nan;
 #[path = "numbers/program.rs"]
@@ -46,9 +48,7 @@ fn run_several(
     let ids: Vec<_> = inputs.iter().map(|input| Some(graph.add_known("input", input.clone()?))).collect();
     let operator = op::find(name).ok_or("no such operator")?;
     let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
-    let outputs = graph
-        .add_node(operator, name, Arc::new(own), 23, &ids, &names)
-        .map_err(|error| error.to_string())?;
+    let outputs = graph.add_node(operator, name, Arc::new(own), 23, &ids, &names).map_err(|error| error.to_string())?;
     outputs.into_iter().flatten().map(|id| graph.values[id].known.clone().ok_or("it is not known".to_owned())).collect()
 }
 

@@ -145,7 +145,9 @@ fn sample(x: &Operand, outer: &[Expr], places: &[Expr], mode: Mode, padding: Pad
 
 /// The element at a place of an image, with zeros around it.
 pub(super) fn bilinear(x: &Operand, outer: &[Expr], places: &[Expr]) -> Expr {
-    let inside = |(place, extent): (&Expr, &i64)| padded(place.clone(), *extent, (Mode::Linear, Padding::Zeros), true, place.dtype());
+    let inside = |(place, extent): (&Expr, &i64)| {
+        padded(place.clone(), *extent, (Mode::Linear, Padding::Zeros), true, place.dtype())
+    };
     let places: Vec<Expr> = places.iter().zip(&x.shape[outer.len()..]).map(inside).collect();
     sample(x, outer, &places, Mode::Linear, Padding::Zeros, true)
 }

@@ -29,14 +29,15 @@ fn numbers(count: i64) -> Vec<f32> {
 fn nan_in_sequences_stays() {
     let (steps, batch, size, hidden) = (3, 2, 4, 5);
     let names = ["Relu", "HardSigmoid", "LeakyRelu", "ThresholdedRelu", "Elu", "Softplus"];
-    let rows = names.map(|name| ("RNN", 1, vec![name])).into_iter().chain([
-        ("GRU", 3, vec!["HardSigmoid", "Relu"]),
-        ("LSTM", 4, vec!["HardSigmoid", "Relu", "Relu"]),
-    ]);
+    let rows = names
+        .map(|name| ("RNN", 1, vec![name]))
+        .into_iter()
+        .chain([("GRU", 3, vec!["HardSigmoid", "Relu"]), ("LSTM", 4, vec!["HardSigmoid", "Relu", "Relu"])]);
     for (name, gates, functions) in rows {
-        let named = functions.iter().fold(Message::default().text(1, "activations").int(20, 8), |attribute, function| {
-            attribute.bytes(9, function.as_bytes())
-        });
+        let named =
+            functions.iter().fold(Message::default().text(1, "activations").int(20, 8), |attribute, function| {
+                attribute.bytes(9, function.as_bytes())
+            });
         let own = with_int(node(name, &["x", "w", "r"], &["y"]), "hidden_size", hidden).message(5, named);
         let own = with_floats(own, "clip", &[2.0], false);
         let own = with_floats(own, "activation_alpha", &vec![0.2; functions.len()], true);

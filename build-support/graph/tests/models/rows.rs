@@ -86,9 +86,7 @@ fn operators_on_elements_are_computed_of_tables() {
 fn operators_along_axes_are_not() {
     let with_axis = |name: &str, inputs: &[&str], axis: i64| with_int(node(name, inputs, &["y"]), "axis", axis);
     let rows: [(&str, fn() -> Vec<Message>); 9] = [
-        ("BatchNormalization", || {
-            vec![node("BatchNormalization", &["row", "line", "line", "line", "line"], &["y"])]
-        }),
+        ("BatchNormalization", || vec![node("BatchNormalization", &["row", "line", "line", "line", "line"], &["y"])]),
         ("BatchNormalization behind others", || {
             vec![
                 node("Tanh", &["row"], &["t"]),
@@ -127,7 +125,10 @@ fn tables_with_infinity_stay_products() {
             let mut table = table();
             table[place] = value;
             let options = || ModelOptions { allow_nan: true, ..ModelOptions::default() };
-            let file = model(behind(vec![node("Neg", &["row"], &["y"])], &table).message(12, super::value("y", &[2, COLUMNS, COLUMNS])));
+            let file = model(
+                behind(vec![node("Neg", &["row"], &["y"])], &table)
+                    .message(12, super::value("y", &[2, COLUMNS, COLUMNS])),
+            );
             let graph = import(&file, None, &options()).unwrap().graph;
             assert!(graph.nodes.iter().all(|node| node.op.name() != "Rows"), "{value} at {place}");
         }

@@ -53,7 +53,21 @@ const ROWS: &[Row] = &[
     ("Floor", 0.0, 0.0, |x| x.floor(), own),
     ("Round", 0.0, 0.0, |x| x.round_ties_even(), own),
     ("Trunc", 0.0, 0.0, |x| x.trunc(), own),
-    ("Sign", 0.0, 0.0, |x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x }, own),
+    (
+        "Sign",
+        0.0,
+        0.0,
+        |x| {
+            if x > 0.0 {
+                1.0
+            } else if x < 0.0 {
+                -1.0
+            } else {
+                x
+            }
+        },
+        own,
+    ),
     ("Sqrt", 0.5, 0.5, |x| x.sqrt(), own),
     ("Rsqrt", 1.5, 0.6, |x| 1.0 / x.sqrt(), own),
     ("Reciprocal", 0.5, 0.5, |x| 1.0 / x, own),
@@ -88,13 +102,7 @@ const ROWS: &[Row] = &[
     ("ThresholdedRelu", 0.0, 0.0, |x| if x <= 1.0 { 0.0 } else { x }, own),
     ("Elu", 2.5, 0.6, |x| if x < 0.0 { x.exp_m1() } else { x }, own),
     ("Celu", 2.5, 0.6, |x| if x < 0.0 { x.exp_m1() } else { x }, own),
-    (
-        "Selu",
-        3.5,
-        0.6,
-        |x| (if x > 0.0 { x } else { x.exp_m1() * attr(1.673_263_2) }) * attr(1.050_701),
-        own,
-    ),
+    ("Selu", 3.5, 0.6, |x| (if x > 0.0 { x } else { x.exp_m1() * attr(1.673_263_2) }) * attr(1.050_701), own),
     ("HardSigmoid", 1.5, 1.0, |x| (x * attr(0.2) + 0.5).clamp(0.0, 1.0), |x| (x * 0.2).abs().min(0.5)),
     ("HardSwish", 2.0, 1.0, |x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0), |x| x.abs() / 2.0),
     ("Shrink", 0.0, 0.0, |x| if (-0.5..=0.5).contains(&x) { 0.0 } else { x }, own),
@@ -230,9 +238,42 @@ fn operators_of_two_inputs() {
 #[test]
 fn every_formula_has_a_row() {
     const OTHERS: &[&str] = &[
-        "Add", "And", "BatchNormalization", "Binarizer", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Clip",
-        "DequantizeLinear", "Div", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max",
-        "Mean", "Min", "Mod", "Mul", "Not", "Or", "PRelu", "Pow", "QuantizeLinear", "Sub", "Sum", "Trilu", "Where", "Xor",
+        "Add",
+        "And",
+        "BatchNormalization",
+        "Binarizer",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Cast",
+        "CastLike",
+        "Clip",
+        "DequantizeLinear",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Mean",
+        "Min",
+        "Mod",
+        "Mul",
+        "Not",
+        "Or",
+        "PRelu",
+        "Pow",
+        "QuantizeLinear",
+        "Sub",
+        "Sum",
+        "Trilu",
+        "Where",
+        "Xor",
     ];
     let is_listed = |name: &&str| ROWS.iter().any(|(row, ..)| row == name) || OTHERS.contains(name);
     let is_formula = |name: &&str| op::find(name).unwrap().pattern == op::Pattern::Elementwise;

@@ -21,10 +21,11 @@ const LARGE: [u64; 7] = [0, 1, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 63) 
 
 /// The first result of an operator whose inputs are known, known but for the first one, and all arguments.
 fn all_ways(name: &str, attrs: &[(&str, Attr)], inputs: &[Constant]) -> Vec<Constant> {
-    let mut results =
-        vec![run(name, attrs, &inputs.iter().cloned().map(Some).collect::<Vec<_>>()).unwrap().remove(0)];
+    let mut results = vec![run(name, attrs, &inputs.iter().cloned().map(Some).collect::<Vec<_>>()).unwrap().remove(0)];
     // The evaluator is enough for operators that have no code of their own for large integers.
-    if ["Add", "Sub", "Mul", "BitwiseAnd", "BitwiseXor", "Equal", "LessOrEqual", "GreaterOrEqual", "Mod"].contains(&name) {
+    if ["Add", "Sub", "Mul", "BitwiseAnd", "BitwiseXor", "Equal", "LessOrEqual", "GreaterOrEqual", "Mod"]
+        .contains(&name)
+    {
         return results;
     }
     let last = inputs.len() - 1;
@@ -158,7 +159,8 @@ fn places_of_pools_are_elements() {
                 let (largest, places) = (results[0].to_floats().unwrap(), results[1].to_ints().unwrap());
                 let columns = results[0].shape()[3];
                 for (index, (value, place)) in largest.iter().zip(&places).enumerate() {
-                    let (row, column) = (index as i64 / columns * stride[0] - 1, index as i64 % columns * stride[1] - 1);
+                    let (row, column) =
+                        (index as i64 / columns * stride[0] - 1, index as i64 % columns * stride[1] - 1);
                     // The first largest element of the window, in the order of the image.
                     let mut best: Option<(i64, i64)> = None;
                     let at = |y: i64, x: i64| values[(y * 5 + x) as usize];
@@ -172,7 +174,10 @@ fn places_of_pools_are_elements() {
                     let (y, x) = best.unwrap();
                     assert_eq!(*value, at(y, x), "{attrs:?} {fill:?} {index}");
                     let number = if order == 1 { x * 5 + y } else { y * 5 + x };
-                    assert!(*place == number || order == 1 && at(place % 5, place / 5) == *value, "{place}, not {number}");
+                    assert!(
+                        *place == number || order == 1 && at(place % 5, place / 5) == *value,
+                        "{place}, not {number}"
+                    );
                     assert!((0..25).contains(place), "{attrs:?} {fill:?}: {place}");
                 }
             }
@@ -206,11 +211,8 @@ fn cubic_curves_at_borders() {
         let coordinates: Vec<f64> = (-26..=26).map(|step| f64::from(step) / 13.0).collect();
         let grid: Vec<f64> = coordinates.iter().flat_map(|at| [*at, -0.9 * at + 0.15]).collect();
         let grid = known(F32, &[1, 1, coordinates.len() as i64, 2], &grid);
-        let attrs = [
-            ("mode", text("cubic")),
-            ("padding_mode", text("border")),
-            ("align_corners", Attr::Int(i64::from(align))),
-        ];
+        let attrs =
+            [("mode", text("cubic")), ("padding_mode", text("border")), ("align_corners", Attr::Int(i64::from(align)))];
         for found in all_ways("GridSample", &attrs, &[x.clone(), grid.clone()]) {
             for (at, found) in coordinates.iter().zip(found.to_floats().unwrap()) {
                 let (column, row) = (place(*at, 5.0), place(-0.9 * at + 0.15, 4.0));

@@ -70,17 +70,16 @@ impl Program {
         }
         let operator = op::find(name).ok_or("no such operator")?;
         let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
-        let made = graph
-            .add_node(operator, name, attributes(attrs), 23, &ids, &names)
-            .map_err(|error| error.to_string())?;
+        let made =
+            graph.add_node(operator, name, attributes(attrs), 23, &ids, &names).map_err(|error| error.to_string())?;
         let mut kinds = Vec::new();
         for (name, id) in names.into_iter().zip(made) {
             let id = id.ok_or("an output is not computed")?;
             kinds.push((graph.values[id].dtype, graph.values[id].shape.clone()));
             graph.outputs.push((name, id));
         }
-        let (module, _) = build(&graph, "program", &Target::host(), LowerOptions::default())
-            .map_err(|error| error.to_string())?;
+        let (module, _) =
+            build(&graph, "program", &Target::host(), LowerOptions::default()).map_err(|error| error.to_string())?;
         Ok(Self { module, outputs: kinds })
     }
 
@@ -101,7 +100,6 @@ impl Program {
             .map(|(tensor, (dtype, shape))| Constant::new(*dtype, shape, bytes_of(tensor)).unwrap())
             .collect()
     }
-
 
     pub(crate) fn call(&self, tensors: &[Tensor]) {
         let arguments: Vec<kernpack::Any> = tensors.iter().map(|tensor| kernpack::Any::from(tensor.clone())).collect();

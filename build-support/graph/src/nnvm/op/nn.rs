@@ -195,7 +195,9 @@ fn l2_normalize(call: &Compute) -> Result<Vec<Tensor>> {
     let axes = call.used.ints("axis")?;
     let attrs = [("axes", Attr::Ints(axes)), ("keepdims", Attr::Int(1))];
     let squares = operand(&call.run("ReduceSumSquare", &attrs, core::slice::from_ref(x))?);
-    Ok(vec![element_tensor(&x.shape, |position| x.at(position) / te::sqrt(extremum::max(squares.broadcast_at(position), eps)))])
+    Ok(vec![element_tensor(&x.shape, |position| {
+        x.at(position) / te::sqrt(extremum::max(squares.broadcast_at(position), eps))
+    })])
 }
 
 fn prelu(call: &Compute) -> Result<Vec<Tensor>> {
