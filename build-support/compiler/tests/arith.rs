@@ -11,6 +11,8 @@ mod evaluate;
 mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
+#[path = "arith/integers.rs"]
+mod integers;
 #[path = "arith/partition.rs"]
 mod partition;
 #[path = "arith/rules.rs"]
@@ -22,3 +24,5 @@ mod shared;
 mod solve;
 #[path = "arith/statements.rs"]
 mod statements;
+#[path = "arith/wrapping.rs"]
+mod wrapping;

@@ -7,8 +7,20 @@ mod behaviours;
 mod bounds;
 #[path = "codegen/debug.rs"]
 mod debug;
+#[path = "codegen/divisions.rs"]
+mod divisions;
+#[path = "arith/evaluate.rs"]
+#[allow(dead_code, reason = "shared with the tests of the analyzer")]
+mod evaluate;
+#[path = "arith/integers.rs"]
+#[allow(dead_code, reason = "shared with the tests of the analyzer")]
+mod integers;
+#[path = "codegen/numbers.rs"]
+mod numbers;
 #[path = "codegen/time.rs"]
 mod time;
+#[path = "codegen/wrapping.rs"]
+mod wrapping;
 
 use kernpack::{DataType, Tensor};
 use kernpack_compiler::build;

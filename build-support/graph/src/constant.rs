@@ -147,8 +147,23 @@ impl Constant {
     /// All elements as integers.
     ///
     /// # Errors
-    /// A tensor of floats.
+    /// A tensor of floats; an integer of 64 unsigned bits that is no signed one.
     pub fn to_ints(&self) -> Result<Vec<i64>> {
+        let ints = self.to_int_bits()?;
+        if self.dtype == U64
+            && let Some(place) = ints.iter().position(|int| *int < 0)
+        {
+            let value = ints[place].cast_unsigned();
+            fail!("element {place} is {value}: expected an integer of at most {}", i64::MAX);
+        }
+        Ok(ints)
+    }
+
+    /// All elements as integers, those of 64 unsigned bits by their bits, as the constants of the compiler have them.
+    ///
+    /// # Errors
+    /// A tensor of floats.
+    pub(crate) fn to_int_bits(&self) -> Result<Vec<i64>> {
         /// The elements of one type.
         macro_rules! each {
             ($($dtype:ident $ty:ty),*) => {
@@ -156,14 +171,15 @@ impl Constant {
                     $(dtype if dtype == $dtype => self
                         .bytes
                         .chunks_exact(size_of::<$ty>())
-                        .map(|chunk| i64::try_from(<$ty>::from_le_bytes(chunk.try_into().expect("a whole element"))).unwrap_or(i64::MAX))
+                        .map(|chunk| i64::from(<$ty>::from_le_bytes(chunk.try_into().expect("a whole element"))))
                         .collect(),)*
+                    dtype if dtype == U64 => self.chunks::<8>().map(i64::from_le_bytes).collect(),
                     dtype if dtype == BOOLEAN => self.bytes.iter().map(|byte| i64::from(*byte != 0)).collect(),
                     dtype => fail!("expected integers, got {dtype}"),
                 }
             };
         }
-        Ok(each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64))
+        Ok(each!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32))
     }
 
     /// All elements as floats.
@@ -180,8 +196,10 @@ impl Constant {
         if self.dtype.is_float() {
             return Ok(self.to_elements()?.to_f64());
         }
+        let is_unsigned = self.dtype == U64;
         #[expect(clippy::cast_precision_loss, reason = "as a cast of the model would")]
-        Ok(self.to_ints()?.into_iter().map(|value| value as f64).collect())
+        let float = |bits: i64| if is_unsigned { bits.cast_unsigned() as f64 } else { bits as f64 };
+        Ok(self.to_int_bits()?.into_iter().map(float).collect())
     }
 
     /// The first element that is not a number, of float16, bfloat16, float32 or float64.
@@ -204,6 +222,22 @@ impl Constant {
             }
             _ => None,
         }
+    }
+
+    /// Whether no element is infinite or NaN.
+    ///
+    /// # Errors
+    /// An element type that is no number of up to 64 bits.
+    pub(crate) fn is_finite(&self) -> Result<bool> {
+        if self.dtype == F32 {
+            // The exponent of infinity and NaN is the largest one.
+            let is_other = |bytes: &[u8]| !f32::from_le_bytes(bytes.try_into().expect("four bytes")).is_finite();
+            let found = self
+                .words_with(has_largest_exponent)
+                .any(|word| self.bytes[word * 8..self.bytes.len().min(word * 8 + 8)].chunks_exact(4).any(is_other));
+            return Ok(!found);
+        }
+        Ok(!self.dtype.is_float() || self.to_floats()?.iter().all(|value| value.is_finite()))
     }
 
     /// The same with zeros in place of numbers of float32 below the smallest normal one, with which some CPUs compute a hundred times slower; none if there are none.

@@ -2,6 +2,8 @@
 //!
 //! `MatMul(Cast(Equal(x, [0, 1, .., n - 1])), w)` takes row `x` of `w`, or zeros where `x` is none of the numbers. What is then computed of each element and of constants
 //! depends on the row alone, so it is computed here, once for each row of the table. A network for text that has no `Gather` begins like this.
+//!
+//! With infinity or NaN in `w` a product stays one: zero times infinity is NaN in all other rows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Call, Operator, Pattern, element_tensor};
+use crate::op::{Call, Operator, Pattern, element_tensor, is_by_position};
 
 /// A row of a table for each number; the table's last row stands for every number that has none.
 static ROWS: Operator = Operator { name: "Rows", pattern: Pattern::Injective, make: rows };
@@ -95,7 +97,7 @@ impl Graph {
         let fits = self.values[*one_hot].shape.last() == Some(&count)
             && self.values[*one_hot].dtype == known.dtype()
             && self.values[output].shape == with_last(&self.values[index].shape, columns);
-        if !fits || columns == 0 {
+        if !fits || columns == 0 || !known.is_finite()? {
             return Ok(None);
         }
         let mut bytes = known.bytes().to_vec();
@@ -146,7 +148,7 @@ impl Graph {
         let rows = self.values[row.table].shape[0];
         // Old versions say with an attribute how they broadcast.
         // A row that no index asks for is computed as well, so nothing may depend on what is in it.
-        let is_plain = node.op.pattern() == Pattern::Elementwise
+        let is_plain = is_by_position(&node.op)
             && self.checks(&node)?.is_empty()
             && node.version >= 7
             && node.attrs.int("axis", i64::MIN)? == i64::MIN;
@@ -185,5 +187,27 @@ impl Graph {
             value.known.is_some() && value.shape == [rows, columns]
         });
         Ok(table.map(|table| Row { table, index: row.index }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::op::{NodeOp, Pattern, find, is_by_position, names};
+
+    /// Operators of one element each that look at an axis or at a position.
+    const ALONG_AXES: &[&str] = &["BatchNormalization", "DequantizeLinear", "QuantizeLinear", "Trilu"];
+
+    /// A new operator on elements has to be in one of the two lists.
+    #[test]
+    fn operators_on_elements_say_how_they_move() {
+        for name in names() {
+            let operator = find(name).unwrap();
+            let is_elementwise = operator.pattern == Pattern::Elementwise;
+            assert_eq!(
+                is_by_position(&NodeOp::from(operator)),
+                is_elementwise && !ALONG_AXES.contains(&name),
+                "{name}"
+            );
+        }
     }
 }

@@ -20,6 +20,8 @@ mod half;
 mod hostile;
 #[path = "models/loops.rs"]
 mod loops;
+#[path = "models/nan.rs"]
+mod nan;
 #[path = "models/parts.rs"]
 mod parts;
 #[path = "models/quantized.rs"]
@@ -28,6 +30,8 @@ mod quantized;
 mod refused;
 #[path = "models/regions.rs"]
 mod regions;
+#[path = "models/rows.rs"]
+mod rows;
 #[path = "models/sizes.rs"]
 mod sizes;
 #[path = "models/sparse.rs"]

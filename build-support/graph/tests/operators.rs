@@ -1,5 +1,14 @@
 //! Operators at their edges: their inputs are known, so the compiler's reference evaluator computes them when they are added to a graph.
 
+#[path = "numbers/accuracy.rs"]
+mod accuracy;
+#[path = "numbers/edges.rs"]
+mod edges;
+#[path = "numbers/nan.rs"]
+mod nan;
+#[path = "numbers/program.rs"]
+mod program;
+
 use std::sync::Arc;
 
 use kernpack::DataType;
@@ -20,6 +29,15 @@ fn text(value: &str) -> Attr {
 
 /// What an operator of version 23 computes of known inputs.
 fn run(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -> Result<Vec<Constant>, String> {
+    run_several(name, attrs, inputs, 1)
+}
+
+fn run_several(
+    name: &str,
+    attrs: &[(&str, Attr)],
+    inputs: &[Option<Constant>],
+    outputs: usize,
+) -> Result<Vec<Constant>, String> {
     let mut graph = Graph::default();
     let mut own = Attrs::default();
     for (name, value) in attrs {
@@ -27,9 +45,8 @@ fn run(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -> Resul
     }
     let ids: Vec<_> = inputs.iter().map(|input| Some(graph.add_known("input", input.clone()?))).collect();
     let operator = op::find(name).ok_or("no such operator")?;
-    let outputs = graph
-        .add_node(operator, name, Arc::new(own), 23, &ids, &["y".to_owned()])
-        .map_err(|error| error.to_string())?;
+    let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
+    let outputs = graph.add_node(operator, name, Arc::new(own), 23, &ids, &names).map_err(|error| error.to_string())?;
     outputs.into_iter().flatten().map(|id| graph.values[id].known.clone().ok_or("it is not known".to_owned())).collect()
 }
 

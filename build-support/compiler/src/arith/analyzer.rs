@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use kernpack::Array;
+
 use super::interval::ConstInterval;
 use super::modular::ModularSet;
 use super::sum::{Sum, Term};
 use crate::ir::shared::ByAddress;
-use crate::ir::{Expr, Range, Var};
+use crate::ir::visit::uses_var;
+use crate::ir::{Expr, Param, Range, Var};
 
 /// What is known of a variable.
 #[derive(Clone)]
@@ -99,6 +102,8 @@ pub(crate) struct State {
     last_epoch: u64,
     memo: ByAddress<Memo>,
     simplified: ByAddress<Simplified>,
+    /// Whether expressions are data.
+    known_data: RefCell<ByAddress<(Expr, u64, bool)>>,
     /// Conditions that are entered inside of the expression that is being simplified.
     pub(crate) scopes: u32,
     /// How often conditions may still be entered inside of others, for the expression that was asked about.
@@ -109,6 +114,10 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<(u16, Var)>,
     /// Whether a proof is being made: what it simplifies makes none.
     pub(crate) proving: bool,
+    /// Variables that are data, on which arithmetic wraps.
+    pub(crate) data: ByAddress<Var>,
+    /// Whether sums inside of quotients have to lie inside of their type.
+    pub(crate) strict: bool,
 }
 
 impl State {
@@ -155,6 +164,28 @@ impl State {
         let memo = Memo { _expr: expr.clone(), epoch: self.epoch, sum: sum.clone() };
         self.memo.insert(expr.address(), memo);
     }
+
+    /// Forgets what expressions were simplified to.
+    pub(crate) fn clear_memos(&mut self) {
+        self.memo.clear();
+        self.simplified.clear();
+        self.known_data.borrow_mut().clear();
+    }
+
+    /// Whether an expression is data, if that is known under the facts of now.
+    pub(crate) fn remembered_data(&self, expr: &Expr) -> Option<bool> {
+        let known = self.known_data.borrow();
+        let (_, epoch, data) = known.get(&expr.address())?;
+        (*epoch == self.epoch).then_some(*data)
+    }
+
+    pub(crate) fn remember_data(&self, expr: &Expr, data: bool) {
+        let mut known = self.known_data.borrow_mut();
+        if known.len() >= MEMO_SIZE {
+            known.clear();
+        }
+        known.insert(expr.address(), (expr.clone(), self.epoch, data));
+    }
 }
 
 impl State {
@@ -184,8 +215,10 @@ pub struct Mark {
 /// Simplifies and proves, with facts about variables that hold in scopes.
 ///
 /// Facts are what loops say about their variables ([`bind`](Self::bind)), what names stand for ([`bind_value`](Self::bind_value)) and conditions that
-/// hold ([`enter`](Self::enter)). They hold until the analyzer is [restored](Self::restore) to a mark that was taken before. Integer arithmetic is
-/// assumed not to overflow; unsigned integers and those of 8 and 16 bits are only folded.
+/// hold ([`enter`](Self::enter)). They hold until the analyzer is [restored](Self::restore) to a mark that was taken before.
+///
+/// Arithmetic on indices (loop variables, sizes, constants) is assumed not to overflow. Arithmetic on data (loads, results of calls, parameters of
+/// functions, and what is computed from them) wraps in two's complement. Unsigned integers and those of 8 and 16 bits are only folded.
 ///
 /// ```
 /// use kernpack_compiler::arith::Analyzer;
@@ -213,6 +246,31 @@ impl Analyzer {
     /// An analyzer that knows nothing.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An analyzer that knows which parameters of a function are data: numbers that are no sizes.
+    pub(crate) fn of_params(params: &Array<Param>) -> Self {
+        let analyzer = Self::new();
+        let is_extent = |var: &Var| {
+            params.iter().filter_map(|param| param.buffer.clone()).any(|buffer| {
+                let parts = buffer.shape.iter().chain(buffer.strides.iter()).chain([buffer.elem_offset.clone()]);
+                parts.into_iter().any(|part| uses_var(&part, |used| used == var))
+            })
+        };
+        for param in params.iter().filter(|param| param.buffer.is_none() && !is_extent(&param.var)) {
+            analyzer.mark_data(&param.var);
+        }
+        analyzer
+    }
+
+    /// The variable is data: arithmetic on it wraps. Sizes stay indices.
+    pub(crate) fn mark_data(&self, var: &Var) {
+        self.with(|state| state.mark_data(var));
+    }
+
+    /// Whether an expression is data, on which arithmetic wraps.
+    pub(crate) fn is_data(&self, expr: &Expr) -> bool {
+        self.with(|state| state.is_data(expr))
     }
 
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {

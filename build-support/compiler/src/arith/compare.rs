@@ -3,7 +3,7 @@
 use super::analyzer::State;
 use super::render::render;
 use super::sum::{Sum, WHOLE};
-use crate::ir::builder::floor_div;
+use crate::ir::builder::{floor_div, wrap_int};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
 
 /// A comparison, or the constant that it is.
@@ -22,10 +22,32 @@ pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -
 impl State {
     /// A comparison of two scalars of an index type.
     pub(crate) fn compare(&mut self, op: CompareOp, a: &Expr, b: &Expr, expr: &Expr) -> Expr {
-        let (left, right) = (self.sum_of(a), self.sum_of(b));
-        let difference = left.minus(&right);
+        let (left, right) = (self.ring_sum(a), self.ring_sum(b));
+        if matches!(op, CompareOp::Eq | CompareOp::Ne)
+            && let Some(difference) = left.minus(&right).as_constant()
+        {
+            // Modulo 2^n, too.
+            return Expr::bool((wrap_int(left.dtype, difference) == 0) == (op == CompareOp::Eq));
+        }
+        let (left, right) = (self.settled(left, Some(a)), self.settled(right, Some(b)));
+        if let (Some(x), Some(y)) = (left.as_number(), right.as_number()) {
+            return Expr::compare(op, Expr::int(x), Expr::int(y));
+        }
+        if let Some(known) = at_limit(op, &left, &right) {
+            return Expr::bool(known);
+        }
+        let result = self.compare_sums(op, &left, &right, expr);
+        if !result.same_as(expr) {
+            return result;
+        }
+        comparison(op, render(&left, Some(a)), render(&right, Some(b)), Some(expr))
+    }
+
+    /// A comparison of whole numbers; `expr` if nothing is known of it.
+    fn compare_sums(&mut self, op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
+        let difference = left.minus(right);
         if difference.overflow {
-            return comparison(op, render(&left, Some(a)), render(&right, Some(b)), Some(expr));
+            return expr.clone();
         }
         match op {
             CompareOp::Eq | CompareOp::Ne => self.equality(op, difference, expr),
@@ -44,6 +66,9 @@ impl State {
     /// `sum < 0`.
     fn negative(&mut self, mut sum: Sum, expr: &Expr) -> Expr {
         loop {
+            if sum.overflow {
+                return expr.clone();
+            }
             let range = self.range(&sum);
             if range.max < 0 {
                 return Expr::bool(true);
@@ -72,7 +97,7 @@ impl State {
         if let Some(parts) = with_stack(|| self.by_extreme(&sum, expr)) {
             return parts;
         }
-        render_negative(&sum, expr)
+        self.render_negative(&sum, expr)
     }
 
     /// `floordiv(x, c) < b` is `x < b*c`, and `b < floordiv(x, c)` is `(b + 1)*c - 1 < x`.
@@ -87,7 +112,8 @@ impl State {
         }
         let mut dividend = Sum::constant(sum.dtype, 0);
         dividend.add_base(base);
-        self.add(&mut dividend, &term.index, term.scale);
+        let index = self.sum_of(&term.index);
+        dividend.add_scaled(&index, term.scale);
         let dividend = self.taken_apart(dividend);
         dividend.fits().then_some(dividend)
     }
@@ -205,9 +231,52 @@ impl State {
             let mut terms = difference.scaled(sign);
             let base = terms.base.saturating_neg();
             terms.base = 0;
-            return rendered(op, &terms, &Sum::constant(terms.dtype, base), expr);
+            return self.rendered(op, &terms, &Sum::constant(terms.dtype, base), expr);
         }
-        rendered(op, &left, &right, expr)
+        self.rendered(op, &left, &right, expr)
+    }
+
+    /// The comparison of two sums; `expr` if one of them does not fit in its type.
+    fn rendered(&self, op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
+        let fits = |sum: &Sum| sum.dtype.can_hold(sum.base) && self.is_exact(sum);
+        if !fits(left) || !fits(right) {
+            return expr.clone();
+        }
+        let (a, b) = match &**expr {
+            ExprNode::Compare { a, b, .. } => (Some(a), Some(b)),
+            _ => (None, None),
+        };
+        comparison(op, render(left, a), render(right, b), Some(expr))
+    }
+
+    /// `sum < 0` with each term where its factor is positive.
+    fn render_negative(&self, sum: &Sum, expr: &Expr) -> Expr {
+        let (mut left, mut right) = sides(sum);
+        // A constant stands alone on its side if it can.
+        if right.terms.is_empty() {
+            right.base = sum.base.saturating_neg();
+            left.base = 0;
+        } else if left.terms.is_empty() {
+            left.base = sum.base;
+            right.base = 0;
+        } else if sum.base == -1 {
+            right.base = 0;
+            return self.rendered(CompareOp::Le, &left, &right, expr);
+        }
+        self.rendered(CompareOp::Lt, &left, &right, expr)
+    }
+}
+
+/// The comparison with an end of the type, if it is the same for all values.
+fn at_limit(op: CompareOp, left: &Sum, right: &Sum) -> Option<bool> {
+    let bits = u32::from(left.dtype.bits());
+    let (min, max) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
+    match (op, left.as_number(), right.as_number()) {
+        (CompareOp::Ge, Some(end), _) | (CompareOp::Le, _, Some(end)) if end == max => Some(true),
+        (CompareOp::Lt, Some(end), _) | (CompareOp::Gt, _, Some(end)) if end == max => Some(false),
+        (CompareOp::Le, Some(end), _) | (CompareOp::Ge, _, Some(end)) if end == min => Some(true),
+        (CompareOp::Gt, Some(end), _) | (CompareOp::Lt, _, Some(end)) if end == min => Some(false),
+        _ => None,
     }
 }
 
@@ -229,33 +298,4 @@ fn sides(sum: &Sum) -> (Sum, Sum) {
         right.base = sum.base.saturating_neg()
     }
     (left, right)
-}
-
-fn rendered(op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
-    let (a, b) = match &**expr {
-        ExprNode::Compare { a, b, .. } => (Some(a), Some(b)),
-        _ => (None, None),
-    };
-    comparison(op, render(left, a), render(right, b), Some(expr))
-}
-
-/// `sum < 0` with each term where its factor is positive.
-fn render_negative(sum: &Sum, expr: &Expr) -> Expr {
-    let (mut left, mut right) = sides(sum);
-    let dtype = sum.dtype;
-    // A constant stands alone on its side if it can.
-    if right.terms.is_empty() {
-        right.base = sum.base.saturating_neg();
-        left.base = 0;
-    } else if left.terms.is_empty() {
-        left.base = sum.base;
-        right.base = 0;
-    } else if sum.base == -1 {
-        right.base = 0;
-        return rendered(CompareOp::Le, &left, &right, expr);
-    }
-    if !dtype.can_hold(left.base) || !dtype.can_hold(right.base) {
-        return expr.clone();
-    }
-    rendered(CompareOp::Lt, &left, &right, expr)
 }

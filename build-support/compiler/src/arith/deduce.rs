@@ -127,6 +127,11 @@ impl Deduce<'_> {
         let dtype = sum.dtype;
         let number = |value: i64| Expr::constant(dtype, value);
         let zero = number(0);
+        // A bound of data is right if nothing overflows on the way to it.
+        let fits = |expr: &Expr| self.analyzer.with(|state| !state.is_data(expr) || state.whole(expr));
+        if !fits(&most) || !fits(&(&zero - &most)) {
+            return None;
+        }
         // scale * value <= -most
         let bound = if term.scale > 0 {
             (&zero - &most).floor_div(number(term.scale))
@@ -167,6 +172,9 @@ impl Deduce<'_> {
             bound = &bound * &Expr::constant(dtype, term.lower);
             if at_most {
                 bound = &bound + &Expr::constant(dtype, term.lower - 1);
+            }
+            if self.analyzer.with(|state| state.is_data(&bound) && !state.whole(&bound)) {
+                return None;
             }
             bound = self.analyzer.simplify(&bound);
         }

@@ -8,8 +8,9 @@ use super::modular::{ModularSet, gcd};
 use super::render::render;
 use super::same::same;
 use super::sum::{Sum, Term, WHOLE};
+use super::wrapping::of_division;
 use crate::ir::builder::{floor_div, floor_mod, fold_int};
-use crate::ir::{BinaryOp, Expr, ExprNode, with_stack};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
 
 /// `high * step + low`, with `low` in `0 .. step`.
 struct Parted {
@@ -22,9 +23,16 @@ impl State {
     /// Quotient, rounded down.
     pub(crate) fn floor_div(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
         match right.as_constant() {
-            Some(0) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
-            Some(i64::MIN) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
-            Some(c) if c < 0 => self.floor_div_const(left.scaled(-1), -c, None),
+            Some(0) => right,
+            // The largest number stands for no modulus.
+            Some(i64::MIN | WHOLE) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
+            Some(c) if c < 0 && c > -WHOLE => {
+                let negated = left.clone().scaled(-1);
+                let result = self.strictly(|state| state.floor_div_const(negated, -c, None));
+                let wraps = c == -1 && !self.fits_type(&result);
+                if result.overflow || wraps { self.undefined(BinaryOp::FloorDiv, &left, &right, expr) } else { result }
+            }
+            Some(..=-1) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
             Some(c) => self.floor_div_const(left, c, dividend(expr)),
             None => self.floor_div_symbolic(left, right, expr),
         }
@@ -33,21 +41,55 @@ impl State {
     /// Remainder with the sign of the divisor.
     pub(crate) fn floor_mod(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
         match right.as_constant() {
-            Some(0) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
-            Some(i64::MIN) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
-            Some(c) if c < 0 => self.floor_mod_const(left.scaled(-1), -c, None).scaled(-1),
+            Some(0) => right,
+            Some(i64::MIN | WHOLE) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
+            Some(c) if c < 0 && c > -WHOLE => {
+                let negated = left.clone().scaled(-1);
+                let result = self.strictly(|state| state.floor_mod_const(negated, -c, None)).scaled(-1);
+                if result.overflow { self.undefined(BinaryOp::FloorMod, &left, &right, expr) } else { result }
+            }
+            Some(..=-1) => self.undefined(BinaryOp::FloorMod, &left, &right, expr),
             Some(c) => self.floor_mod_const(left, c, dividend(expr)),
             None => self.floor_mod_symbolic(left, right, expr),
         }
     }
 
     fn undefined(&mut self, op: BinaryOp, left: &Sum, right: &Sum, expr: &Expr) -> Sum {
+        let own = ConstInterval::of_type(expr.dtype());
+        let (x, y) = (self.range(left), self.range(right));
+        let range = if op == BinaryOp::FloorDiv { x.floor_div(y) } else { x.floor_mod(y) };
         let node = self.rebuilt(op, left, right, expr);
-        self.opaque(node, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING)
+        self.opaque(node, of_division(range, x, y, own), ModularSet::EVERYTHING)
+    }
+
+    /// Work on a sum that was negated: it may not fit in its type where the sum itself does.
+    fn strictly(&mut self, work: impl FnOnce(&mut Self) -> Sum) -> Sum {
+        let strict = core::mem::replace(&mut self.strict, true);
+        let result = work(self);
+        self.strict = strict;
+        result
+    }
+
+    /// Bounds of a quotient or a remainder.
+    fn division_range(
+        &self,
+        range: ConstInterval,
+        left: (&Sum, ConstInterval),
+        right: (&Sum, ConstInterval),
+    ) -> ConstInterval {
+        let own = ConstInterval::of_type(left.0.dtype);
+        if left.0.is_data() || right.0.is_data() || self.may_be_zero(right.0) {
+            return of_division(range, left.1, right.1, own);
+        }
+        // The smallest number by -1 is itself.
+        if right.1.as_point() == Some(-1) && left.1.min <= own.min { own } else { range.intersect(own) }
     }
 
     /// Quotient or remainder rounded to zero: the same as rounded down if nothing is negative.
     pub(crate) fn truncating(&mut self, op: BinaryOp, left: Sum, right: Sum, expr: &Expr) -> Sum {
+        if right.as_constant() == Some(0) {
+            return right;
+        }
         let (x, y) = (self.range(&left), self.range(&right));
         if x.min >= 0 && y.min > 0 {
             return if op == BinaryOp::Div {
@@ -73,7 +115,12 @@ impl State {
             (_, Some(c)) if c != 0 && c != i64::MIN => {
                 // Exact division has no rounding.
                 if left.common_scale() % c == 0 && left.base % c == 0 {
-                    return if op == BinaryOp::Div { left.divided(c) } else { Sum::constant(left.dtype, 0) };
+                    let quotient =
+                        if op == BinaryOp::Div { left.clone().divided(c) } else { Sum::constant(left.dtype, 0) };
+                    // The smallest number by -1 wraps.
+                    if c != -1 || self.fits_type(&quotient) {
+                        return quotient;
+                    }
                 }
                 if op == BinaryOp::Mod && left.modular().remainder(c.abs()) == Some(0) {
                     return Sum::constant(left.dtype, 0);
@@ -85,7 +132,7 @@ impl State {
             _ => {}
         }
         let range = if op == BinaryOp::Div { x.trunc_div(y) } else { x.trunc_mod(y) };
-        let range = range.intersect(ConstInterval::of_type(expr.dtype()));
+        let range = self.division_range(range, (&left, x), (&right, y));
         let node = self.rebuilt(op, &left, &right, expr);
         self.opaque(node, range, ModularSet::EVERYTHING)
     }
@@ -107,7 +154,7 @@ impl State {
             if set.coeff > 1
                 && term.upper == WHOLE
                 && let Some(remainder) = set.remainder(part)
-                && let Some(lower) = term.lower.checked_mul(part)
+                && let Some(lower) = product_in(sum.dtype, term.lower, part)
                 && let Some(offset) = remainder.checked_mul(term.scale)
             {
                 rest.add_base(offset);
@@ -189,7 +236,7 @@ impl State {
         let dtype = rest.dtype;
         if let [term] = &rest.terms[..]
             && term.scale == 1
-            && let Some(lower) = term.lower.checked_mul(c)
+            && let Some(lower) = product_in(dtype, term.lower, c)
         {
             if rest.base == 0 && (term.upper == WHOLE || term.upper % lower == 0) {
                 return self.split(dtype, term.with(lower, term.upper, 1));
@@ -210,10 +257,16 @@ impl State {
 
     /// A sum as the index of a term.
     fn composite(&mut self, rest: &Sum, lower: i64, upper: i64, hint: Option<&Expr>) -> Sum {
+        if self.strict && !self.fits_type(rest) || !self.is_exact(rest) {
+            let mut none = rest.clone();
+            none.overflow = true;
+            return none;
+        }
         let index = render(rest, hint);
         self.remember(&index, &Rc::new(rest.clone()));
         let mut term = Term::whole(index, self.range(rest), rest.modular());
         term.composite = true;
+        term.data = rest.is_data();
         self.split(rest.dtype, term.with(lower, upper, 1))
     }
 
@@ -257,7 +310,7 @@ impl State {
         }
         if let Some(term) = rest.as_term()
             && term.scale == 1
-            && let Some(upper) = term.lower.checked_mul(c)
+            && let Some(upper) = term.lower.checked_mul(c).filter(|upper| *upper != WHOLE)
             && (term.upper == WHOLE || term.upper % upper == 0)
         {
             return self.split(dtype, term.with(term.lower, upper, 1));
@@ -272,6 +325,10 @@ impl State {
     /// Takes the terms that are products with the divisor: `(quotient, rest)`, with `left = quotient * right + rest`.
     fn without_products(&mut self, left: &Sum, right: &Sum) -> (Sum, Sum) {
         let mut quotient = Sum::constant(left.dtype, 0);
+        // A product of data may wrap, and by 0 a quotient is 0.
+        if right.is_data() || self.may_be_zero(right) {
+            return (quotient, left.clone());
+        }
         let mut rest = Sum::constant(left.dtype, left.base);
         let (right_factor, divisor) = match right.as_term() {
             Some(term) => {
@@ -285,6 +342,10 @@ impl State {
         };
         let divisor_expr = render(&divisor, None);
         for term in &left.terms {
+            if term.data {
+                rest.add_term(term.clone());
+                continue;
+            }
             if term.scale % right_factor == 0 && term.is_whole() {
                 if let Some(cofactor) = without_operand(&term.index, &divisor_expr) {
                     self.add(&mut quotient, &cofactor, term.scale / right_factor);
@@ -328,8 +389,11 @@ impl State {
         if rest.as_constant() == Some(0) || self.is_remainder(&rest, &right) {
             return quotient;
         }
+        if !self.is_exact(&rest) {
+            return self.undefined(BinaryOp::FloorDiv, &left, &right, expr);
+        }
         let (x, y) = (self.range(&rest), self.range(&right));
-        let range = x.floor_div(y).intersect(ConstInterval::of_type(expr.dtype()));
+        let range = self.division_range(x.floor_div(y), (&rest, x), (&right, y));
         let node = self.rebuilt(BinaryOp::FloorDiv, &rest, &right, expr);
         let last = self.opaque(node, range, ModularSet::EVERYTHING);
         quotient.add_scaled(&last, 1);
@@ -344,8 +408,11 @@ impl State {
         if self.is_remainder(&rest, &right) {
             return rest;
         }
+        if !self.is_exact(&rest) {
+            return self.undefined(BinaryOp::FloorMod, &left, &right, expr);
+        }
         let (x, y) = (self.range(&rest), self.range(&right));
-        let range = x.floor_mod(y).intersect(ConstInterval::of_type(expr.dtype()));
+        let range = self.division_range(x.floor_mod(y), (&rest, x), (&right, y));
         let common =
             gcd(gcd(rest.modular().coeff, rest.modular().base), gcd(right.modular().coeff, right.modular().base));
         let node = self.rebuilt(BinaryOp::FloorMod, &rest, &right, expr);
@@ -366,6 +433,11 @@ fn without_remainders(sum: &Sum, c: i64) -> Option<Sum> {
         whole.add_term(if inner(term) { term.with(term.lower, WHOLE, term.scale) } else { term.clone() });
     }
     Some(whole)
+}
+
+/// A product that is a divisor of a type.
+fn product_in(dtype: kernpack::DataType, a: i64, b: i64) -> Option<i64> {
+    a.checked_mul(b).filter(|product| *product != WHOLE && dtype.can_hold(*product))
 }
 
 /// What is divided: where its nodes can be taken for the simplified one.

@@ -1,7 +1,7 @@
 //! Sets of the values that expressions take.
 
-use super::Analyzer;
 use super::int_set::{IntSet, SetMap, both, larger, smaller};
+use super::{Analyzer, ConstInterval};
 use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, builtin, visit, with_stack};
 
@@ -50,7 +50,8 @@ impl Evaluation<'_> {
                 if left.is_nothing() || right.is_nothing() {
                     IntSet::Nothing
                 } else if exact {
-                    self.binary(*op, &left, &right)
+                    let set = self.binary(*op, &left, &right);
+                    if self.may_wrap(*op, expr, &set) { of_dtype(expr) } else { set }
                 } else {
                     of_dtype(expr)
                 }
@@ -75,6 +76,19 @@ impl Evaluation<'_> {
             }
             _ => of_dtype(expr),
         }
+    }
+
+    /// Whether arithmetic on data may leave its type: unless both ends are known, and fit if they are numbers. Ends that are indices do not overflow.
+    fn may_wrap(&self, op: BinaryOp, expr: &Expr, set: &IntSet) -> bool {
+        if matches!(op, BinaryOp::Min | BinaryOp::Max) || !self.analyzer.is_data(expr) {
+            return false;
+        }
+        let own = ConstInterval::of_type(expr.dtype());
+        let fits = |end: &Expr| {
+            let range = self.analyzer.const_interval(end);
+            end.as_int().is_some() && own.includes(range) || !self.analyzer.is_data(end) && end.as_int().is_none()
+        };
+        !(set.min().is_some_and(fits) && set.max().is_some_and(fits))
     }
 
     /// A conversion to a type that has all values of the old one; otherwise anything of the new type.
@@ -130,14 +144,17 @@ impl Evaluation<'_> {
                 max: both(b, d).map(|(b, d)| larger(b, d, self.analyzer)),
             },
             BinaryOp::ShiftLeft => match right.as_point().and_then(|shift| shift.as_int()) {
-                Some(shift @ 0..=62) => self.scaled(left, &Expr::int(1 << shift)),
+                Some(shift @ 0..=62) => match a.as_ref().or(b.as_ref()).map(|end| end.dtype()) {
+                    Some(dtype) if dtype.can_hold(1 << shift) => self.scaled(left, &Expr::constant(dtype, 1 << shift)),
+                    _ => IntSet::everything(),
+                },
                 _ => IntSet::everything(),
             },
             BinaryOp::ShiftRight => match right.as_point() {
-                Some(shift) => {
+                Some(shift) if self.proves(&shift.greater_equal(0)) => {
                     IntSet::Interval { min: a.as_ref().map(|a| a >> shift), max: b.as_ref().map(|b| b >> shift) }
                 }
-                None => IntSet::everything(),
+                _ => IntSet::everything(),
             },
             BinaryOp::BitAnd => {
                 let mask = [left, right].into_iter().filter_map(IntSet::as_point).find_map(|point| point.as_int());

@@ -29,10 +29,13 @@ impl State {
             if left.base == right.base {
                 common.add_base(left.base);
             }
-            let (left, right) = (left.minus(&common), right.minus(&common));
-            let mut result = self.extreme(op, left, right, expr);
-            result.add_scaled(&common, 1);
-            return result;
+            let (inner, other) = (left.minus(&common), right.minus(&common));
+            // What is left of data may wrap where the whole does not.
+            if self.is_exact(&inner) && self.is_exact(&other) {
+                let mut result = self.extreme(op, inner, other, expr);
+                result.add_scaled(&common, 1);
+                return result;
+            }
         }
         let factor = gcd(gcd(left.common_scale(), left.base), gcd(right.common_scale(), right.base));
         if factor > 1 {

@@ -104,13 +104,15 @@ impl State {
 
     pub(crate) fn bind_value(&mut self, var: &Var, value: &Expr) {
         self.forget(var);
+        self.mark_value(var, value);
         let value = if is_index(var) && is_index(value) {
-            Value::Sum(Rc::new(self.sum_of(value)))
+            Value::Sum(Rc::new(self.ring_sum(value)))
         } else {
             Value::Expr(self.simplify(value))
         };
         let (range, modular) = match &value {
-            Value::Sum(sum) => (self.range(sum), sum.modular()),
+            Value::Sum(sum) if self.is_exact(sum) => (self.range(sum), sum.modular()),
+            Value::Sum(sum) => (type_range(var), sum.modular().wrapped()),
             Value::Expr(_) => (type_range(var), ModularSet::EVERYTHING),
         };
         self.set_var(VarFacts { var: var.clone(), range, modular, value: Some(value) });
@@ -118,6 +120,7 @@ impl State {
 
     pub(crate) fn bind_equal(&mut self, var: &Var, value: &Expr) {
         self.forget(var);
+        self.mark_value(var, value);
         if !(is_index(var) && is_index(value)) {
             return;
         }

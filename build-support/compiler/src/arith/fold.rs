@@ -81,6 +81,7 @@ pub(crate) fn folded(expr: &Expr) -> Expr {
                 BinaryOp::Mul | BinaryOp::BitAnd if a.is_int(0) => a.clone(),
                 BinaryOp::Mul | BinaryOp::BitAnd if b.is_int(0) => b.clone(),
                 BinaryOp::Mod | BinaryOp::FloorMod if b.is_int(1) => Expr::constant(*dtype, 0),
+                BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if b.is_int(0) => b.clone(),
                 BinaryOp::Sub | BinaryOp::BitXor if same(a, b) => Expr::constant(*dtype, 0),
                 BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr if same(a, b) => a.clone(),
                 _ => expr.clone(),

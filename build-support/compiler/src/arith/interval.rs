@@ -278,10 +278,14 @@ impl ConstInterval {
         Self { min: 0, max: if bits >= 63 { POS } else { (1 << bits) - 1 } }
     }
 
-    /// Shift to the right with the sign.
+    /// Shift to the right with the sign. A negative number of bits shifts out all of them.
     #[must_use]
     pub fn shift_right(self, by: Self) -> Self {
-        let by = Self { min: by.min.clamp(0, 63), max: by.max.clamp(0, 63) };
+        let by = if by.min < 0 {
+            Self { min: if by.max < 0 { 63 } else { 0 }, max: 63 }
+        } else {
+            Self { min: by.min.min(63), max: by.max.min(63) }
+        };
         let shifted = |a: i64, by: i64| if is_infinite(a) && by < 63 { a } else { a >> by };
         self.of_ends(by, shifted)
     }
@@ -338,7 +342,7 @@ mod tests {
         ("bit_and", ConstInterval::bit_and, |a, b| Some(a & b), false),
         ("bit_or", ConstInterval::bit_or, |a, b| Some(a | b), false),
         ("bit_xor", ConstInterval::bit_or, |a, b| Some(a ^ b), false),
-        ("shift_right", ConstInterval::shift_right, |a, b| Some(a >> b.clamp(0, 63)), true),
+        ("shift_right", ConstInterval::shift_right, |a, b| Some(a >> if (0..64).contains(&b) { b } else { 63 }), false),
     ];
 
     #[test]

@@ -9,6 +9,7 @@ use super::modular::ModularSet;
 use super::render::{binary, render};
 use super::same::same;
 use super::sum::Sum;
+use super::wrapping::of_division;
 use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var};
 
@@ -36,7 +37,7 @@ impl State {
                 if let (Some(left), Some(right)) = (self.lane_of(&x), self.lane_of(&y)) {
                     let lanes = expr.lanes();
                     let lane = Expr::from_node(ExprNode::Binary { op: *op, dtype: left.dtype(), a: left, b: right });
-                    let sum = self.sum_of(&lane);
+                    let sum = self.ring_sum(&lane);
                     if let Some(vector) = self.vector(&sum, lanes) {
                         return vector;
                     }
@@ -228,7 +229,10 @@ impl State {
                     _ => own,
                 };
                 // What does not fit wraps.
-                if own.includes(range) { range } else { own }
+                let data = self.is_data(expr);
+                let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
+                let range = if data && divides { of_division(range, x, y, own) } else { range };
+                if own.includes(range) && (range.is_finite() || !data) { range } else { own }
             }
             ExprNode::Select { true_value: a, false_value: b, .. }
             | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => {
@@ -274,6 +278,7 @@ fn folded_lanes(op: BinaryOp, expr: Expr) -> Expr {
             BinaryOp::Mul if y.is_int(0) => return b.clone(),
             BinaryOp::Add | BinaryOp::Sub if y.is_int(0) => return a.clone(),
             BinaryOp::Mul | BinaryOp::Div | BinaryOp::FloorDiv if y.is_int(1) => return a.clone(),
+            BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if y.is_int(0) => return b.clone(),
             BinaryOp::Sub if same(a, b) => return Expr::constant(*dtype, 0),
             BinaryOp::Min | BinaryOp::Max if same(a, b) => return a.clone(),
             _ => {}

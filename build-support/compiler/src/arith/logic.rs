@@ -29,7 +29,7 @@ impl State {
             _ => {}
         }
         if is_index(expr) {
-            let sum = self.sum_of(expr);
+            let sum = self.ring_sum(expr);
             return render(&sum, Some(expr));
         }
         // What others refer to, too, is simplified once.
@@ -122,8 +122,9 @@ impl State {
     pub(crate) fn choice(&mut self, expr: &Expr, condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Sum {
         let mut known: Option<(ConstInterval, ModularSet)> = None;
         let new = self.choose_with(expr, condition, a, b, lazy, |state, side| {
-            let sum = state.sum_of(side);
-            let own = (state.range(&sum), sum.modular());
+            let sum = state.ring_sum(side);
+            let exact = state.is_exact(&sum);
+            let own = (state.value_range(&sum), if exact { sum.modular() } else { sum.modular().wrapped() });
             known = Some(known.map_or(own, |(range, modular)| (range.union(own.0), modular.union(own.1))));
             render(&sum, Some(side))
         });
@@ -131,7 +132,7 @@ impl State {
             (ExprNode::Select { .. } | ExprNode::IfThenElse { .. }, Some((range, modular))) => {
                 self.opaque(new, range, modular)
             }
-            _ => self.sum_of(&new),
+            _ => self.ring_sum(&new),
         }
     }
 

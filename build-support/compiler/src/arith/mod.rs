@@ -22,6 +22,7 @@ mod prove;
 mod render;
 mod same;
 mod sum;
+mod wrapping;
 
 pub use analyzer::{Analyzer, Mark};
 pub use deduce::deduce_bound;

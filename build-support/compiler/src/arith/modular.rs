@@ -57,6 +57,12 @@ impl ModularSet {
         }
     }
 
+    /// What is left of it where the values wrap: the part that is a power of two.
+    #[must_use]
+    pub(crate) fn wrapped(self) -> Self {
+        if self.coeff == 0 { self } else { Self::new(1 << self.coeff.trailing_zeros(), self.base) }
+    }
+
     /// Sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

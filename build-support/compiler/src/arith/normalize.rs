@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::analyzer::{State, Value};
 use super::facts::is_index;
+use super::fold::folded;
 use super::interval::ConstInterval;
 use super::modular::{ModularSet, gcd};
 use super::render::{binary, render};
@@ -14,14 +15,20 @@ use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
 
 impl State {
-    /// The canonical sum of an expression of an index type.
+    /// The canonical sum of an expression of an index type, as a whole number.
     pub(crate) fn sum_of(&mut self, expr: &Expr) -> Sum {
+        let sum = self.ring_sum(expr);
+        self.settled(sum, Some(expr))
+    }
+
+    /// The canonical sum of an expression of an index type; of data that wraps, it is right modulo `2^n` only.
+    pub(crate) fn ring_sum(&mut self, expr: &Expr) -> Sum {
         let mut sum = Sum::constant(expr.dtype(), 0);
         self.add(&mut sum, expr, 1);
         self.finished(sum, expr)
     }
 
-    /// Adds `expr * factor`.
+    /// Adds `expr * factor`, modulo `2^n` if it is data.
     pub(crate) fn add(&mut self, sum: &mut Sum, expr: &Expr, factor: i64) {
         match &**expr {
             ExprNode::Int { value, .. } => match value.checked_mul(factor) {
@@ -43,6 +50,7 @@ impl State {
                 None => {
                     let mut term = Term::whole(expr.clone(), range, modular);
                     term.scale = factor;
+                    term.data = self.is_data(expr);
                     sum.add_term(term);
                 }
             },
@@ -95,8 +103,8 @@ impl State {
             && let Some(place) = sum.terms.iter().position(|term| term.composite && term.is_whole())
         {
             let term = sum.terms.remove(place);
-            let index = term.index.clone();
-            self.add(&mut sum, &index, term.scale);
+            let index = self.sum_of(&term.index);
+            sum.add_scaled(&index, term.scale);
         }
         self.join_multiples(&mut sum);
         self.join_products(&mut sum);
@@ -105,13 +113,19 @@ impl State {
 
     /// [`taken_apart`](Self::taken_apart); the expression itself if numbers do not fit.
     pub(crate) fn finished(&mut self, sum: Sum, expr: &Expr) -> Sum {
-        let sum = self.taken_apart(sum);
+        let sum = self.taken_apart(sum).with_numbers();
         if sum.fits() {
             return sum;
         }
         // The overflow is kept as it is in the program.
-        let same = self.simplify_parts(expr);
-        Sum::of(expr.dtype(), Term::whole(same, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING))
+        let same = folded(&self.simplify_parts(expr));
+        match same.as_int() {
+            Some(value) if value != i64::MIN => return Sum::constant(expr.dtype(), value),
+            _ => {}
+        }
+        let mut term = Term::whole(same, ConstInterval::of_type(expr.dtype()), ModularSet::EVERYTHING);
+        term.data = true;
+        Sum::of(expr.dtype(), term)
     }
 
     /// `c * floordiv(x, c)` is `x - r` where all values of x have the remainder r.
@@ -127,7 +141,8 @@ impl State {
             let scale = term.scale / term.lower;
             let Some(offset) = scale.checked_mul(remainder) else { continue };
             let index = sum.terms.remove(place - 1).index;
-            self.add(sum, &index, scale);
+            let index = self.sum_of(&index);
+            sum.add_scaled(&index, scale);
             sum.add_base(offset.wrapping_neg());
             place = 0;
         }
@@ -150,16 +165,21 @@ impl State {
                     && original.dtype() == dtype
                     && ConstInterval::of_type(value.dtype()).includes(self.const_interval(original))
                 {
-                    return self.sum_of(original);
+                    return self.ring_sum(original);
                 }
-                if let (Some(constant), true) = (inner.as_constant(), fits) {
-                    return Sum::constant(dtype, constant);
+                if let Some(number) = inner.as_number() {
+                    let constant = Expr::constant(dtype, number);
+                    return self.opaque(constant, ConstInterval::EVERYTHING, ModularSet::EVERYTHING);
                 }
                 let new = render(&inner, Some(value));
                 let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
                 let known =
                     if fits { (range, modular) } else { (ConstInterval::of_type(dtype), ModularSet::EVERYTHING) };
-                self.opaque(node, known.0, known.1)
+                let mut sum = self.opaque(node, known.0, known.1);
+                if !fits {
+                    sum.terms.iter_mut().for_each(|term| term.data = true);
+                }
+                sum
             }
             ExprNode::Select { condition, true_value, false_value } => {
                 self.choice(expr, condition, true_value, false_value, false)
@@ -175,7 +195,7 @@ impl State {
                     let range = self.opaque_range(&new);
                     return self.opaque(new, range, ModularSet::EVERYTHING);
                 }
-                self.sum_of(&new)
+                self.ring_sum(&new)
             }
         }
     }
@@ -191,6 +211,9 @@ impl State {
             ExprNode::Call { name, args, .. } if name.as_str() == "abs" => match args.get(0) {
                 Some(arg) if is_index(&arg) => {
                     let range = self.const_interval(&arg);
+                    if range.min <= own.min && self.is_data(&arg) {
+                        return own;
+                    }
                     range.maximum(range.negated()).intersect(ConstInterval::new(0, i64::MAX))
                 }
                 _ => own,
@@ -208,7 +231,9 @@ impl State {
         if let ExprNode::Int { value, .. } = *expr {
             return Sum::constant(dtype, value);
         }
-        let term = self.refined(Term::whole(expr.clone(), range, modular));
+        let mut term = Term::whole(expr.clone(), range, modular);
+        term.data = self.is_data(&expr);
+        let term = self.refined(term);
         let sum = match term.range.as_point() {
             Some(value) => Sum::constant(dtype, value),
             None => Sum::of(dtype, term),
@@ -234,8 +259,16 @@ impl State {
 
     fn compute_binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, expr: &Expr) -> Sum {
         let dtype = expr.dtype();
-        let mut left = self.sum_of(a);
-        let right = self.sum_of(b);
+        let (mut left, mut right) = (self.ring_sum(a), self.ring_sum(b));
+        if let (Some(x), Some(y)) = (left.as_number(), right.as_number())
+            && let Some(value) = fold_int(op, dtype, x, y)
+        {
+            return self.opaque(Expr::constant(dtype, value), ConstInterval::point(value), ModularSet::point(value));
+        }
+        if !matches!(op, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul) {
+            left = self.settled(left, Some(a));
+            right = self.settled(right, Some(b));
+        }
         match op {
             BinaryOp::Add | BinaryOp::Sub => {
                 left.add_scaled(&right, if op == BinaryOp::Add { 1 } else { -1 });
@@ -247,11 +280,6 @@ impl State {
             BinaryOp::Div | BinaryOp::Mod => self.truncating(op, left, right, expr),
             BinaryOp::Min | BinaryOp::Max => self.extreme(op, left, right, expr),
             _ => {
-                if let (Some(x), Some(y)) = (left.as_constant(), right.as_constant())
-                    && let Some(value) = fold_int(op, dtype, x, y)
-                {
-                    return Sum::constant(dtype, value);
-                }
                 if right.as_constant() == Some(0) && matches!(op, BinaryOp::ShiftLeft | BinaryOp::ShiftRight) {
                     return left;
                 }
@@ -303,9 +331,15 @@ impl State {
             product.overflow = true;
             return product;
         };
-        let range = self.range(&left).times(self.range(&right));
-        let range = if same_sums(&left, &right) { range.intersect(ConstInterval::new(0, i64::MAX)) } else { range };
-        let modular = left.modular().times(right.modular());
+        let mut range = self.value_range(&left).times(self.value_range(&right));
+        if same_sums(&left, &right) {
+            range = range.intersect(ConstInterval::new(0, i64::MAX));
+        }
+        let mut modular = left.modular().times(right.modular());
+        let own = ConstInterval::of_type(left.dtype);
+        if (left.is_data() || right.is_data()) && !(range.is_finite() && own.includes(range)) {
+            (range, modular) = (own, left.modular().wrapped().times(right.modular().wrapped()).wrapped());
+        }
         let node = self.rebuilt(BinaryOp::Mul, &left, &right, expr);
         self.opaque(node, range, modular).scaled(factor)
     }
@@ -323,7 +357,8 @@ impl State {
             let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*index else { continue };
             for (quotient, by) in [(a, b), (b, a)] {
                 let ExprNode::Binary { op: BinaryOp::FloorDiv, a: x, b: n, .. } = &**quotient else { continue };
-                if !same(n, by) {
+                // By 0, quotient and remainder are 0.
+                if !same(n, by) || self.divides_by_zero(n) {
                     continue;
                 }
                 let rest = sum.terms.iter().position(|other| {
@@ -336,7 +371,8 @@ impl State {
                     let (first, second) = (rest.max(place - 1), rest.min(place - 1));
                     sum.terms.remove(first);
                     sum.terms.remove(second);
-                    self.add(sum, &x, scale);
+                    let x = self.sum_of(&x);
+                    sum.add_scaled(&x, scale);
                     place = 0;
                     break;
                 }

@@ -166,7 +166,7 @@ impl State {
     /// The term is a product `x * y` with `y >= 0`: facts about `x` hold times `y`.
     fn prove_by_product(&mut self, sum: &Sum, term: &Term, effort: &mut Effort) -> bool {
         let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*term.index else { return false };
-        if !term.is_whole() {
+        if !term.is_whole() || term.data {
             return false;
         }
         for (x, y) in [(a, b), (b, a)] {
@@ -200,9 +200,10 @@ impl State {
         false
     }
 
-    /// The product of two sums, multiplied out.
+    /// The product of two sums, multiplied out; of indices only.
     fn expanded(&mut self, left: &Sum, right: &Sum) -> Sum {
         let mut product = right.clone().scaled(left.base);
+        product.overflow |= left.is_data() || right.is_data();
         product.add_scaled(left, right.base);
         product.add_base(left.base.saturating_mul(right.base).saturating_neg());
         for x in &left.terms {
@@ -216,13 +217,13 @@ impl State {
         product
     }
 
-    /// The sum with products of sums multiplied out.
+    /// The sum with products of sums multiplied out, as far as they are indices.
     pub(crate) fn expanded_sum(&mut self, sum: &Sum) -> Sum {
         let mut result = Sum::constant(sum.dtype, sum.base);
         result.overflow = sum.overflow;
         for term in &sum.terms {
             match &*term.index {
-                ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } if term.is_whole() => {
+                ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } if term.is_whole() && !term.data => {
                     let (a, b) = (self.sum_of(a), self.sum_of(b));
                     let (a, b) = with_stack(|| (self.expanded_sum(&a), self.expanded_sum(&b)));
                     if a.terms.len() + usize::from(a.base != 0) > 1 || b.terms.len() + usize::from(b.base != 0) > 1 {
@@ -319,7 +320,11 @@ impl State {
             let (a, b) = (self.simplify(a), self.simplify(b));
             return super::same::same(&a, &b);
         }
-        let (a, b) = (self.sum_of(a), self.sum_of(b));
+        let (x, y) = (self.ring_sum(a), self.ring_sum(b));
+        if same_sums(&x, &y) {
+            return true;
+        }
+        let (a, b) = (self.settled(x, Some(a)), self.settled(y, Some(b)));
         same_sums(&a, &b) || self.relation_holds(CompareOp::Eq, a.minus(&b))
     }
 }

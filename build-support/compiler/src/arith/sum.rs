@@ -5,6 +5,7 @@ use kernpack::DataType;
 use super::interval::ConstInterval;
 use super::modular::{ModularSet, gcd};
 use super::same::same;
+use crate::ir::builder::wrap_int;
 use crate::ir::{DataTypeExt, Expr};
 
 /// No upper bound: the whole index is meant, not a remainder of it.
@@ -23,6 +24,8 @@ pub(crate) struct Term {
     pub(crate) upper: i64,
     /// The factor; not 0.
     pub(crate) scale: i64,
+    /// Whether the index is data, on which arithmetic wraps.
+    pub(crate) data: bool,
     /// Bounds of the index.
     pub(crate) index_range: ConstInterval,
     /// Divisibility of the index.
@@ -40,6 +43,7 @@ impl Term {
             lower: 1,
             upper: WHOLE,
             scale: 1,
+            data: false,
             index_range: range,
             index_mod: modular,
             range,
@@ -130,7 +134,47 @@ impl Sum {
     pub(crate) fn fits(&self) -> bool {
         !self.overflow
             && (self.dtype.bits() == 64
-                || self.dtype.can_hold(self.base) && self.terms.iter().all(|term| self.dtype.can_hold(term.scale)))
+                || self.dtype.can_hold(self.base)
+                    && self.terms.iter().all(|term| {
+                        let upper = if term.upper == WHOLE { 1 } else { term.upper / term.lower };
+                        [term.scale, term.lower, upper].iter().all(|number| self.dtype.can_hold(*number))
+                    }))
+    }
+
+    /// Whether a term is data, on which arithmetic wraps.
+    pub(crate) fn is_data(&self) -> bool {
+        self.terms.iter().any(|term| term.data)
+    }
+
+    /// Its value, if it is a constant of any size.
+    pub(crate) fn as_number(&self) -> Option<i64> {
+        self.as_constant().or_else(|| {
+            let term = self.as_term()?;
+            if term.is_whole() && term.scale == 1 { term.index.as_int() } else { None }
+        })
+    }
+
+    /// The sum with terms that are constants in its base, modulo `2^n`.
+    pub(crate) fn with_numbers(mut self) -> Self {
+        if self.overflow || self.as_number().is_some() || self.terms.iter().all(|term| term.index.as_int().is_none()) {
+            return self;
+        }
+        let mut base = self.base;
+        self.terms.retain(|term| match term.index.as_int() {
+            Some(value) if term.is_whole() => {
+                base = base.wrapping_add(value.wrapping_mul(term.scale));
+                false
+            }
+            _ => true,
+        });
+        self.base = 0;
+        let base = wrap_int(self.dtype, base);
+        if base == i64::MIN && self.terms.is_empty() {
+            let number = Expr::constant(self.dtype, base);
+            return Self::of(self.dtype, Term::whole(number, ConstInterval::point(base), ModularSet::EVERYTHING));
+        }
+        self.add_base(base);
+        self
     }
 
     /// Adds a constant.

@@ -29,7 +29,7 @@
 //! What is an error, with the statement and the values of its variables: an access outside of a buffer or after the end of its scope, a read of bytes that
 //! have no value, a write to a parameter that is no output, an address that is no multiple of the element size or of the alignment that a buffer promises, two
 //! iterations of a parallel loop or two threads of a device without a barrier between that touch the same byte (one of them writing), a barrier that some
-//! threads do not reach, overflow in indices, extents and guards, integer division by zero, an assertion that does not hold, too many steps.
+//! threads do not reach, overflow and division by zero in indices, extents and guards, an assertion that does not hold, too many steps.
 //!
 //! Arithmetic gives the bits of compiled code: each operation is done in its type, and `fma` rounds once. Math functions (`exp`, ..) are computed in double
 //! precision and rounded: compiled code may differ from them by its own error.

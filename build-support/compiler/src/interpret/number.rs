@@ -119,10 +119,13 @@ pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) ->
 }
 
 fn integer(op: BinaryOp, dtype: DataType, a: i64, b: i64, checked: bool) -> Result<u64, &'static str> {
-    let Some(value) = fold_int(op, dtype, a, b) else { return Err("division by zero") };
+    let Some(value) = fold_int(op, dtype, a, b) else { return Err("no such operation on integers") };
     let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
-    if divides && dtype.is_int() && b == -1 && a == i64::MIN >> (64 - u32::from(dtype.bits())) {
-        return Err("overflow of a division");
+    if checked && divides && b == 0 {
+        return Err("division by zero in index arithmetic");
+    }
+    if checked && divides && dtype.is_int() && b == -1 && a == i64::MIN >> (64 - u32::from(dtype.bits())) {
+        return Err("overflow of a division in index arithmetic");
     }
     if checked && dtype.is_int() {
         let (x, y) = (i128::from(a), i128::from(b));
@@ -379,8 +382,9 @@ mod tests {
         assert!(binary(BinaryOp::Add, lane, max, 1, true).is_err());
         assert!(binary(BinaryOp::Mul, lane, max, 2, true).is_err());
         assert!(binary(BinaryOp::FloorDiv, lane, min, -1i64 as u64, true).is_err());
-        assert!(binary(BinaryOp::Div, lane, min, -1i64 as u64, false).is_err());
-        assert!(binary(BinaryOp::Mod, lane, 1, 0, false).is_err());
+        assert!(binary(BinaryOp::Mod, lane, 1, 0, true).is_err());
+        assert_eq!(binary(BinaryOp::Div, lane, min, -1i64 as u64, false), Ok(min));
+        assert_eq!(binary(BinaryOp::Mod, lane, 1, 0, false), Ok(0));
         assert_eq!(binary(BinaryOp::ShiftRight, lane, -8i64 as u64, -1i64 as u64, false), Ok(-1i64 as u64));
         assert!(compare(CompareOp::Gt, Lane::Integer(U64), u64::MAX, 1));
         assert!(compare(CompareOp::Lt, Lane::Integer(I8), -1i64 as u64, 1));

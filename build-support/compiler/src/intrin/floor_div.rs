@@ -25,6 +25,9 @@ pub fn lower_floor_div(op: BinaryOp, a: &Expr, b: &Expr, nonneg: bool) -> Expr {
         crate::ir::ExprNode::Broadcast { value, .. } => value.as_int(),
         _ => b.as_int(),
     };
+    if constant == Some(0) {
+        return Expr::constant(dtype, 0);
+    }
     // 2^63 of 64 unsigned bits is the smallest signed number, which is no power of two here; it is divided by.
     if let Some(power) = constant.filter(|value| *value > 0 && value.count_ones() == 1) {
         return if divides {

@@ -63,8 +63,9 @@ impl Expr {
             return self.clone();
         }
         match &**self {
-            // The bits of a large unsigned integer are no signed value to convert.
-            ExprNode::Int { value, dtype: from } if from.is_uint() && from.bits() == 64 && *value < 0 => {}
+            // The bits of a large unsigned integer are not a signed value to convert to a float.
+            ExprNode::Int { value, dtype: from }
+                if from.is_uint() && from.bits() == 64 && *value < 0 && !dtype.is_integer() && !dtype.is_bool() => {}
             ExprNode::Int { value, .. } if !dtype.is_handle() => {
                 return if dtype.is_bool() { Self::bool(*value != 0) } else { Self::constant(dtype, *value) };
             }
@@ -346,6 +347,12 @@ fn cast_hint(a: DataType, b: DataType) -> String {
 fn fitted(constant: &Expr, dtype: DataType) -> Option<Expr> {
     let dtype = dtype.element();
     match &**constant {
+        // The bits of a large unsigned integer are no value of another type.
+        ExprNode::Int { value, dtype: own }
+            if own.is_uint() && own.bits() == 64 && *value < 0 && dtype != own.element() =>
+        {
+            None
+        }
         ExprNode::Int { value, dtype: own } if !own.is_bool() && !dtype.is_bool() && dtype.can_hold(*value) => {
             Some(Expr::constant(dtype, *value))
         }
@@ -374,7 +381,7 @@ fn symbol(op: BinaryOp) -> &'static str {
     }
 }
 
-/// Arithmetic on constants, as the generated code does it. None: undefined (division by zero), or not computed here.
+/// Arithmetic on constants, as the generated code does it: a quotient and a remainder of integers by 0 are 0. None: not computed here.
 pub fn fold_binary(op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
     match (&**a, &**b) {
         (ExprNode::Int { dtype, value: a }, ExprNode::Int { value: b, .. }) => {
@@ -416,7 +423,7 @@ pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
         BinaryOp::Add => a.wrapping_add(b),
         BinaryOp::Sub => a.wrapping_sub(b),
         BinaryOp::Mul => a.wrapping_mul(b),
-        BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if b == 0 => return None,
+        BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if b == 0 => 0,
         BinaryOp::Div | BinaryOp::FloorDiv if unsigned => ((a as u64) / (b as u64)) as i64,
         BinaryOp::Mod | BinaryOp::FloorMod if unsigned => ((a as u64) % (b as u64)) as i64,
         BinaryOp::Div => a.wrapping_div(b),
@@ -450,13 +457,13 @@ pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
     Some(wrap_int(dtype, value))
 }
 
-/// Quotient, rounded down; wraps for the smallest number by -1.
+/// Quotient, rounded down; wraps for the smallest number by -1. The divisor is not 0.
 pub fn floor_div(a: i64, b: i64) -> i64 {
     let quotient = a.wrapping_div(b);
     if a.wrapping_rem(b) != 0 && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
 }
 
-/// Remainder with the sign of the divisor.
+/// Remainder with the sign of the divisor, which is not 0.
 pub fn floor_mod(a: i64, b: i64) -> i64 {
     let remainder = a.wrapping_rem(b);
     if remainder != 0 && ((remainder < 0) != (b < 0)) { remainder + b } else { remainder }

@@ -12,6 +12,9 @@ use super::tensor::IterVar;
 /// Memory that it allocates outside of parallel loops is a task's own.
 pub const PARALLEL_TASK: &str = "parallel_task";
 
+/// The attribute of a function that says what it computes, for messages: a text with the nodes of a model.
+pub const NODES: &str = "nodes";
+
 handle! {
     /// A reference to a parameter.
     Param => ParamNode

@@ -24,7 +24,9 @@ pub mod visit;
 pub use buffer::{Buffer, BufferNode, DEFAULT_ALIGNMENT};
 pub use dtype::{BF16, BOOLEAN, DataTypeExt, F16, F32, F64, I8, I16, I32, I64, POINTER, U8, U16, U32, U64};
 pub use expr::{BinaryOp, CallKind, CompareOp, Expr, ExprNode, LogicOp, Reducer, ReducerNode, Var};
-pub use function::{FuncKind, IrModule, IrModuleNode, LoweredFunc, LoweredFuncNode, PARALLEL_TASK, Param, ParamNode};
+pub use function::{
+    FuncKind, IrModule, IrModuleNode, LoweredFunc, LoweredFuncNode, NODES, PARALLEL_TASK, Param, ParamNode,
+};
 pub(crate) use handle::handle;
 pub use kernpack::DataType;
 pub use mutate::Mutate;

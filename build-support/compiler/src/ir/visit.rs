@@ -129,6 +129,25 @@ pub fn for_each_expr(expr: &Expr, found: impl FnMut(&Expr)) {
     EachExpr { found, seen: Seen::default() }.visit_expr(expr);
 }
 
+/// Whether an expression has a variable in several places. Expressions that are small: shared parts are visited again.
+pub(crate) fn is_used_twice(expr: &Expr, var: &Var) -> bool {
+    struct Uses<'v> {
+        var: &'v Var,
+        count: usize,
+    }
+    impl Visit for Uses<'_> {
+        fn visit_expr(&mut self, expr: &Expr) {
+            self.count += usize::from(self.var.expr() == expr);
+            if self.count < 2 {
+                walk_expr(self, expr);
+            }
+        }
+    }
+    let mut uses = Uses { var, count: 0 };
+    uses.visit_expr(expr);
+    uses.count > 1
+}
+
 /// Calls a closure with each expression in a statement, parts first. Parts that are [shared](super::shared) are met once.
 pub fn for_each_expr_in(stmt: &Stmt, found: impl FnMut(&Expr)) {
     EachExpr { found, seen: Seen::default() }.visit_stmt(stmt);

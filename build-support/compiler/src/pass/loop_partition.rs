@@ -30,7 +30,8 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut partition = Partition { context, analyzer: Analyzer::new(), depth: 0, threads: Vec::new() };
+    let mut partition =
+        Partition { context, analyzer: Analyzer::of_params(&function.params), depth: 0, threads: Vec::new() };
     let body = partition.mutate_stmt(&function.body)?;
     Ok(function.with_body(Unlikely::default().mutate_stmt(&body)?))
 }

@@ -20,7 +20,7 @@ pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFu
         fast_math.is_some_and(|flags| flags.as_str().contains("reassoc") || flags.as_str().contains("fast"));
     let features =
         Features { fma: target.has_fma(), scales: target.kind == "llvm" && target.has_avx512(), reassociates };
-    let mut lower = LowerIntrin { analyzer: Analyzer::new(), contracts, features };
+    let mut lower = LowerIntrin { analyzer: Analyzer::of_params(&function.params), contracts, features };
     for param in function.params.iter() {
         if param.var.is_size() {
             lower.analyzer.enter(&param.var.greater_equal(Expr::constant(param.var.dtype(), 0)));

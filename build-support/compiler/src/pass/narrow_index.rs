@@ -27,7 +27,7 @@ pub fn narrow_index(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFu
     if function.kind != FuncKind::Device {
         return Ok(function.clone());
     }
-    let analyzer = Analyzer::new();
+    let analyzer = Analyzer::of_params(&function.params);
     for axis in function.thread_axes.iter() {
         // More of them are not launched, whatever the extent is.
         let most = axis.dom.as_ref().and_then(|dom| dom.extent.as_int()).unwrap_or(i64::from(i32::MAX));

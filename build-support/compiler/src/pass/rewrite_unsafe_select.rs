@@ -1,7 +1,8 @@
 //! `RewriteUnsafeSelect`: a select evaluates both sides, so a side that may not be evaluated everywhere becomes conditional.
 //!
 //! With a scalar condition the select becomes an `IfThenElse`. With a vector condition the loads of a side are masked by the condition (of the other
-//! side by its negation): a lane that is not taken touches no memory. Everything else stays a select, which vectorizes.
+//! side by its negation): a lane that is not taken touches no memory. An element that the condition reads itself is read without the condition.
+//! Everything else stays a select, which vectorizes.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
@@ -21,7 +22,7 @@ pub fn rewrite_unsafe_select(function: &LoweredFunc, context: &PassContext) -> R
     if context.options.disable_select_rewriting {
         return Ok(function.clone());
     }
-    Ok(function.with_body(Rewrite { mask: None }.mutate_stmt(&function.body)?))
+    Ok(function.with_body(Rewrite { mask: None, tested: Vec::new() }.mutate_stmt(&function.body)?))
 }
 
 /// [`rewrite_unsafe_select`] of a function or of all functions of a module.
@@ -30,12 +31,12 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, rewrite_unsafe_select)
 }
 
-/// Whether an expression reads memory, divides integers or calls what is not pure.
-fn is_unsafe(expr: &Expr) -> bool {
+/// Whether an expression reads memory, but for elements among `tested`, divides integers or calls what is not pure.
+fn is_unsafe(expr: &Expr, tested: &[Expr]) -> bool {
     let mut found = false;
     for_each_expr(expr, |part| {
         found |= match &**part {
-            ExprNode::Load { .. } => true,
+            ExprNode::Load { .. } => !tested.iter().any(|load| is_same_load(load, part)),
             ExprNode::Binary {
                 op: BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod,
                 b,
@@ -49,9 +50,48 @@ fn is_unsafe(expr: &Expr) -> bool {
     found
 }
 
+/// The loads that a condition always does.
+fn loads_of(condition: &Expr) -> Vec<Expr> {
+    let (mut loads, mut todo) = (Vec::new(), vec![condition.clone()]);
+    while let Some(part) = todo.pop() {
+        match &*part {
+            ExprNode::Load { mask: None, .. } => loads.push(part),
+            ExprNode::Compare { a, b, .. } | ExprNode::Logic { a, b, .. } | ExprNode::Binary { a, b, .. } => {
+                todo.extend([a.clone(), b.clone()]);
+            }
+            ExprNode::Not { value } | ExprNode::Cast { value, .. } => todo.push(value.clone()),
+            ExprNode::Call { name, args, .. } if matches!(name.as_str(), "isnan" | "isinf" | "isfinite" | "abs") => {
+                todo.extend(args.iter());
+            }
+            _ => {}
+        }
+    }
+    loads
+}
+
+/// Whether two loads without masks read the same element.
+fn is_same_load(a: &Expr, b: &Expr) -> bool {
+    match (&**a, &**b) {
+        (ExprNode::Load { buffer, index, mask: None, .. }, ExprNode::Load { buffer: other, index: at, mask: None, .. }) => {
+            a.address() == b.address()
+                || buffer == other
+                    && (index == at || kernpack::structural::equal(index, at).unwrap_or(false))
+        }
+        _ => false,
+    }
+}
+
+/// What a condition reads, and the mask that it is computed under.
+struct Tested {
+    loads: Vec<Expr>,
+    mask: Option<Expr>,
+}
+
 struct Rewrite {
     /// Lanes that are taken, where loads are masked.
     mask: Option<Expr>,
+    /// The conditions around, outermost first.
+    tested: Vec<Tested>,
 }
 
 impl Rewrite {
@@ -74,13 +114,19 @@ impl Mutate for Rewrite {
             | ExprNode::IfThenElse { condition, then_value: true_value, else_value: false_value }
                 if condition.lanes() > 1 =>
             {
+                let tested = Tested { loads: loads_of(condition), mask: self.mask.clone() };
                 let condition = self.mutate_expr(condition)?;
+                self.tested.push(tested);
                 let a = self.under(&condition, true_value)?;
                 let b = self.under(&condition.negated(), false_value)?;
+                self.tested.pop();
                 Ok(Expr::from_node(ExprNode::Select { condition, true_value: a, false_value: b }))
             }
             ExprNode::Select { condition, true_value, false_value }
-                if self.mask.is_none() && (is_unsafe(true_value) || is_unsafe(false_value)) =>
+                if self.mask.is_none() && {
+                    let tested = loads_of(condition);
+                    is_unsafe(true_value, &tested) || is_unsafe(false_value, &tested)
+                } =>
             {
                 let (condition, a, b) =
                     (self.mutate_expr(condition)?, self.mutate_expr(true_value)?, self.mutate_expr(false_value)?);
@@ -89,7 +135,8 @@ impl Mutate for Rewrite {
             ExprNode::Load { buffer, index, mask, .. } => {
                 let index = self.mutate_expr(index)?;
                 let mask = mask.as_ref().map(|mask| self.mutate_expr(mask)).transpose()?;
-                let mask = match (mask, &self.mask) {
+                let around = self.tested.iter().find(|tested| tested.loads.iter().any(|load| is_same_load(load, expr)));
+                let mask = match (mask, around.map_or(&self.mask, |tested| &tested.mask)) {
                     (Some(own), Some(outer)) if own.lanes() == outer.lanes() => Some(own.and(outer)),
                     (None, Some(outer)) if index.lanes() == outer.lanes() => Some(outer.clone()),
                     (None, Some(outer)) if index.lanes() == 1 => {

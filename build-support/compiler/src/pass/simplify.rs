@@ -24,7 +24,7 @@ use crate::ir::{
 /// # Errors
 /// None of its own.
 pub fn simplify(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
-    Ok(function.with_body(simplify_stmt(&function.body, &Analyzer::new())?))
+    Ok(function.with_body(simplify_stmt(&function.body, &Analyzer::of_params(&function.params))?))
 }
 
 /// [`simplify`] of a function or of all functions of a module.

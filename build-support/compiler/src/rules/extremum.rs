@@ -7,12 +7,12 @@ use super::rows::across_row;
 use super::{TargetDescription, elements_of, pays};
 use crate::error::Result;
 use crate::ir::{
-    DataType, Expr, ExprNode, I32, I64, IterVar, IterVarNode, Operation, OperationNode, Reducer, ReducerNode, Tensor,
-    Var, VarMap, substitute,
+    DataType, DataTypeExt, Expr, ExprNode, I32, I64, IterVar, IterVarNode, Operation, OperationNode, Tensor, Var,
+    VarMap, substitute,
 };
 use crate::schedule::{Schedule, StageId};
 use crate::te::operation::reduction_results;
-use crate::te::{argmax, argmin, max_value, min_value, reduce_axis, reduce_min};
+use crate::te::{argmax, argmin, max_value, min_value, reduce_axis, reduce_max, reduce_min};
 
 /// The shortest row that is worth two steps.
 const LEAST: i64 = 32;
@@ -120,21 +120,19 @@ impl Extremum {
             })
         };
         let best = own(format!("{name}.best"), &|_, along, renamed| {
-            Expr::from_node(ExprNode::Reduce {
-                reducer: self.reducer(),
-                sources: [substitute(&self.value, renamed)].into_iter().collect(),
-                axes: [along.clone()].into_iter().collect(),
-                condition: Expr::bool(true),
-                init: Default::default(),
-                value_index: 0,
-            })
+            let value = substitute(&self.value, renamed);
+            if self.is_largest { reduce_max(value, along) } else { reduce_min(value, along) }
         });
         let nowhere = max_value(self.place);
         let place = own(format!("{name}.place"), &|axes, along, renamed| {
-            let is_it = substitute(&self.value, renamed).equals(read(&best.output(0), axes));
+            let value = substitute(&self.value, renamed);
+            let mut is_it = value.equals(read(&best.output(0), axes));
+            if value.dtype().is_float() {
+                is_it = is_it.or(value.differs(&value));
+            }
             reduce_min(Expr::select(is_it, along.var.expr().cast(self.place), &nowhere), along)
         });
-        // Nothing is found where there is nothing, or nothing but NaN.
+        // Nothing is found where there is nothing.
         let found = read(&place.output(0), &self.axes);
         let is_somewhere = found.differs(&nowhere);
         let last = &self.along.dom.as_ref().expect("an axis of a reduction has a range").extent - 1;
@@ -162,19 +160,6 @@ impl Extremum {
     fn worst(&self) -> Expr {
         let dtype = self.value.dtype();
         if self.is_largest { min_value(dtype) } else { max_value(dtype) }
-    }
-
-    /// The larger or the smaller value; never NaN, which is the way CPUs do it in one instruction as well.
-    fn reducer(&self) -> Reducer {
-        let dtype = self.value.dtype();
-        let (a, b) = (Var::new("x", dtype), Var::new("y", dtype));
-        let is_better = if self.is_largest { b.expr().greater(&a) } else { b.expr().less(&a) };
-        Reducer::from_node(ReducerNode {
-            results: [Expr::select(is_better, &b, &a)].into_iter().collect(),
-            identity: [self.worst()].into_iter().collect(),
-            lhs: [a].into_iter().collect(),
-            rhs: [b].into_iter().collect(),
-        })
     }
 }
 

@@ -1,5 +1,6 @@
-//! Windows with a stride of 2 along the rows whose elements do not depend on the place in the window: pooling. A window is reduced along all dimensions but the
-//! last one first, in whole vectors of neighbouring columns; even and odd columns are then taken apart in registers, so that each is loaded once.
+//! Windows with a stride of 1 or 2 along the rows whose elements do not depend on the place in the window: pooling. A window is reduced along all dimensions but
+//! the last one first, in whole vectors of neighbouring columns, which are shared by the windows that they belong to. With a stride of 2, even and odd columns
+//! are then taken apart in registers, so that each is loaded once.
 
 use super::code::{Code, Inputs, Vectors, current, memory, serial};
 use super::pattern::{Computed, computed, depends_on, extent_of, reads};
@@ -7,14 +8,14 @@ use super::reduction::source_of;
 use super::{Outcome, TargetDescription, decline, elements_of, shared_kind};
 use crate::arith::{Analyzer, detect_linear};
 use crate::error::Result;
-use crate::ir::visit::for_each_expr;
+use crate::ir::visit::{for_each_expr, is_used_twice};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, IterVar, Operation, Reducer, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
 
 /// Vectors of results that are computed together: their columns, and those that they are loaded from, stay in registers.
 const GROUP: i64 = 4;
-/// The largest window that is written out.
-const UNROLLED: i64 = 16;
+/// The largest window that is written out, for each stride.
+const UNROLLED: [i64; 2] = [32, 16];
 
 /// A reduction over windows as a function of columns.
 struct Window {
@@ -31,9 +32,18 @@ struct Window {
     others: Vec<(Var, i64)>,
     /// Columns of a window.
     columns: i64,
+    /// Columns from one window to the next: 1 or 2.
+    stride: i64,
 }
 
-/// Schedules a reduction over windows that begin at every second column.
+/// Whether a reduction of one value does more for each element than one instruction, so that it is worth sharing the columns of windows.
+pub(crate) fn is_costly(body: &Expr) -> bool {
+    let ExprNode::Reduce { reducer, .. } = &**body else { return false };
+    let (Some(result), Some(element)) = (reducer.results.get(0), reducer.rhs.get(0)) else { return false };
+    reducer.results.len() == 1 && is_used_twice(&result, &element)
+}
+
+/// Schedules a reduction over windows that begin at every column or at every second one.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let normal = schedule.normalize()?;
     let op = schedule[id].operation().clone();
@@ -72,15 +82,16 @@ fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, St
     if !parts.axes.iter().chain(&parts.reduce_axes).all(is_from_zero) {
         return Err("its axes do not begin at 0".into());
     }
-    // The dimension of the window along the rows: columns are `2 * last + along`.
-    let along = parts.reduce_axes.iter().find(|reduce| {
-        reads(&source).iter().filter_map(|(_, indices)| indices.last()).any(|index| {
+    // The dimension of the window along the rows: columns are `stride * last + along`.
+    let along = parts.reduce_axes.iter().find_map(|reduce| {
+        reads(&source).iter().filter_map(|(_, indices)| indices.last()).find_map(|index| {
             let vars = [last.var.clone(), reduce.var.clone()];
-            let factors = detect_linear(index, &vars, &Analyzer::new()).map(|form| form.coefficients);
-            factors.is_some_and(|factors| factors.iter().map(|factor| factor.as_int()).eq([Some(2), Some(1)]))
+            let factors = detect_linear(index, &vars, &Analyzer::new()).map(|form| form.coefficients)?;
+            let stride = factors.first()?.as_int().filter(|stride| matches!(stride, 1 | 2))?;
+            factors.get(1)?.is_int(1).then_some((reduce, stride))
         })
     });
-    let Some(along) = along else { return Err("its windows are not along rows".into()) };
+    let Some((along, stride)) = along else { return Err("its windows are not along rows".into()) };
     let Some(columns) = extent_of(along) else { return Err("its windows have no constant extent".into()) };
     let others: Option<Vec<(Var, i64)>> = parts
         .reduce_axes
@@ -90,11 +101,12 @@ fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, St
         .collect();
     let Some(others) = others else { return Err("its windows have no constant extent".into()) };
     let rows: i64 = others.iter().map(|(_, extent)| extent).product();
-    if rows * columns > UNROLLED || rows < 1 || columns < 1 {
-        return Err(format!("its windows are larger than {UNROLLED} elements"));
+    let most = UNROLLED[usize::from(stride == 2)];
+    if rows * columns > most || rows < 1 || columns < 1 {
+        return Err(format!("its windows are larger than {most} elements"));
     }
     let column = Var::index("column");
-    let solved = column.expr() - last.var.expr() * 2;
+    let solved = column.expr() - last.var.expr() * stride;
     let moved = VarMap::from_iter([(along.var.clone(), solved)]);
     let source = Analyzer::new().simplify(&substitute(&source, &moved));
     if depends_on(&source, last) {
@@ -110,6 +122,7 @@ fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, St
         column,
         others,
         columns,
+        stride,
     })
 }
 
@@ -195,7 +208,7 @@ impl Window {
         code: &mut Code,
     ) {
         let lanes = vectors.lanes;
-        let needed = 2 * (count - 1) + self.columns;
+        let needed = self.stride * (count - 1) + self.columns;
         let loaded = (needed + lanes - 1) / lanes;
         // The rows of the windows as one row.
         let row = memory("columns", vectors.dtype, &[loaded * lanes], "local");
@@ -204,7 +217,7 @@ impl Window {
             let lane = Var::index("lane");
             let at = lane.expr() + vector * lanes;
             let mut values = places.clone();
-            values.insert(self.column.clone(), start * 2 + &at);
+            values.insert(self.column.clone(), start * self.stride + &at);
             let mut value = self.reduced(0, &mut values, None).expect("a window has elements");
             if (vector + 1) * lanes > needed {
                 value = Expr::if_then_else(at.less(needed), value, Expr::constant(vectors.dtype, 0.into()));
@@ -214,12 +227,12 @@ impl Window {
         }
         let columns: Vec<Expr> =
             (0..loaded).map(|vector| code.bind("column", vectors.load(&row, Expr::int(vector * lanes)))).collect();
-        let apart = vectors.apart(&columns, code);
+        let [even, odd] = if self.stride == 2 { vectors.apart(&columns, code) } else { [columns, Vec::new()] };
         for vector in 0..(count + lanes - 1) / lanes {
             let window: Vec<Buffer> = (0..self.columns)
                 .map(|column| {
-                    let first = vector * lanes + column / 2;
-                    let values = vectors.at_lane(&apart[(column % 2) as usize], first, code);
+                    let from = if column % self.stride == 0 { &even } else { &odd };
+                    let values = vectors.at_lane(from, vector * lanes + column / self.stride, code);
                     let place = memory("part", vectors.dtype, &[lanes], "local");
                     code.alloc(&place);
                     code.push(vectors.store(&place, Expr::int(0), values));
@@ -260,8 +273,22 @@ impl Window {
     }
 
     fn combined(&self, left: &Expr, right: &Expr) -> Expr {
-        let of = |vars: &kernpack::Array<Var>| vars.get(0).expect("a reducer has variables");
-        let values = VarMap::from_iter([(of(&self.reducer.lhs), left.clone()), (of(&self.reducer.rhs), right.clone())]);
-        substitute(&self.reducer.results.get(0).expect("a reducer has a result"), &values)
+        let result = self.reducer.results.get(0).expect("a reducer has a result");
+        let mut values = VarMap::default();
+        // A value that is used several times is computed once.
+        let mut bound = Vec::new();
+        for (vars, value) in [(&self.reducer.lhs, left), (&self.reducer.rhs, right)] {
+            let var = vars.get(0).expect("a reducer has variables");
+            let value = if is_used_twice(&result, &var) {
+                let name = Var::new(var.name(), value.dtype());
+                bound.push((name.clone(), value.clone()));
+                name.into()
+            } else {
+                value.clone()
+            };
+            values.insert(var, value);
+        }
+        let result = substitute(&result, &values);
+        bound.into_iter().rev().fold(result, |body, (var, value)| Expr::from_node(ExprNode::Let { var, value, body }))
     }
 }

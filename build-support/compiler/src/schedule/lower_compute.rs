@@ -11,6 +11,7 @@ use super::nest::{Level, nest};
 use super::pass_down::{loops, made_of, pass_up_values, thread_of};
 use super::stage::StageId;
 use crate::error::{CompileError, ErrorKind, Result};
+use crate::ir::visit::is_used_twice;
 use crate::ir::{
     Buffer, Expr, ExprNode, I32, IterKind, IterVar, OperationNode, Reducer, Stmt, StmtNode, Tensor, Var, VarMap,
     builtin, substitute, visit,
@@ -172,11 +173,12 @@ impl Lowering<'_> {
         let outputs = self.schedule[id].operation().outputs();
         let mut stmts = Vec::new();
         let mut sides = VarMap::new();
-        // Several results use each value several times.
-        let several = outputs.len() > 1;
+        // A value that is used several times is computed once.
+        let several =
+            |var: &Var| outputs.len() > 1 || reducer.results.iter().any(|result| is_used_twice(&result, var));
         let mut side = |var: &Var, value: Expr, name: &str| {
             let is_leaf = matches!(*value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
-            let value = if several && !is_leaf {
+            let value = if several(var) && !is_leaf {
                 let name = Var::new(name, value.dtype());
                 stmts.push(Stmt::bind(name.clone(), value));
                 name.into()
@@ -195,7 +197,8 @@ impl Lowering<'_> {
         }
         let results: Vec<Expr> = reducer.results.iter().map(|result| substitute(&result, &sides)).collect();
         if let [result] = &results[..] {
-            return write(outputs[0].clone(), &indices, result.clone());
+            stmts.push(write(outputs[0].clone(), &indices, result.clone()));
+            return Stmt::seq(stmts);
         }
         // All of them are of the results so far: none is written before all are computed.
         let mut names = Vec::new();

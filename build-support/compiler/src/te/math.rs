@@ -1,7 +1,7 @@
 //! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants take the other operand's type; what does not fit is reported
 //! with the caller's line.
 
-use crate::ir::{BOOLEAN, DataTypeExt, Expr, F32};
+use crate::ir::{BOOLEAN, DataTypeExt, Expr};
 
 macro_rules! unary {
     ($($(#[$meta:meta])* $name:ident;)*) => {$(
@@ -83,9 +83,9 @@ binary! {
     pow;
     /// `x` with the sign of `y`.
     copysign;
-    /// The smaller one; of a number and NaN the number.
+    /// The smaller one, NaN if one of both is; -0.0 is smaller than 0.0.
     nanmin;
-    /// The larger one; of a number and NaN the number.
+    /// The larger one, NaN if one of both is; 0.0 is larger than -0.0.
     nanmax;
 }
 
@@ -95,13 +95,13 @@ pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
     Expr::math("fma", [a.into(), b.into(), c.into()])
 }
 
-/// The smaller one: `a < b ? a : b`.
+/// The smaller one: `a < b ? a : b`, which is `b` if one of both is NaN.
 #[track_caller]
 pub fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().min(b)
 }
 
-/// The larger one: `a > b ? a : b`.
+/// The larger one: `a > b ? a : b`, which is `b` if one of both is NaN.
 #[track_caller]
 pub fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().max(b)
@@ -186,7 +186,15 @@ fn classify(name: &str, x: Expr) -> Expr {
     Expr::builtin(name, BOOLEAN.with_lanes(dtype.lanes()), [x])
 }
 
-/// A constant of a type, rounded or cut to it.
+/// A constant of a type: rounded to a float, or towards zero to the nearest integer that the type has.
 pub fn constant(value: f64, dtype: kernpack::DataType) -> Expr {
-    if dtype.is_float() { Expr::float(dtype, value) } else { Expr::float(F32, value).cast(dtype) }
+    if dtype.is_float() {
+        return Expr::float(dtype, value);
+    }
+    let bits = u32::from(dtype.bits()).clamp(1, 64);
+    match (dtype.is_bool(), dtype.is_uint()) {
+        (true, _) => Expr::constant(dtype, i64::from(value != 0.0)),
+        (_, true) => Expr::constant(dtype, (value as u64).min(u64::MAX >> (64 - bits)).cast_signed()),
+        _ => Expr::constant(dtype, (value as i64).clamp(i64::MIN >> (64 - bits), i64::MAX >> (64 - bits))),
+    }
 }

@@ -23,16 +23,29 @@ pub fn product(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "product", |dtype| Expr::constant(dtype, 1), |a, b| a * b)
 }
 
-/// The smallest value over axes; of nothing: the largest of the type (infinity).
+/// The smallest value over axes, NaN if one of them is; of nothing: the largest of the type (infinity).
 #[track_caller]
 pub fn reduce_min(source: impl Into<Expr>, axes: impl Axes) -> Expr {
-    one(source.into(), axes.into_axes(), "reduce_min", max_value, |a, b| a.min(b))
+    one(source.into(), axes.into_axes(), "reduce_min", max_value, |a, b| match a.dtype().is_float() {
+        true => better_or_nan(a, b, |b, a| b.less(a)),
+        false => a.min(b),
+    })
 }
 
-/// The largest value over axes; of nothing: the smallest of the type (minus infinity).
+/// The largest value over axes, NaN if one of them is; of nothing: the smallest of the type (minus infinity).
 #[track_caller]
 pub fn reduce_max(source: impl Into<Expr>, axes: impl Axes) -> Expr {
-    one(source.into(), axes.into_axes(), "reduce_max", min_value, |a, b| a.max(b))
+    one(source.into(), axes.into_axes(), "reduce_max", min_value, |a, b| match a.dtype().is_float() {
+        true => better_or_nan(a, b, |b, a| b.greater(a)),
+        false => a.max(b),
+    })
+}
+
+/// One of two values: the partial result `a`, or the element `b` if that is better or NaN. A comparison with NaN is false, so NaN in `a` stays. Only the test
+/// of the element is more than the instruction of a CPU does, and it does not wait for the partial result.
+fn better_or_nan(a: &Expr, b: &Expr, is_better: impl Fn(&Expr, &Expr) -> Expr) -> Expr {
+    let better = Expr::select(is_better(b, a), b, a);
+    Expr::select(b.differs(b), b, better)
 }
 
 /// Whether a condition holds everywhere; of nothing: true.
@@ -48,14 +61,14 @@ pub fn reduce_any(source: impl Into<Expr>, axes: impl Axes) -> Expr {
 }
 
 /// Where the largest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
-/// never the largest; of nothing: -1 and the smallest of the type.
+/// larger than all numbers; of nothing: -1 and the smallest of the type.
 #[track_caller]
 pub fn argmax(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmax", min_value, |a, b| a.greater(b))
 }
 
 /// Where the smallest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
-/// never the smallest; of nothing: -1 and the largest of the type.
+/// smaller than all numbers; of nothing: -1 and the largest of the type.
 #[track_caller]
 pub fn argmin(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmin", max_value, |a, b| a.less(b))
@@ -120,9 +133,10 @@ fn extremum(
     let (va, vb) = (Var::new("x", of), Var::new("y", of));
     // Equal values and both orders of the operands: the lowest index wins, and nothing (-1) never does, so that any order of the reduction gives one result.
     let lower = ib.greater_equal(0).and(ib.less(&ia)).or(ia.less(0));
-    let mut takes_right = better(&vb, &va).or(vb.equals(&va).and(lower));
+    let mut takes_right = better(&vb, &va).or(vb.equals(&va).and(&lower));
     if of.is_float() {
-        takes_right = takes_right.or(va.differs(&va));
+        // NaN beats all numbers, and the first one stays.
+        takes_right = takes_right.or(vb.differs(&vb).and(va.equals(&va).or(lower)));
     }
     let reducer = Reducer::from_node(ReducerNode {
         results: [Expr::select(&takes_right, &ib, &ia), Expr::select(&takes_right, &vb, &va)].into_iter().collect(),

@@ -18,7 +18,11 @@ pub(crate) fn lanes(expr: &Expr, values: &Values) -> Option<Vec<i64>> {
             lanes(value, values)?.into_iter().map(|value| wrap_int(dtype.element(), value)).collect()
         }
         ExprNode::Binary { op, a, b, dtype } => {
-            two(a, b)?.into_iter().map(|(a, b)| fold_int(*op, dtype.element(), a, b)).collect::<Option<_>>()?
+            use BinaryOp::{Div, FloorDiv, FloorMod, Mod};
+            let divides = matches!(op, Div | Mod | FloorDiv | FloorMod);
+            // Indices are not divided by 0.
+            let value = |(a, b)| if divides && b == 0 { None } else { fold_int(*op, dtype.element(), a, b) };
+            two(a, b)?.into_iter().map(value).collect::<Option<_>>()?
         }
         ExprNode::Compare { op, a, b } => two(a, b)?
             .into_iter()

@@ -98,7 +98,7 @@ impl Kernels<'_> {
             &own,
             self,
         )?;
-        let number = self.add(function, &own);
+        let number = self.add(function, &own, &node.place());
         let name = &graph.values[id].name;
         Ok(CheckCall {
             number,

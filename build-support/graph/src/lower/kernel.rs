@@ -41,6 +41,12 @@ pub(super) fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId
     Ok(kernels.into_iter().map(|(_, ids)| ids).collect())
 }
 
+/// The nodes of a group, for messages.
+pub(super) fn places(graph: &Graph, group: &Group) -> String {
+    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
+    places.join(" + ")
+}
+
 /// The kernel that computes what `make` computes of values of a group, with the values that it reads.
 pub(super) fn kernel(
     graph: &Graph,
@@ -75,10 +81,9 @@ pub(super) fn kernel(
     for (number, result) in results.into_iter().enumerate() {
         kernel.output(&if number == 0 { "y".to_owned() } else { format!("y{number}") }, result);
     }
-    let places: Vec<String> = group.nodes.iter().map(|node| graph.nodes[*node].place()).collect();
     let function = kernel
         .lower(kernels.target, kernels.context)
-        .map_err(|error| crate::error::GraphError::from(error).within(&places.join(" + ")))?;
+        .map_err(|error| crate::error::GraphError::from(error).within(&places(graph, group)))?;
     let function = LoweredFunc::from_node(LoweredFuncNode { kind: FuncKind::Internal, ..function.to_node() });
     Ok((function, inputs))
 }

@@ -14,8 +14,8 @@ mod work;
 
 use std::collections::HashMap;
 
-use kernpack::Bytes;
-use kernpack_compiler::ir::{IrModule, LoweredFunc};
+use kernpack::{Any, Bytes};
+use kernpack_compiler::ir::{IrModule, LoweredFunc, LoweredFuncNode, NODES};
 use kernpack_compiler::{PassContext, TargetDescription, text};
 
 pub use entry::{Place, state_bytes};
@@ -25,7 +25,7 @@ use self::checks::CheckCall;
 use self::choice::BranchSteps;
 use self::entry::{Block, Data, Known};
 use self::inside::Made;
-use self::kernel::{is_empty, kernel, kernels_of};
+use self::kernel::{is_empty, kernel, kernels_of, places};
 use crate::constant::Constant;
 use crate::error::Result;
 use crate::fuse::Group;
@@ -312,7 +312,7 @@ impl Kernels<'_> {
     fn call(&mut self, graph: &Graph, group: &Group, outputs: Vec<ValueId>) -> Result<KernelCall> {
         let own = format!("{}.kernel{}", self.name, self.functions.len());
         let (function, inputs) = kernel(graph, group, &outputs, |results| results, &own, self)?;
-        let number = self.add(function, &own);
+        let number = self.add(function, &own, &places(graph, group));
         let nodes = group.nodes.iter().map(|node| &graph.nodes[*node]);
         let function = &self.functions[number];
         let info = KernelInfo {
@@ -328,11 +328,12 @@ impl Kernels<'_> {
     }
 
     /// The number of a function. Equal programs are compiled once.
-    fn add(&mut self, function: LoweredFunc, own: &str) -> usize {
+    fn add(&mut self, function: LoweredFunc, own: &str, nodes: &str) -> usize {
         let program = text::print(&function).replacen(own, "", 1);
         let number = *self.known.entry(program).or_insert(self.functions.len());
         if number == self.functions.len() {
-            self.functions.push(function);
+            let attrs = function.attrs.iter().chain([(NODES.into(), Any::from(nodes))]).collect();
+            self.functions.push(LoweredFunc::from_node(LoweredFuncNode { attrs, ..function.to_node() }));
         }
         number
     }

@@ -58,7 +58,7 @@ impl Operand {
         if self.dtype.is_float() {
             return Some(Expr::float(self.dtype, value.to_floats().ok()?[0]));
         }
-        let int = value.to_ints().ok()?[0];
+        let int = value.to_int_bits().ok()?[0];
         Some(if self.dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(self.dtype, int) })
     }
 

@@ -6,6 +6,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op};
 
 use super::call::{extents, tensor};
+use super::extremum::{max, min};
 use super::statements::{Variable, as_long_as, count_of, each, element, fill, put, when};
 use super::{Call, Operator, Pattern};
 use crate::attrs::{Attr, Attrs};
@@ -328,8 +329,8 @@ fn tree_ensemble(call: &Call) -> Result<Vec<Tensor>> {
                 let place = row * n_targets + element(&inputs[4], node.get());
                 let (old, weight) = (element(&outputs[0], place.clone()), element(&inputs[5], node.get()));
                 let new = match aggregate {
-                    2 => old.min(weight),
-                    3 => old.max(weight),
+                    2 => min(old, weight),
+                    3 => max(old, weight),
                     _ => old + weight,
                 };
                 let arrive = when(is_leaf.get().differs(0), put(&outputs[0], place, new));

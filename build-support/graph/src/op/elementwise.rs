@@ -4,6 +4,7 @@ use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64, Tensor};
 use kernpack_compiler::te;
 
 use super::call::{broadcast, tensor};
+use super::extremum::{clamp, max, min};
 use super::{Call, Operator, Pattern};
 use crate::attrs::Attrs;
 use crate::error::{Result, fail, require};
@@ -16,19 +17,46 @@ macro_rules! unary {
             pattern: Pattern::Elementwise,
             make: |call| {
                 let function: fn(Expr, &Attrs) -> Result<Expr> = $function;
-                let x = call.input(0)?;
-                let mut outcome = Ok(());
-                let result = tensor(&x.shape, |position| match function(x.at(position), call.attrs) {
-                    Ok(value) => value,
-                    Err(error) => {
-                        outcome = Err(error);
-                        Expr::constant(x.dtype, 0)
-                    }
-                });
-                outcome.map(|()| vec![result])
+                unary(call, $name, function)
             },
         }),*]
     };
+}
+
+/// Operators that are one operation, which half precision has with the same result: all others are computed in single precision, and rounded once.
+const OF_HALVES: &[&str] = &[
+    "Abs",
+    "Neg",
+    "Ceil",
+    "Floor",
+    "Round",
+    "Sqrt",
+    "Reciprocal",
+    "Sign",
+    "IsNaN",
+    "IsInf",
+    "Relu",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "Trunc",
+];
+
+fn unary(call: &Call, name: &str, function: fn(Expr, &Attrs) -> Result<Expr>) -> Result<Vec<Tensor>> {
+    let x = call.input(0)?;
+    let is_widened = x.dtype.is_float() && x.dtype.bits() == 16 && !OF_HALVES.contains(&name);
+    let mut outcome = Ok(());
+    let result = tensor(&x.shape, |position| {
+        let value = x.at(position);
+        let made = match is_widened {
+            true => function(value.cast(F32), call.attrs).map(|value| value.cast(x.dtype)),
+            false => function(value, call.attrs),
+        };
+        made.unwrap_or_else(|error| {
+            outcome = Err(error);
+            Expr::constant(x.dtype, 0)
+        })
+    });
+    outcome.map(|()| vec![result])
 }
 
 /// An operator of two inputs or more: its expression on two of them.
@@ -105,34 +133,12 @@ fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
 }
 
-/// `max`, which is NaN if one of both is.
-fn max(a: Expr, b: Expr) -> Expr {
-    with_nan(a, b, |a, b| a.max(b))
-}
-
-/// `min`, which is NaN if one of both is.
-fn min(a: Expr, b: Expr) -> Expr {
-    with_nan(a, b, |a, b| a.min(b))
-}
-
-/// The smaller or the larger one, or NaN. `pick` gives its second argument if one of both is NaN, as the instruction does.
-fn with_nan(a: Expr, b: Expr, pick: impl Fn(Expr, Expr) -> Expr) -> Expr {
-    let is_number = |x: &Expr| x.as_float().is_some_and(|value| !value.is_nan());
-    match a.dtype().is_float() {
-        true if is_number(&a) => pick(a, b),
-        // Limits are mostly constants: one instruction, and the other operand is written once.
-        true if is_number(&b) => pick(b, a),
-        true => te::select(is_nan(&a), a.clone(), pick(a, b)),
-        false => pick(a, b),
-    }
-}
-
 fn alpha(attrs: &Attrs, x: &Expr, default: f32) -> Result<Expr> {
     Ok(like(x, attrs.float("alpha", default)?))
 }
 
 fn softplus(x: &Expr) -> Expr {
-    x.max(like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
+    max(x, like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
 }
 
 /// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
@@ -140,7 +146,26 @@ fn asinh(x: &Expr) -> Expr {
     let size = te::abs(x);
     let square = &size * &size;
     let grown = te::log1p(&size + &square / (te::sqrt(&square + like(x, 1.0)) + like(x, 1.0)));
-    let log = te::select(size.greater(like(x, 1e18)), te::log(&size) + like(x, core::f64::consts::LN_2), grown);
+    Expr::math("copysign", [far(&size, grown), x.clone()])
+}
+
+/// `log(x + sqrt(x^2 - 1))` without loss where x is near 1.
+fn acosh(x: &Expr) -> Expr {
+    let less = x - like(x, 1.0);
+    let near = te::log1p(&less + te::sqrt(&less * (x + like(x, 1.0))));
+    // Below -1 the product of both is positive, too.
+    far(x, te::select(x.less(like(x, 1.0)), like(x, f64::NAN), near))
+}
+
+/// `log(2 x)` in place of a logarithm whose argument has a square that may overflow.
+fn far(x: &Expr, near: Expr) -> Expr {
+    te::select(x.greater(like(x, 1e18)), te::log(x) + like(x, core::f64::consts::LN_2), near)
+}
+
+/// `log((1 + x) / (1 - x)) / 2` without loss where x is small, and with the sign of x.
+fn atanh(x: &Expr) -> Expr {
+    let (size, one) = (te::abs(x), like(x, 1.0));
+    let log = te::log1p((&size + &size) / (one - &size)) * like(x, 0.5);
     Expr::math("copysign", [log, x.clone()])
 }
 
@@ -148,9 +173,11 @@ fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
     let (one, half) = (like(&x, 1.0), like(&x, 0.5));
     let inner = match attrs.text("approximate", "none")? {
         "none" => te::erf(&x * like(&x, core::f64::consts::FRAC_1_SQRT_2)),
+        // (1 + tanh(y)) / 2 without loss where both are near to 0.
         "tanh" => {
             let cube = &x * &x * &x;
-            te::tanh((&x + cube * like(&x, 0.044715)) * like(&x, (2.0 / core::f64::consts::PI).sqrt()))
+            let twice = (&x + cube * like(&x, 0.044715)) * like(&x, (8.0 / core::f64::consts::PI).sqrt());
+            return Ok(&x * te::sigmoid(twice));
         }
         other => fail!("attribute `approximate` is `none` or `tanh`, not `{other}`"),
     };
@@ -186,15 +213,22 @@ fn pow(a: Expr, b: Expr) -> Expr {
             1.0 => return a,
             2.0 => return &a * &a,
             3.0 => return &a * &a * &a,
-            0.5 => return te::sqrt(a),
+            // A root of -0.0 is -0.0, and of minus infinity NaN: powers are 0.0 and infinity.
+            0.5 => {
+                let (below, above) = (like(&a, f64::NEG_INFINITY), like(&a, f64::INFINITY));
+                return te::select(a.equals(below), above, te::sqrt(&a + like(&a, 0.0)));
+            }
             _ => {}
         }
     }
     if dtype.is_float() && dtype.bits() >= 32 {
         return te::pow(a, b.cast(dtype));
     }
-    let wide = if dtype.is_float() { F32 } else { F64 };
-    te::pow(a.cast(wide), b.cast(wide)).cast(dtype)
+    if dtype.is_float() {
+        return te::pow(a.cast(F32), b.cast(F32)).cast(dtype);
+    }
+    // A power of integers is one, up to the last digit of a double: a cast would cut.
+    te::round(te::pow(a.cast(F64), b.cast(F64))).cast(dtype)
 }
 
 fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
@@ -202,11 +236,9 @@ fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
     let truncates = call.attrs.flag("fmod", false)?;
     if a.dtype().is_float() {
         require!(truncates, "attribute `fmod` has to be 1 for floats");
+        // C's function, which is exact for all operands.
         let wide = if a.dtype().bits() < 32 { F32 } else { a.dtype() };
-        let (x, y) = (a.cast(wide), b.cast(wide));
-        // Exact only while the quotient has as many digits as the type; the result has the sign of the dividend.
-        let rest = &x - te::trunc(&x / &y) * &y;
-        return Ok(Expr::math("copysign", [rest, x]).cast(a.dtype()));
+        return Ok(Expr::binary(BinaryOp::Mod, a.cast(wide), b.cast(wide)).cast(a.dtype()));
     }
     Ok(Expr::binary(if truncates { BinaryOp::Mod } else { BinaryOp::FloorMod }, a, b))
 }
@@ -224,7 +256,7 @@ fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
 /// On one input.
 pub(super) const UNARY: &[Operator] = &unary! {
     "Abs" |x, _| Ok(te::abs(x)),
-    "Neg" |x, _| Ok(like(&x, 0.0) - x),
+    "Neg" |x, _| Ok(-x),
     "Ceil" |x, _| Ok(te::ceil(x)),
     "Floor" |x, _| Ok(te::floor(x)),
     "Round" |x, _| Ok(te::round(x)),
@@ -241,14 +273,8 @@ pub(super) const UNARY: &[Operator] = &unary! {
     "Cosh" |x, _| Ok(te::cosh(x)),
     "Tanh" |x, _| Ok(te::tanh(x)),
     "Asinh" |x, _| Ok(asinh(&x)),
-    "Acosh" |x, _| {
-        let less = &x - like(&x, 1.0);
-        Ok(te::log1p(&less + te::sqrt(&less * (&x + like(&x, 1.0)))))
-    },
-    "Atanh" |x, _| {
-        let one = like(&x, 1.0);
-        Ok((te::log1p(&x) - te::log1p(&one - &x - &one)) * like(&x, 0.5))
-    },
+    "Acosh" |x, _| Ok(acosh(&x)),
+    "Atanh" |x, _| Ok(atanh(&x)),
     "Erf" |x, _| Ok(te::erf(x)),
     "Sigmoid" |x, _| Ok(te::sigmoid(x)),
     "Reciprocal" |x, _| Ok(like(&x, 1.0) / x),
@@ -283,18 +309,17 @@ pub(super) const UNARY: &[Operator] = &unary! {
     },
     "Celu" |x, attrs| {
         let alpha = alpha(attrs, &x, 1.0)?;
-        let zero = like(&x, 0.0);
-        Ok(x.max(&zero) + (te::expm1(&x / &alpha) * alpha).min(zero))
+        Ok(te::select(x.less(like(&x, 0.0)), te::expm1(&x / &alpha) * alpha, x))
     },
-    "ThresholdedRelu" |x, attrs| Ok(te::select(x.greater(alpha(attrs, &x, 1.0)?), &x, like(&x, 0.0))),
+    "ThresholdedRelu" |x, attrs| Ok(te::select(x.less_equal(alpha(attrs, &x, 1.0)?), like(&x, 0.0), x)),
     "HardSigmoid" |x, attrs| {
         let beta = like(&x, attrs.float("beta", 0.5)?);
         let line = &x * alpha(attrs, &x, 0.2)? + beta;
-        Ok(line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+        Ok(clamp(line, 0.0, 1.0))
     },
     "HardSwish" |x, _| {
         let line = &x * like(&x, 1.0 / 6.0) + like(&x, 0.5);
-        Ok(&x * line.max(like(&x, 0.0)).min(like(&x, 1.0)))
+        Ok(x * clamp(line, 0.0, 1.0))
     },
     "Softplus" |x, _| Ok(softplus(&x)),
     "Softsign" |x, _| Ok(&x / (te::abs(&x) + like(&x, 1.0))),
@@ -302,7 +327,10 @@ pub(super) const UNARY: &[Operator] = &unary! {
     "Swish" |x, attrs| Ok(&x * te::sigmoid(&x * alpha(attrs, &x, 1.0)?)),
     "Shrink" |x, attrs| {
         let (bias, lambd) = (like(&x, attrs.float("bias", 0.0)?), like(&x, attrs.float("lambd", 0.5)?));
-        let below = te::select(x.less(like(&x, 0.0) - &lambd), &x + &bias, like(&x, 0.0));
+        // Between the limits is 0; NaN is in neither range, and passes.
+        let (zero, least) = (like(&x, 0.0), like(&x, 0.0) - &lambd);
+        let middle = te::select(x.greater_equal(&least).and(x.less_equal(&lambd)), zero, &x);
+        let below = te::select(x.less(least), &x + &bias, middle);
         Ok(te::select(x.greater(lambd), &x - bias, below))
     },
     "Gelu" gelu,

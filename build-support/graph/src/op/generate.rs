@@ -1,6 +1,6 @@
 //! Tensors that are computed from positions.
 
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, Tensor};
+use kernpack_compiler::ir::{DataTypeExt, Expr, F32, Tensor, U64};
 use kernpack_compiler::te;
 
 use super::call::tensor;
@@ -27,7 +27,7 @@ fn constant_of_shape(call: &Call) -> Result<Vec<Tensor>> {
             if value.dtype().is_float() {
                 Expr::float(value.dtype(), value.to_floats()?[0])
             } else {
-                let int = value.to_ints()?[0];
+                let int = value.to_int_bits()?[0];
                 if value.dtype().is_bool() { Expr::bool(int != 0) } else { Expr::constant(value.dtype(), int) }
             }
         }
@@ -43,18 +43,28 @@ fn range(call: &Call) -> Result<Vec<Tensor>> {
         let Some(value) = operand.value.as_ref().filter(|value| value.len() == 1) else {
             fail!("input {index} has to be one number that is known when the model is compiled")
         };
-        values.push(value.to_floats()?[0]);
+        values.push(value);
     }
-    let [start, limit, delta] = values[..] else { fail!("three inputs are needed") };
-    require!(delta != 0.0, "the step is 0");
-    let count = ((limit - start) / delta).ceil().max(0.0);
-    require!(count <= 1e12, "{count} elements are too many");
     let dtype = call.input(0)?.dtype;
+    let (first, step, count) = if dtype.is_float() {
+        let floats = values.iter().map(|value| Ok(value.to_floats()?[0])).collect::<Result<Vec<f64>>>()?;
+        let [start, limit, delta] = floats[..] else { fail!("three inputs are needed") };
+        require!(delta != 0.0, "the step is 0");
+        (te::constant(start, dtype), te::constant(delta, dtype), (limit - start) / delta)
+    } else {
+        let ints = values.iter().map(|value| Ok(value.to_int_bits()?[0])).collect::<Result<Vec<i64>>>()?;
+        let [start, limit, delta] = ints[..] else { fail!("three inputs are needed") };
+        let exact = |int: i64| if dtype == U64 { i128::from(int.cast_unsigned()) } else { i128::from(int) };
+        require!(delta != 0, "the step is 0");
+        let (distance, by) = (exact(limit) - exact(start), exact(delta));
+        let count = distance / by + i128::from(distance % by != 0 && (distance < 0) == (by < 0));
+        (Expr::constant(dtype, start), Expr::constant(dtype, delta), count as f64)
+    };
+    let count = count.ceil().max(0.0);
+    require!(count <= 1e12, "{count} elements are too many");
     #[expect(clippy::cast_possible_truncation, reason = "at most 10^12")]
     let shape = [count as i64];
-    Ok(vec![tensor(&shape, |position| {
-        te::constant(start, dtype) + position[0].cast(dtype) * te::constant(delta, dtype)
-    })])
+    Ok(vec![tensor(&shape, |position| &first + position[0].cast(dtype) * &step)])
 }
 
 fn eye_like(call: &Call) -> Result<Vec<Tensor>> {
@@ -81,7 +91,7 @@ fn one_hot(call: &Call) -> Result<Vec<Tensor>> {
         let mut at = position.to_vec();
         let place = at.remove(axis);
         let index = indices.at(&at).cast(kernpack_compiler::ir::I64);
-        let index = Expr::select(index.less(0), &index + depth, index);
+        let index = if indices.dtype.is_uint() { index } else { Expr::select(index.less(0), &index + depth, index) };
         let on = index.equals(place);
         te::select(on, values.at(&[Expr::int(1)]), values.at(&[Expr::int(0)]))
     })])

@@ -42,17 +42,14 @@ fn denormalized(x: Expr, extent: i64, align_corners: bool, wide: DataType) -> Ex
 }
 
 /// A place on an axis, brought inside as the padding wants it.
-fn padded(x: Expr, extent: i64, padding: Padding, align_corners: bool, wide: DataType) -> Expr {
+fn padded(x: Expr, extent: i64, (mode, padding): (Mode, Padding), align_corners: bool, wide: DataType) -> Expr {
     let number = |value: f64| te::constant(value, wide);
     let last = (extent - 1) as f64;
     let x = match padding {
         Padding::Zeros => x,
-        // Up to the outer edges of the elements there are places that cubic functions see.
-        Padding::Border => {
-            let (low, high) = if align_corners { (0.0, last) } else { (-0.5, last + 0.5) };
-            let is_inside = x.greater_equal(number(low)).and(x.less_equal(number(high)));
-            te::select(is_inside, &x, x.max(number(0.0)).min(number(last)))
-        }
+        // Places outside are between elements that are equal, and cubic functions see those inside as well: their neighbours are brought inside, one by one.
+        Padding::Border if mode == Mode::Cubic => x,
+        Padding::Border => x.max(number(0.0)).min(number(last)),
         Padding::Reflection => {
             let (low, range) = if align_corners { (0.0, last) } else { (-0.5, extent as f64) };
             if range == 0.0 {
@@ -148,7 +145,9 @@ fn sample(x: &Operand, outer: &[Expr], places: &[Expr], mode: Mode, padding: Pad
 
 /// The element at a place of an image, with zeros around it.
 pub(super) fn bilinear(x: &Operand, outer: &[Expr], places: &[Expr]) -> Expr {
-    let inside = |(place, extent): (&Expr, &i64)| padded(place.clone(), *extent, Padding::Zeros, true, place.dtype());
+    let inside = |(place, extent): (&Expr, &i64)| {
+        padded(place.clone(), *extent, (Mode::Linear, Padding::Zeros), true, place.dtype())
+    };
     let places: Vec<Expr> = places.iter().zip(&x.shape[outer.len()..]).map(inside).collect();
     sample(x, outer, &places, Mode::Linear, Padding::Zeros, true)
 }
@@ -199,7 +198,7 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
                 at.push(Expr::int(i64::try_from(rank - 1 - axis).unwrap_or(0)));
                 let place = denormalized(grid.at(&at).cast(wide), extent, align_corners, wide);
                 let place = if mode == Mode::Nearest { te::round(place) } else { place };
-                padded(place, extent, padding, align_corners, wide)
+                padded(place, extent, (mode, padding), align_corners, wide)
             })
             .named(&format!("place{axis}"))
         })

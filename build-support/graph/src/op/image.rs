@@ -4,6 +4,7 @@ use kernpack_compiler::ir::{Expr, F32, F64, I64, IterVar, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op, reduce_axis};
 
 use super::call::{extents, flatten, tensor, unflatten};
+use super::extremum::max;
 use super::grid::bilinear;
 use super::statements::{Variable, at, count_of, each, element, fill, nest, put, when};
 use super::{Call, Operator, Pattern};
@@ -287,10 +288,10 @@ fn roi_align(call: &Call) -> Result<Vec<Tensor>> {
                     ];
                     let fits = y.fits.clone().and(x_point.fits.clone());
                     let [a, b, c, d] = corners;
-                    let here = if takes_max { a.max(b).max(c).max(d) } else { a + b + c + d };
+                    let here = if takes_max { max(max(max(a, b), c), d) } else { a + b + c + d };
                     let here = te::select(fits, here, number(0.0));
                     if takes_max {
-                        let larger = te::select(is_first.get().equals(1), &here, value.get().max(&here));
+                        let larger = te::select(is_first.get().equals(1), &here, max(value.get(), &here));
                         Stmt::seq([value.set(larger), is_first.set(0)])
                     } else {
                         value.add(here)

@@ -15,6 +15,7 @@ mod custom;
 mod det;
 mod einsum;
 mod elementwise;
+pub(crate) mod extremum;
 mod gather;
 mod generate;
 mod grid;
@@ -132,6 +133,19 @@ pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name).collect();
     names.sort_unstable();
     names
+}
+
+/// Operators beside those of one formula that compute each element of elements at the same position alone, broadcast by their last axes.
+const BY_POSITION: &[&str] = &["Binarizer", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
+
+/// Whether an operator computes each element of elements at the same position, of any shape that broadcasting makes: a pass may give it other shapes. Elementwise
+/// is not enough: `BatchNormalization` has numbers by channel, `Trilu` looks at rows and columns, `QuantizeLinear` has scales along an axis. An operator
+/// that is not in the families of formulas, or in the list, stays as it is.
+pub(crate) fn is_by_position(operator: &NodeOp) -> bool {
+    let formulas = elementwise::UNARY.iter().chain(elementwise::BROADCASTING);
+    operator.listed().is_some_and(|listed| {
+        BY_POSITION.contains(&listed.name) || formulas.clone().any(|formula| formula.name == listed.name)
+    })
 }
 
 /// Operators with results whose extents depend on data: the number of their outputs, and which of them these are. Behind the outputs they give the extents of

@@ -67,6 +67,8 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
         for axis in order {
             number = number * spatial[axis] + &places[axis];
         }
+        // What lies around the input has no place, and is no element even where all of them are as small.
+        let number = if stays { number } else { Expr::select(inside(&places, spatial), number, Expr::int(-1)) };
         let [index, largest] = te::argmax(number.cast(I64), value(&position), &loops[..]);
         vec![index, largest]
     });

@@ -5,6 +5,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
 use kernpack_compiler::te;
 
 use super::call::{Operand, tensor};
+use super::extremum::{max, min};
 use super::narrow::{decoded, encoded};
 use super::{Call, Operator, Pattern};
 use crate::constant::stored;
@@ -128,8 +129,8 @@ fn dynamic(call: &Call) -> Result<Vec<Tensor>> {
     };
     let zero = || te::constant(0.0, F32);
     let scale =
-        tensor(&[], |_| (largest.at(none).max(zero()) - smallest.at(none).min(zero())) / te::constant(255.0, F32));
-    let point = tensor(&[], |_| saturated(te::round(zero() - smallest.at(none).min(zero()) / scale.at(none)), U8));
+        tensor(&[], |_| (max(largest.at(none), zero()) - min(smallest.at(none), zero())) / te::constant(255.0, F32));
+    let point = tensor(&[], |_| saturated(te::round(zero() - min(smallest.at(none), zero()) / scale.at(none)), U8));
     let result = tensor(&x.shape, |position| {
         saturated(te::round(x.at(position) / scale.at(none)) + point.at(none).cast(F32), U8)
     });

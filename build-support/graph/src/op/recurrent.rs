@@ -6,6 +6,7 @@ use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
 
 use super::call::{Operand, extents};
+use super::extremum::{clamp, max};
 use super::statements::{each, element, in_vectors, lanes, memory, put};
 use super::{Call, Operator, Pattern};
 use crate::attrs::Attr;
@@ -97,17 +98,17 @@ impl Activation {
         let constant = |value: f64| te::constant(value, x.dtype());
         let (alpha, beta) = (constant(self.alpha), constant(self.beta));
         match self.name.as_str() {
-            "relu" => x.max(constant(0.0)),
+            "relu" => max(&x, constant(0.0)),
             "tanh" => te::tanh(x),
             "affine" => alpha * x + beta,
             "leakyrelu" => Expr::select(x.less(constant(0.0)), alpha * &x, &x),
             "thresholdedrelu" => Expr::select(x.less(&alpha), constant(0.0), &x),
             "scaledtanh" => alpha * te::tanh(beta * x),
-            "hardsigmoid" => (alpha * &x + beta).max(constant(0.0)).min(constant(1.0)),
+            "hardsigmoid" => clamp(alpha * &x + beta, 0.0, 1.0),
             "elu" => Expr::select(x.less(constant(0.0)), alpha * (te::exp(x.min(constant(0.0))) - constant(1.0)), &x),
             "softsign" => &x / (constant(1.0) + te::abs(x.clone())),
             // Without overflow: max(x, 0) + log(1 + exp(-|x|)).
-            "softplus" => x.max(constant(0.0)) + te::log(constant(1.0) + te::exp(constant(0.0) - te::abs(x.clone()))),
+            "softplus" => max(&x, constant(0.0)) + te::log(constant(1.0) + te::exp(constant(0.0) - te::abs(x.clone()))),
             _ => te::sigmoid(x),
         }
     }
@@ -279,7 +280,7 @@ impl Step<'_> {
 
     fn clipped(&self, value: Expr) -> Expr {
         match self.clip {
-            Some(clip) => value.max(te::constant(-clip, self.wide)).min(te::constant(clip, self.wide)),
+            Some(clip) => clamp(value, -clip, clip),
             None => value,
         }
     }

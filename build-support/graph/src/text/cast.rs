@@ -1,7 +1,7 @@
 //! Numbers as texts, and back.
 
 use kernpack::DataType;
-use kernpack_compiler::ir::{DataTypeExt, F32, F64};
+use kernpack_compiler::ir::{DataTypeExt, F32, F64, U64};
 
 use super::{TEXT, TextValue, Texts};
 use crate::constant::{Constant, element_bytes};
@@ -57,7 +57,9 @@ fn printed(numbers: &Constant) -> Result<Texts> {
         };
         numbers.to_floats()?.into_iter().map(print).collect()
     } else if dtype.is_integer() {
-        numbers.to_ints()?.into_iter().map(|value| value.to_string()).collect()
+        let is_unsigned = dtype == U64;
+        let print = |bits: i64| if is_unsigned { bits.cast_unsigned().to_string() } else { bits.to_string() };
+        numbers.to_int_bits()?.into_iter().map(print).collect()
     } else {
         fail!("{dtype} as text is not supported")
     };

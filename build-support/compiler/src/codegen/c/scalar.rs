@@ -23,29 +23,37 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
         BinaryOp::BitXor => "^",
         BinaryOp::Min | BinaryOp::Max => return min_max(unit, op, dtype, a, b),
         BinaryOp::Div | BinaryOp::Mod if dtype.is_uint() => {
-            return cast_small(dtype, &format!("({a} {} {b})", if op == BinaryOp::Div { "/" } else { "%" }));
+            let (name, body) = if op == BinaryOp::Div {
+                (format!("kp_div_{name}"), format!("return ({ty})(b == 0 ? 0 : a / (b + (b == 0)));"))
+            } else {
+                (format!("kp_mod_{name}"), format!("return ({ty})(a % (b + (b == 0)));"))
+            };
+            return helper(unit, &name, &ty, &[&ty, &ty], &body, a, b);
         }
         BinaryOp::FloorDiv if dtype.is_uint() => return binary(unit, BinaryOp::Div, dtype, a, b, index),
         BinaryOp::FloorMod if dtype.is_uint() => return binary(unit, BinaryOp::Mod, dtype, a, b, index),
-        // The smallest number by -1 overflows.
+        // By 0, quotient and remainder are 0; the smallest number by -1 wraps.
         BinaryOp::Div => {
-            let body = format!("return b == -1 ? ({ty})(0U - ({})a) : ({ty})(a / b);", wide(dtype));
+            let body = format!(
+                "{ty} d = (b == 0) | (b == -1) ? 1 : b;\n  return d == b ? ({ty})(a / d) : ({ty})(({wide})a * ({wide})b);",
+                wide = wide(dtype)
+            );
             return helper(unit, &format!("kp_div_{name}"), &ty, &[&ty, &ty], &body, a, b);
         }
         BinaryOp::Mod => {
-            let body = format!("return b == -1 ? 0 : ({ty})(a % b);");
+            let body = format!("return ({ty})(a % ((b == 0) | (b == -1) ? 1 : b));");
             return helper(unit, &format!("kp_mod_{name}"), &ty, &[&ty, &ty], &body, a, b);
         }
         BinaryOp::FloorDiv => {
             let body = format!(
-                "if (b == -1) return ({ty})(0U - ({})a);\n  {ty} q = ({ty})(a / b);\n  return ({ty})(q - ((a % b != 0) & ((a < 0) != (b < 0))));",
-                wide(dtype)
+                "if ((b == 0) | (b == -1)) return ({ty})(({wide})a * ({wide})b);\n  {ty} q = ({ty})(a / b);\n  return ({ty})(q - ((a % b != 0) & ((a < 0) != (b < 0))));",
+                wide = wide(dtype)
             );
             return helper(unit, &format!("kp_floordiv_{name}"), &ty, &[&ty, &ty], &body, a, b);
         }
         BinaryOp::FloorMod => {
             let body = format!(
-                "if (b == -1) return 0;\n  {ty} r = ({ty})(a % b);\n  return ({ty})((r != 0) & ((r < 0) != (b < 0)) ? r + b : r);"
+                "if ((b == 0) | (b == -1)) return 0;\n  {ty} r = ({ty})(a % b);\n  return ({ty})((r != 0) & ((r < 0) != (b < 0)) ? r + b : r);"
             );
             return helper(unit, &format!("kp_floormod_{name}"), &ty, &[&ty, &ty], &body, a, b);
         }
@@ -80,11 +88,6 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
 /// The unsigned type in which arithmetic wraps.
 fn wide(dtype: DataType) -> &'static str {
     if dtype.bits() == 64 { "uint64_t" } else { "uint32_t" }
-}
-
-/// Arithmetic on less than 32 bits is done on `int`.
-fn cast_small(dtype: DataType, text: &str) -> String {
-    if dtype.bits() < 32 { format!("(({}){text})", scalar(dtype)) } else { text.to_owned() }
 }
 
 fn min_max(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b: &str) -> String {

@@ -6,6 +6,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
+use super::divide::Divisor;
 use super::emit::Value;
 use crate::error::{Result, fail};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64, I32};
@@ -29,11 +30,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             BinaryOp::Add => self.int_op(InstructionOpcode::Add, a, b, nsw)?,
             BinaryOp::Sub => self.int_op(InstructionOpcode::Sub, a, b, nsw)?,
             BinaryOp::Mul => self.int_op(InstructionOpcode::Mul, a, b, nsw)?,
-            BinaryOp::Div => self.op(if signed { InstructionOpcode::SDiv } else { InstructionOpcode::UDiv }, a, b)?,
-            BinaryOp::Mod => self.op(if signed { InstructionOpcode::SRem } else { InstructionOpcode::URem }, a, b)?,
+            BinaryOp::Div | BinaryOp::Mod => self.divide(op, dtype, a, b, Divisor::Any)?,
             // Of unsigned integers both divisions are the same.
-            BinaryOp::FloorDiv if !signed => self.op(InstructionOpcode::UDiv, a, b)?,
-            BinaryOp::FloorMod if !signed => self.op(InstructionOpcode::URem, a, b)?,
+            BinaryOp::FloorDiv if !signed => self.divide(BinaryOp::Div, dtype, a, b, Divisor::Any)?,
+            BinaryOp::FloorMod if !signed => self.divide(BinaryOp::Mod, dtype, a, b, Divisor::Any)?,
             BinaryOp::FloorDiv | BinaryOp::FloorMod => {
                 fail!(Internal, "a floor division reached code generation: run LowerIntrin first")
             }

@@ -11,6 +11,7 @@ use inkwell::targets::{
     CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple,
 };
 
+use super::watchdog::Watchdog;
 use super::{PREFIX, emit_into};
 use crate::codegen::Target;
 use crate::error::{CompileError, ErrorKind, Result, fail};
@@ -99,6 +100,7 @@ pub fn optimize(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> R
 /// A program that cannot be lowered for the target; what LLVM says.
 pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
     let machine = target_machine(target)?;
+    let _watchdog = Watchdog::of(functions);
     let context = Context::create();
     let module = context.create_module("kernels");
     prepare(&module, &machine);

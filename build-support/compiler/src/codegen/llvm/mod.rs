@@ -7,6 +7,7 @@ mod arith;
 mod call;
 mod control;
 mod debug;
+mod divide;
 mod dot;
 mod emit;
 mod expr;
@@ -30,6 +31,7 @@ mod state;
 mod stmt;
 mod store;
 mod types;
+mod watchdog;
 
 use std::collections::{HashMap, HashSet};
 

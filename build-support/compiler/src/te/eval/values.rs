@@ -43,7 +43,7 @@ pub(crate) fn binary(op: BinaryOp, dtype: DataType, a: Value, b: Value) -> Resul
         let (a, b) = (a.int(), b.int());
         return match fold_int(op, dtype, a, b) {
             Some(value) => Ok(Value::Int(value)),
-            None => fail!(Run, "division of {a} by 0"),
+            None => fail!(Run, "{op:?} of {}", dtype.short_name()),
         };
     }
     let (a, b) = (a.float(), b.float());

@@ -91,7 +91,7 @@ fn prior(call: &Compute) -> Result<Vec<Tensor>> {
         let middle = Expr::select(is_vertical.clone(), down, along);
         let half = Expr::select(is_vertical, half(1, 1.0), half(0, narrow));
         let value = Expr::select(side.less(2), &middle - &half, middle + half);
-        if prior.is_clipped { value.max(constant(0.0)).min(constant(1.0)) } else { value }
+        if prior.is_clipped { te::clamp(value, constant(0.0), constant(1.0)) } else { value }
     });
     Ok(vec![made])
 }
@@ -164,7 +164,7 @@ impl Located {
         let wide = half(dw, self.variances[2], right - left);
         let high = half(dh, self.variances[3], bottom - top);
         let corners = [&x - &wide, &y - &high, x + wide, y + high];
-        corners.map(|value| if self.is_clipped { value.max(constant(0.0)).min(constant(1.0)) } else { value })
+        corners.map(|value| if self.is_clipped { te::clamp(value, constant(0.0), constant(1.0)) } else { value })
     }
 
     /// Writes rows of what is above the threshold, and -1 behind them; `counts` gets their number.

@@ -9,7 +9,7 @@ use super::infer::{is_known, merge, set};
 use super::pattern;
 use crate::attrs::Attr;
 use crate::error::{Result, require};
-use crate::op::{self, element_tensor};
+use crate::op::{self, element_tensor, extremum};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Compute, Kind, Native, Param, PartialShape, Use};
 
@@ -55,8 +55,8 @@ fn register(operators: &mut Registrar) {
         ("broadcast_div", "lhs / rhs", |call| call.plain("Div")),
         ("broadcast_mod", "the remainder of lhs / rhs, as in C", remainder),
         ("broadcast_pow", "lhs ^ rhs", |call| call.plain("Pow")),
-        ("broadcast_max", "the larger one", |call| pairwise(call, |a, b| a.max(b))),
-        ("broadcast_min", "the smaller one", |call| pairwise(call, |a, b| a.min(b))),
+        ("broadcast_max", "the larger one", |call| pairwise(call, extremum::max)),
+        ("broadcast_min", "the smaller one", |call| pairwise(call, extremum::min)),
         ("broadcast_left_shift", "lhs << rhs", |call| pairwise(call, |a, b| Expr::binary(BinaryOp::ShiftLeft, a, b))),
         ("broadcast_right_shift", "lhs >> rhs", |call| pairwise(call, |a, b| Expr::binary(BinaryOp::ShiftRight, a, b))),
         ("broadcast_equal", "1 where lhs = rhs, else 0", |call| compare(call, |a, b| a.equals(b))),

@@ -147,7 +147,7 @@ fn register(operators: &mut Registrar) {
         let (low, high) = (call.used.float("a_min")?, call.used.float("a_max")?);
         map(call, |x| {
             let (low, high) = (constant(low, &x), constant(high, &x));
-            x.max(low).min(high)
+            te::clamp(x, low, high)
         })
     });
 

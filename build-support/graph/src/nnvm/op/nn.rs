@@ -10,7 +10,7 @@ use super::pattern;
 use crate::attrs::Attr;
 use crate::error::{Result, fail, require};
 use crate::nnvm::layout::Layout;
-use crate::op::element_tensor;
+use crate::op::{element_tensor, extremum};
 use crate::symbol::registry::{OPERATORS, Registrar};
 use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
 
@@ -195,7 +195,9 @@ fn l2_normalize(call: &Compute) -> Result<Vec<Tensor>> {
     let axes = call.used.ints("axis")?;
     let attrs = [("axes", Attr::Ints(axes)), ("keepdims", Attr::Int(1))];
     let squares = operand(&call.run("ReduceSumSquare", &attrs, core::slice::from_ref(x))?);
-    Ok(vec![element_tensor(&x.shape, |position| x.at(position) / te::sqrt(squares.broadcast_at(position).max(eps)))])
+    Ok(vec![element_tensor(&x.shape, |position| {
+        x.at(position) / te::sqrt(extremum::max(squares.broadcast_at(position), eps))
+    })])
 }
 
 fn prelu(call: &Compute) -> Result<Vec<Tensor>> {

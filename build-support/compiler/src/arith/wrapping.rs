@@ -1,0 +1,141 @@
+//! Data and indices. Arithmetic on indices does not overflow; arithmetic on data wraps in two's complement.
+//!
+//! Data is loaded, returned by a call, cut by a cast, or passed by the caller; arithmetic on data gives data. Loop variables, sizes and constants are indices.
+//!
+//! The sum of an expression with data has the right value modulo `2^n`: sums, differences and factors may be joined and ordered. It is a whole number
+//! only if its bounds show that it does not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they take sums from
+//! [`State::sum_of`], in which a sum of data that may wrap is one value that arithmetic does not look into.
+
+use super::analyzer::State;
+use super::interval::ConstInterval;
+use super::render::render;
+use super::sum::{Sum, Term};
+use crate::ir::builtin::{self, Effect, effect};
+use crate::ir::shared::is_shared;
+use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
+
+impl State {
+    /// The variable is data.
+    pub(crate) fn mark_data(&mut self, var: &Var) {
+        if var.is_size() || !var.dtype().is_integer() || self.data.contains_key(&var.address()) {
+            return;
+        }
+        self.data.insert(var.address(), var.clone());
+        self.clear_memos();
+    }
+
+    /// The variable has the value: it is data if the value is.
+    pub(super) fn mark_value(&mut self, var: &Var, value: &Expr) {
+        if !var.is_size() && var.dtype().is_integer() && self.is_data(value) {
+            self.mark_data(var);
+        }
+    }
+
+    /// Whether an expression is data.
+    pub(crate) fn is_data(&self, expr: &Expr) -> bool {
+        match &**expr {
+            ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => false,
+            ExprNode::Var { .. } => self.data.contains_key(&expr.address()),
+            ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Reduce { .. } => true,
+            _ if !is_shared(expr) => with_stack(|| self.has_data(expr)),
+            _ => {
+                let known = self.remembered_data(expr);
+                known.unwrap_or_else(|| {
+                    let data = with_stack(|| self.has_data(expr));
+                    self.remember_data(expr, data);
+                    data
+                })
+            }
+        }
+    }
+
+    fn has_data(&self, expr: &Expr) -> bool {
+        match &**expr {
+            ExprNode::Binary { a, b, .. } | ExprNode::Compare { a, b, .. } | ExprNode::Logic { a, b, .. } => {
+                self.is_data(a) || self.is_data(b)
+            }
+            ExprNode::Not { value } => self.is_data(value),
+            ExprNode::Cast { dtype, value } => {
+                value.dtype().is_float() || self.is_data(value) || self.is_cut(value, ConstInterval::of_type(*dtype))
+            }
+            ExprNode::Select { condition, true_value: a, false_value: b }
+            | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
+                self.is_data(condition) || self.is_data(a) || self.is_data(b)
+            }
+            ExprNode::Let { value, body, .. } => self.is_data(value) || self.is_data(body),
+            ExprNode::Ramp { base, stride, .. } => self.is_data(base) || self.is_data(stride),
+            ExprNode::Broadcast { value, .. } => self.is_data(value),
+            ExprNode::Call { kind: CallKind::Builtin, name, .. } if name.as_str() == builtin::STRUCT_GET => false,
+            ExprNode::Call { kind, name, args, .. } => {
+                effect(*kind, name.as_str()) != Effect::Pure || args.iter().any(|arg| self.is_data(&arg))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a variable may have values that a type does not have.
+    fn is_cut(&self, value: &Expr, own: ConstInterval) -> bool {
+        matches!(**value, ExprNode::Var { .. }) && !own.includes(self.var_facts(value).0)
+    }
+
+    /// Whether a sum is a whole number: an index, one value, or bounded inside of its type.
+    pub(crate) fn is_exact(&self, sum: &Sum) -> bool {
+        !sum.is_data() || sum.as_term().is_some_and(|term| term.scale == 1) || self.fits_type(sum)
+    }
+
+    /// Whether the bounds of a sum lie inside of its type.
+    pub(crate) fn fits_type(&self, sum: &Sum) -> bool {
+        let range = self.range(sum);
+        !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
+    }
+
+    /// The sum as a whole number: as one value, if it may wrap.
+    pub(crate) fn settled(&mut self, sum: Sum, hint: Option<&Expr>) -> Sum {
+        if sum.overflow || self.is_exact(&sum) {
+            return sum;
+        }
+        let dtype = sum.dtype;
+        let modular = sum.modular().wrapped();
+        let mut term = Term::whole(render(&sum, hint), ConstInterval::of_type(dtype), modular);
+        term.data = true;
+        let term = self.refined(term);
+        match term.range.as_point() {
+            Some(value) => Sum::constant(dtype, value),
+            None => Sum::of(dtype, term),
+        }
+    }
+
+    /// Whether the sum of an expression is a whole number.
+    pub(crate) fn whole(&mut self, expr: &Expr) -> bool {
+        let sum = self.ring_sum(expr);
+        self.is_exact(&sum)
+    }
+
+    /// Whether a divisor may be 0: data, or an index whose bounds are known and include it. Where a size is 0, nothing is divided by it.
+    pub(crate) fn may_be_zero(&self, divisor: &Sum) -> bool {
+        let range = self.range(divisor);
+        range.contains(0) && (divisor.is_data() || range.max < ConstInterval::of_type(divisor.dtype).max)
+    }
+
+    /// [`may_be_zero`](Self::may_be_zero) of an expression.
+    pub(crate) fn divides_by_zero(&mut self, divisor: &Expr) -> bool {
+        let divisor = self.sum_of(divisor);
+        self.may_be_zero(&divisor)
+    }
+
+    /// Bounds of the value of a sum.
+    pub(crate) fn value_range(&self, sum: &Sum) -> ConstInterval {
+        if self.is_exact(sum) { self.range(sum) } else { ConstInterval::of_type(sum.dtype) }
+    }
+}
+
+/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
+pub(super) fn of_division(
+    range: ConstInterval,
+    x: ConstInterval,
+    y: ConstInterval,
+    own: ConstInterval,
+) -> ConstInterval {
+    let range = if y.contains(0) { range.union(ConstInterval::point(0)) } else { range };
+    if y.contains(-1) && x.min <= own.min { own } else { range.intersect(own) }
+}

@@ -1,0 +1,249 @@
+//! Random expressions over loaded integers of all types, with values at the ends of the types, and an oracle of 128 bits that wraps.
+
+use std::collections::HashMap;
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{
+    BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, LogicOp, U8, U16, U32, U64, Var,
+};
+
+use crate::evaluate::{Random, text};
+
+pub(crate) const TYPES: [DataType; 8] = [I8, I16, I32, I64, U8, U16, U32, U64];
+pub(crate) const OPS: [BinaryOp; 13] = [
+    BinaryOp::Add,
+    BinaryOp::Sub,
+    BinaryOp::Mul,
+    BinaryOp::Div,
+    BinaryOp::Mod,
+    BinaryOp::FloorDiv,
+    BinaryOp::FloorMod,
+    BinaryOp::Min,
+    BinaryOp::Max,
+    BinaryOp::BitAnd,
+    BinaryOp::BitXor,
+    BinaryOp::ShiftLeft,
+    BinaryOp::ShiftRight,
+];
+const COMPARISONS: [CompareOp; 6] =
+    [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+
+/// The value that a type has with the low bits of a number.
+pub(crate) fn wrapped(dtype: DataType, value: i128) -> i128 {
+    let bits = u32::from(dtype.bits());
+    let low = value & ((1i128 << bits) - 1);
+    if dtype.is_int() && low >> (bits - 1) & 1 == 1 { low - (1i128 << bits) } else { low }
+}
+
+pub(crate) fn ends(dtype: DataType) -> (i128, i128) {
+    let bits = u32::from(dtype.bits());
+    if dtype.is_int() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) }
+}
+
+/// A value that rules are wrong for, if they are wrong.
+pub(crate) fn extreme(random: &mut Random, dtype: DataType) -> i128 {
+    let (min, max) = ends(dtype);
+    let near = i128::from(random.between(0, 3));
+    wrapped(
+        dtype,
+        match random.between(0, 7) {
+            0 => min + near,
+            1 => max - near,
+            2 => max / 2 + near,
+            3 => min / 2 - near,
+            4 => i128::from(random.next() as i64),
+            5 => -1 - near,
+            _ => near,
+        },
+    )
+}
+
+pub(crate) fn constant(dtype: DataType, value: i128) -> Expr {
+    Expr::constant(dtype, value as i64)
+}
+
+/// Loads of each type, the variables of the expression, and an index.
+pub(crate) struct Space {
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) index: Var,
+}
+
+pub(crate) const ELEMENTS: i64 = 3;
+
+impl Space {
+    pub(crate) fn new() -> Self {
+        let buffer = |dtype: DataType| Buffer::new(&dtype.short_name(), dtype, [Expr::int(ELEMENTS)], "global");
+        Self { buffers: TYPES.map(buffer).to_vec(), index: Var::index("i") }
+    }
+
+    fn leaf(&self, random: &mut Random, dtype: DataType, names: &[Var]) -> Expr {
+        let own: Vec<&Var> = names.iter().filter(|name| name.dtype() == dtype).collect();
+        if !own.is_empty() && random.between(0, 1) == 0 {
+            return random.of(&own).expr().clone();
+        }
+        match random.between(0, 6) {
+            0 => constant(dtype, extreme(random, dtype)),
+            1 => constant(dtype, wrapped(dtype, i128::from(random.between(-4, 8)))),
+            // Indices alone do not overflow.
+            2 => {
+                let op = *random.of(&OPS);
+                let (a, b) = (self.load(random, dtype), self.index.expr().cast(dtype));
+                Expr::from_node(ExprNode::Binary { op, a, b, dtype })
+            }
+            3 => {
+                let from = *random.of(&TYPES);
+                self.load(random, from).cast(dtype)
+            }
+            _ => self.load(random, dtype),
+        }
+    }
+
+    fn load(&self, random: &mut Random, dtype: DataType) -> Expr {
+        let place = TYPES.iter().position(|own| *own == dtype).unwrap();
+        Expr::load(&self.buffers[place], random.between(0, ELEMENTS - 1))
+    }
+
+    pub(crate) fn integer(&self, random: &mut Random, dtype: DataType, depth: u32, names: &mut Vec<Var>) -> Expr {
+        if depth == 0 {
+            return self.leaf(random, dtype, names);
+        }
+        match random.between(0, 11) {
+            0 => {
+                let from = *random.of(&TYPES);
+                self.integer(random, from, depth - 1, names).cast(dtype)
+            }
+            1 | 2 => {
+                let condition = self.condition(random, depth - 1, names);
+                let (a, b) =
+                    (self.integer(random, dtype, depth - 1, names), self.integer(random, dtype, depth - 1, names));
+                if random.between(0, 1) == 0 {
+                    Expr::select(condition, a, b)
+                } else {
+                    Expr::if_then_else(condition, a, b)
+                }
+            }
+            3 if names.len() < 4 => {
+                let own = *random.of(&TYPES);
+                let value = self.integer(random, own, depth - 1, names);
+                let var = Var::new("x", own);
+                names.push(var.clone());
+                let body = self.integer(random, dtype, depth - 1, names);
+                names.pop();
+                Expr::from_node(ExprNode::Let { var, value, body })
+            }
+            _ => {
+                let op = *random.of(&OPS);
+                let a = self.integer(random, dtype, depth - 1, names);
+                let b = if random.between(0, 2) == 0 {
+                    constant(dtype, extreme(random, dtype))
+                } else {
+                    self.integer(random, dtype, depth - 1, names)
+                };
+                // Division by the constant 0 is an error of whoever writes it.
+                Expr::from_node(ExprNode::Binary { op, a, b, dtype })
+            }
+        }
+    }
+
+    pub(crate) fn condition(&self, random: &mut Random, depth: u32, names: &mut Vec<Var>) -> Expr {
+        match random.between(0, 8) {
+            0 if depth > 0 => {
+                let (a, b) = (self.condition(random, depth - 1, names), self.condition(random, depth - 1, names));
+                let op = *random.of(&[LogicOp::And, LogicOp::Or]);
+                Expr::from_node(ExprNode::Logic { op, a, b })
+            }
+            1 if depth > 0 => Expr::from_node(ExprNode::Not { value: self.condition(random, depth - 1, names) }),
+            _ => {
+                let dtype = *random.of(&TYPES);
+                let (a, b) = (self.integer(random, dtype, depth, names), self.integer(random, dtype, depth, names));
+                Expr::from_node(ExprNode::Compare { op: *random.of(&COMPARISONS), a, b })
+            }
+        }
+    }
+}
+
+/// Values of elements by the name of their buffer, and of variables.
+#[derive(Clone, Default)]
+pub(crate) struct Values {
+    pub(crate) elements: HashMap<(String, i64), i128>,
+    pub(crate) vars: HashMap<Var, i128>,
+}
+
+impl Values {
+    /// Values at the ends of types, and an index.
+    pub(crate) fn random(space: &Space, random: &mut Random, index: i64) -> Self {
+        let mut values = Self::default();
+        for (buffer, dtype) in space.buffers.iter().zip(TYPES) {
+            for element in 0..ELEMENTS {
+                values.elements.insert((buffer.name.to_string(), element), extreme(random, dtype));
+            }
+        }
+        values.vars.insert(space.index.clone(), i128::from(index));
+        values
+    }
+}
+
+/// What an operation gives: it wraps, and a quotient and a remainder by 0 are 0.
+pub(crate) fn arithmetic(op: BinaryOp, dtype: DataType, a: i128, b: i128) -> i128 {
+    let bits = i128::from(dtype.bits());
+    let floored = |quotient: i128| if a % b != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient };
+    let value = match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a.wrapping_mul(b),
+        BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod if b == 0 => 0,
+        BinaryOp::Div => a / b,
+        BinaryOp::Mod => a % b,
+        BinaryOp::FloorDiv => floored(a / b),
+        BinaryOp::FloorMod => a - floored(a / b) * b,
+        BinaryOp::Min => a.min(b),
+        BinaryOp::Max => a.max(b),
+        BinaryOp::BitAnd => a & b,
+        BinaryOp::BitOr => a | b,
+        BinaryOp::BitXor => a ^ b,
+        BinaryOp::ShiftLeft if (0..bits).contains(&b) => a << b,
+        BinaryOp::ShiftLeft => 0,
+        BinaryOp::ShiftRight => a >> if (0..bits).contains(&b) { b } else { 127 },
+    };
+    wrapped(dtype, value)
+}
+
+pub(crate) fn value(expr: &Expr, values: &Values) -> i128 {
+    match &**expr {
+        ExprNode::Int { dtype, value } if dtype.is_bool() => i128::from(*value),
+        ExprNode::Int { dtype, value } => wrapped(*dtype, i128::from(*value)),
+        ExprNode::Var { .. } => values.vars[&Var::of(expr).unwrap()],
+        ExprNode::Load { buffer, index, .. } => values.elements[&(buffer.name.to_string(), index.as_int().unwrap())],
+        ExprNode::Cast { dtype, value: inner } => wrapped(*dtype, value(inner, values)),
+        ExprNode::Binary { op, a, b, dtype } => arithmetic(*op, *dtype, value(a, values), value(b, values)),
+        ExprNode::Compare { op, a, b } => {
+            let (a, b) = (value(a, values), value(b, values));
+            i128::from(match op {
+                CompareOp::Eq => a == b,
+                CompareOp::Ne => a != b,
+                CompareOp::Lt => a < b,
+                CompareOp::Le => a <= b,
+                CompareOp::Gt => a > b,
+                CompareOp::Ge => a >= b,
+            })
+        }
+        ExprNode::Logic { op, a, b } => {
+            let (a, b) = (value(a, values), value(b, values));
+            if *op == LogicOp::And { a & b } else { a | b }
+        }
+        ExprNode::Not { value: inner } => 1 - value(inner, values),
+        ExprNode::Select { condition, true_value: a, false_value: b }
+        | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
+            value(if value(condition, values) != 0 { a } else { b }, values)
+        }
+        ExprNode::Let { var, value: bound, body } => {
+            let mut inside = values.clone();
+            inside.vars.insert(var.clone(), value(bound, values));
+            value(body, &inside)
+        }
+        ExprNode::Call { name, args, dtype, .. } if name.as_str() == "abs" => {
+            wrapped(*dtype, value(&args.get(0).unwrap(), values).abs())
+        }
+        _ => panic!("no value of {}", text(expr)),
+    }
+}

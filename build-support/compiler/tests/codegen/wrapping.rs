@@ -1,0 +1,97 @@
+//! Random expressions over loaded integers with extreme values: the oracle, the interpreter and compiled code give the same.
+
+use kernpack_compiler::build;
+use kernpack_compiler::codegen::Target;
+use kernpack_compiler::interpret::{Arg, Block, Machine};
+use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, IrModule, LoweredFunc, Stmt};
+
+use crate::evaluate::{Random, text};
+use crate::integers::{ELEMENTS, Space, TYPES, Values, value, wrapped};
+use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
+use crate::{function, tensor, written};
+
+/// Expressions of one function.
+const BATCH: usize = 40;
+/// Iterations of its loop.
+const ROUNDS: i64 = 8;
+
+/// `out[k * ROUNDS + i]` is expression `k`.
+fn batch(name: &str, space: &Space, random: &mut Random) -> (Vec<Expr>, LoweredFunc) {
+    let out = Buffer::new("out", I64, [Expr::int(BATCH as i64 * ROUNDS)], "global");
+    let (mut exprs, mut stores) = (Vec::new(), Vec::new());
+    for k in 0..BATCH {
+        let dtype = *random.of(&TYPES);
+        let depth = random.between(1, 3) as u32;
+        let expr = if random.between(0, 3) == 0 {
+            let condition = space.condition(random, depth - 1, &mut Vec::new());
+            Expr::select(condition, Expr::int(1), Expr::int(0))
+        } else {
+            space.integer(random, dtype, depth, &mut Vec::new()).cast(I64)
+        };
+        stores.push(Stmt::store(out.clone(), space.index.expr() + k as i64 * ROUNDS, expr.clone()));
+        exprs.push(expr);
+    }
+    let body = Stmt::for_loop(space.index.clone(), 0, ROUNDS, ForKind::Serial, Stmt::seq(stores));
+    let params = space.buffers.iter().map(tensor).chain([written(&out)]);
+    (exprs, function(name, params, body))
+}
+
+fn check(seed: u64, batches: usize) {
+    let mut random = Random(seed);
+    let space = Space::new();
+    let functions: Vec<(Vec<Expr>, LoweredFunc)> =
+        (0..batches).map(|number| batch(&format!("f{number}"), &space, &mut random)).collect();
+    let all: Vec<LoweredFunc> = functions.iter().map(|(_, function)| function.clone()).collect();
+    let module = build(IrModule::new(all), &Target::host()).unwrap();
+    for (number, (exprs, function)) in functions.iter().enumerate() {
+        for round in 0..4 {
+            let mut values = Values::random(&space, &mut random, 0);
+            let inputs: Vec<Vec<i128>> = space
+                .buffers
+                .iter()
+                .map(|buffer| (0..ELEMENTS).map(|at| values.elements[&(buffer.name.to_string(), at)]).collect())
+                .collect();
+            let t: Vec<_> = TYPES.iter().zip(&inputs).map(|(dtype, values)| tensor_of(*dtype, values)).collect();
+            let out = tensor_of(I64, &vec![0; BATCH * ROUNDS as usize]);
+            let call = module.function(&format!("f{number}")).unwrap();
+            call.call((&t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7], &out)).unwrap();
+            let compiled = numbers_of(I64, &out);
+            let block = Block::uninit(I64, &[BATCH as i64 * ROUNDS]);
+            let blocks: Vec<Block> =
+                TYPES.iter().zip(&inputs).map(|(dtype, values)| block_of(*dtype, values)).collect();
+            let args: Vec<Arg> = blocks.iter().chain([&block]).map(Arg::from).collect();
+            Machine::new(function).unwrap().run(&format!("f{number}"), &args).unwrap();
+            let interpreted = numbers_in(I64, &block);
+            for (k, expr) in exprs.iter().enumerate() {
+                for i in 0..ROUNDS {
+                    values.vars.insert(space.index.clone(), i128::from(i));
+                    let expected = wrapped(I64, value(expr, &values));
+                    let place = k * ROUNDS as usize + i as usize;
+                    let about = || format!("round {round}, i = {i}: {} of {:?}", text(expr), values.elements);
+                    assert_eq!(interpreted[place], expected, "interpreted: {}", about());
+                    assert_eq!(compiled[place], expected, "compiled: {}", about());
+                }
+            }
+        }
+    }
+}
+
+fn batches(own: usize) -> usize {
+    std::env::var("KERNPACK_WRAPPING_CASES")
+        .ok()
+        .and_then(|cases| cases.parse::<usize>().ok())
+        .map_or(own, |cases| cases.div_ceil(BATCH))
+}
+
+#[test]
+fn compiled_data_keeps_its_values() {
+    check(21, batches(6));
+}
+
+#[test]
+#[ignore = "takes hours"]
+fn compiled_data_keeps_its_values_in_a_million_expressions() {
+    for seed in 0..2500 {
+        check(22 + seed, 10);
+    }
+}

@@ -1,0 +1,33 @@
+//! The larger and the smaller one of two values. `Expr::max` gives its second operand if one of both is NaN; these are NaN then, as ONNX wants it.
+
+use kernpack_compiler::ir::{DataTypeExt, Expr};
+use kernpack_compiler::te;
+
+/// The larger one, NaN if one of both is.
+pub(crate) fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+    with_nan(a.into(), b.into(), |a, b| a.max(b))
+}
+
+/// The smaller one, NaN if one of both is.
+pub(crate) fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+    with_nan(a.into(), b.into(), |a, b| a.min(b))
+}
+
+/// A value between two constants; NaN stays NaN.
+pub(crate) fn clamp(x: impl Into<Expr>, low: f64, high: f64) -> Expr {
+    let x = x.into();
+    let (low, high) = (te::constant(low, x.dtype()), te::constant(high, x.dtype()));
+    te::clamp(x, low, high)
+}
+
+/// `pick` gives its second argument if one of both is NaN, as the instruction does.
+fn with_nan(a: Expr, b: Expr, pick: impl Fn(Expr, Expr) -> Expr) -> Expr {
+    let is_number = |x: &Expr| x.as_float().is_some_and(|value| !value.is_nan());
+    match a.dtype().is_float() {
+        true if is_number(&a) => pick(a, b),
+        // Limits are mostly constants: one instruction, and the other operand is written once.
+        true if is_number(&b) => pick(b, a),
+        true => te::select(te::isnan(&a), a.clone(), pick(a, b)),
+        false => pick(a, b),
+    }
+}

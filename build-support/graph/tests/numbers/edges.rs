@@ -1,0 +1,231 @@
+//! Values at the ends of their types, and places outside of images.
+
+use kernpack::DataType;
+use kernpack_compiler::ir::{BOOLEAN, F32, U64};
+use kernpack_graph::{Attr, Constant};
+
+use super::program::{Program, known};
+use super::{ints, run, text};
+
+fn unsigned(values: &[u64]) -> Constant {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Constant::new(U64, &[values.len() as i64], bytes).unwrap()
+}
+
+fn words(constant: &Constant) -> Vec<u64> {
+    assert_eq!(constant.dtype(), U64);
+    constant.bytes().chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+const LARGE: [u64; 7] = [0, 1, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 63) + 1025, u64::MAX];
+
+/// The first result of an operator whose inputs are known, known but for the first one, and all arguments.
+fn all_ways(name: &str, attrs: &[(&str, Attr)], inputs: &[Constant]) -> Vec<Constant> {
+    let mut results = vec![run(name, attrs, &inputs.iter().cloned().map(Some).collect::<Vec<_>>()).unwrap().remove(0)];
+    // The evaluator is enough for operators that have no code of their own for large integers.
+    if ["Add", "Sub", "Mul", "BitwiseAnd", "BitwiseXor", "Equal", "LessOrEqual", "GreaterOrEqual", "Mod"]
+        .contains(&name)
+    {
+        return results;
+    }
+    let last = inputs.len() - 1;
+    let ways: [&dyn Fn(usize) -> bool; 2] = [&|index| index == 0, &|_| true];
+    for is_argument in &ways[..if last == 0 { 1 } else { 2 }] {
+        let given: Vec<_> = inputs.iter().enumerate().map(|(index, x)| Some((x, is_argument(index)))).collect();
+        let arguments: Vec<&Constant> =
+            inputs.iter().enumerate().filter(|(index, _)| is_argument(*index)).map(|(_, x)| x).collect();
+        results.push(Program::new(name, attrs, &given, 1).unwrap().run(&arguments).remove(0));
+    }
+    results
+}
+
+#[test]
+fn unsigned_integers_keep_their_value() {
+    let x = unsigned(&LARGE);
+    // One number is a constant of the expression.
+    for other in [3, (1 << 63) + 1] {
+        let y = unsigned(&[other]);
+        type Function = fn(u64, u64) -> u64;
+        let of_two: [(&str, Function); 9] = [
+            ("Add", u64::wrapping_add),
+            ("Sub", u64::wrapping_sub),
+            ("Mul", u64::wrapping_mul),
+            ("Div", |a, b| a / b),
+            ("Mod", |a, b| a % b),
+            ("Max", u64::max),
+            ("Min", u64::min),
+            ("BitwiseAnd", |a, b| a & b),
+            ("BitwiseXor", |a, b| a ^ b),
+        ];
+        for (name, function) in of_two {
+            for found in all_ways(name, &[], &[x.clone(), y.clone()]) {
+                assert_eq!(words(&found), LARGE.map(|value| function(value, other)), "{name} {other}");
+            }
+        }
+        let compared: [(&str, fn(u64, u64) -> bool); 5] = [
+            ("Equal", |a, b| a == b),
+            ("Less", |a, b| a < b),
+            ("Greater", |a, b| a > b),
+            ("LessOrEqual", |a, b| a <= b),
+            ("GreaterOrEqual", |a, b| a >= b),
+        ];
+        for (name, function) in compared {
+            for found in all_ways(name, &[], &[x.clone(), y.clone()]) {
+                assert_eq!(found.dtype(), BOOLEAN);
+                let wanted = LARGE.map(|value| u8::from(function(value, other)));
+                assert_eq!(found.bytes(), wanted, "{name} {other}");
+            }
+        }
+        // As floats, and of one element that is known.
+        for (number, dtype) in [(1, "float32"), (11, "float64")] {
+            for value in [&x, &y] {
+                for found in all_ways("Cast", &[("to", Attr::Int(number))], core::slice::from_ref(value)) {
+                    let wanted: Vec<f64> = words(value)
+                        .into_iter()
+                        .map(|value| if number == 1 { f64::from(value as f32) } else { value as f64 })
+                        .collect();
+                    assert_eq!(found.to_floats().unwrap(), wanted, "{dtype} {value:?}");
+                }
+            }
+        }
+        let truth = [("to", Attr::Int(9))];
+        assert_eq!(all_ways("Cast", &truth, core::slice::from_ref(&y))[1].bytes(), [1]);
+        // A shape filled with it, and a clipped value.
+        let filled = run("ConstantOfShape", &[("value", Attr::Tensor(y.clone()))], &[Some(ints(&[1], &[2]))]).unwrap();
+        assert_eq!(words(&filled[0]), [other; 2]);
+        let low = unsigned(&[1]).reshaped(&[]).unwrap();
+        for found in all_ways("Clip", &[], &[x.clone(), low, y.reshaped(&[]).unwrap()]) {
+            assert_eq!(words(&found), LARGE.map(|value| value.clamp(1, other)), "Clip {other}");
+        }
+    }
+    let axes = ints(&[1], &[0]);
+    let keeps = [("keepdims", Attr::Int(0))];
+    for (name, wanted) in [("ReduceMax", u64::MAX), ("ReduceMin", 0)] {
+        for found in [
+            run(name, &keeps, &[Some(x.clone()), Some(axes.clone())]).unwrap().remove(0),
+            Program::new(name, &keeps, &[Some((&x, true)), Some((&axes, false))], 1).unwrap().run(&[&x]).remove(0),
+        ] {
+            assert_eq!(words(&found), [wanted], "{name}");
+        }
+    }
+    for found in all_ways("ArgMax", &[], core::slice::from_ref(&x)) {
+        assert_eq!(found.to_ints().unwrap(), [6]);
+    }
+    // Where an integer with a sign is expected, an error says so.
+    let error = x.to_ints().unwrap_err().to_string();
+    assert_eq!(error, "element 4 is 9223372036854775808: expected an integer of at most 9223372036854775807");
+    assert_eq!(x.to_floats().unwrap(), LARGE.map(|value| value as f64));
+}
+
+/// Integers have more digits than floats of their width.
+#[test]
+fn ranges_of_integers_are_exact() {
+    let of = |values: [i64; 3]| {
+        let inputs = values.map(|value| Some(Constant::of_ints(&[value]).reshaped(&[]).unwrap()));
+        run("Range", &[], &inputs).map(|results| results[0].to_ints().unwrap())
+    };
+    let large = (1 << 53) + 1;
+    assert_eq!(of([large, large + 3, 1]).unwrap(), [large, large + 1, large + 2]);
+    assert_eq!(of([16_777_217, 16_777_212, -2]).unwrap(), [16_777_217, 16_777_215, 16_777_213]);
+    assert_eq!(of([i64::MAX - 1, i64::MAX, 5]).unwrap(), [i64::MAX - 1]);
+    assert_eq!(of([5, 5, 1]).unwrap(), [0_i64; 0]);
+    assert_eq!(of([5, 1, 1]).unwrap(), [0_i64; 0]);
+    assert!(of([1, 5, 0]).unwrap_err().contains("the step is 0"));
+    assert!(of([i64::MIN, i64::MAX, 1]).unwrap_err().contains("elements are too many"));
+    let unsigned = [(1 << 63) + 1, (1 << 63) + 4, 2].map(|value| Some(unsigned(&[value]).reshaped(&[]).unwrap()));
+    assert_eq!(words(&run("Range", &[], &unsigned).unwrap()[0]), [(1 << 63) + 1, (1 << 63) + 3]);
+}
+
+/// What lies around an image is no element: where all elements of a window are as small as nothing, the first of them is it.
+#[test]
+fn places_of_pools_are_elements() {
+    let least = f64::NEG_INFINITY;
+    let strides = [[1, 1], [2, 2]];
+    for (stride, order) in strides.into_iter().flat_map(|stride| [(stride, 0), (stride, 1)]) {
+        let attrs = [
+            ("kernel_shape", Attr::Ints(vec![3, 3])),
+            ("pads", Attr::Ints(vec![1; 4])),
+            ("strides", Attr::Ints(stride.to_vec())),
+            ("storage_order", Attr::Int(order)),
+        ];
+        for fill in [&[][..], &[7], &[0, 13, 24]] {
+            let mut values = vec![least; 25];
+            for place in fill {
+                values[*place] = *place as f64;
+            }
+            let x = known(F32, &[1, 1, 5, 5], &values);
+            let program = Program::new("MaxPool", &attrs, &[Some((&x, true))], 2).unwrap();
+            for results in [program.run(&[&x]), run_both(&attrs, &x)] {
+                let (largest, places) = (results[0].to_floats().unwrap(), results[1].to_ints().unwrap());
+                let columns = results[0].shape()[3];
+                for (index, (value, place)) in largest.iter().zip(&places).enumerate() {
+                    let (row, column) =
+                        (index as i64 / columns * stride[0] - 1, index as i64 % columns * stride[1] - 1);
+                    // The first largest element of the window, in the order of the image.
+                    let mut best: Option<(i64, i64)> = None;
+                    let at = |y: i64, x: i64| values[(y * 5 + x) as usize];
+                    for y in row.max(0)..(row + 3).min(5) {
+                        for x in column.max(0)..(column + 3).min(5) {
+                            if best.is_none_or(|(b, a)| at(y, x) > at(b, a)) {
+                                best = Some((y, x));
+                            }
+                        }
+                    }
+                    let (y, x) = best.unwrap();
+                    assert_eq!(*value, at(y, x), "{attrs:?} {fill:?} {index}");
+                    let number = if order == 1 { x * 5 + y } else { y * 5 + x };
+                    assert!(
+                        *place == number || order == 1 && at(place % 5, place / 5) == *value,
+                        "{place}, not {number}"
+                    );
+                    assert!((0..25).contains(place), "{attrs:?} {fill:?}: {place}");
+                }
+            }
+        }
+    }
+    // Integers have no infinity: their least number is one of the elements.
+    let bytes = Constant::new(DataType::scalar(0, 8), &[1, 1, 3], vec![0x80; 3]).unwrap();
+    let attrs = [("kernel_shape", Attr::Ints(vec![2])), ("pads", Attr::Ints(vec![1, 1]))];
+    assert_eq!(run_both(&attrs, &bytes)[1].to_ints().unwrap(), [0, 0, 1, 2]);
+}
+
+fn run_both(attrs: &[(&str, Attr)], x: &Constant) -> Vec<Constant> {
+    super::run_several("MaxPool", attrs, &[Some(x.clone())], 2).unwrap()
+}
+
+/// A cubic curve near the border of an image: the places around it are brought inside, not the place itself.
+#[test]
+fn cubic_curves_at_borders() {
+    let values: Vec<f64> = (0..20).map(|place| f64::from(place * 7 % 20)).collect();
+    let x = known(F32, &[1, 1, 4, 5], &values);
+    let cubic = |t: f64| {
+        let a = -0.75;
+        let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+        let far = |x: f64| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+        [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
+    };
+    for align in [false, true] {
+        let place = |at: f64, extent: f64| {
+            if align { (at + 1.0) / 2.0 * (extent - 1.0) } else { ((at + 1.0) * extent - 1.0) / 2.0 }
+        };
+        let coordinates: Vec<f64> = (-26..=26).map(|step| f64::from(step) / 13.0).collect();
+        let grid: Vec<f64> = coordinates.iter().flat_map(|at| [*at, -0.9 * at + 0.15]).collect();
+        let grid = known(F32, &[1, 1, coordinates.len() as i64, 2], &grid);
+        let attrs =
+            [("mode", text("cubic")), ("padding_mode", text("border")), ("align_corners", Attr::Int(i64::from(align)))];
+        for found in all_ways("GridSample", &attrs, &[x.clone(), grid.clone()]) {
+            for (at, found) in coordinates.iter().zip(found.to_floats().unwrap()) {
+                let (column, row) = (place(*at, 5.0), place(-0.9 * at + 0.15, 4.0));
+                let mut wanted = 0.0;
+                for (i, by_row) in cubic(row - row.floor()).into_iter().enumerate() {
+                    for (j, by_column) in cubic(column - column.floor()).into_iter().enumerate() {
+                        let y = (row.floor() as i64 - 1 + i as i64).clamp(0, 3);
+                        let x = (column.floor() as i64 - 1 + j as i64).clamp(0, 4);
+                        wanted += values[(y * 5 + x) as usize] * by_row * by_column;
+                    }
+                }
+                assert!((found - wanted).abs() < 2e-4, "{align} at {at}: {found}, not {wanted}");
+            }
+        }
+    }
+}
