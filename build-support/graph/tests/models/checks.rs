@@ -1,12 +1,12 @@
 //! Indices out of range and divisors that are zero: errors of the call that name the node, and of the build where they are known.
 
-use kernpack::{DataType, Module};
+use kernpack::{Any, DataType, Module, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{I8, I16, I32, I64, U8, U16, U32, U64};
 use kernpack_graph::{Constant, Graph, LowerOptions, ModelOptions, Threads, build, import};
 
-use super::structures::{call, call_built, floats, ints, model, with_int, with_ints};
-use super::{Message, node};
+use super::structures::{call, call_built, floats, ints, model, tensor_of, with_int, with_ints};
+use super::{Message, node, regions};
 
 /// Integers of a type.
 fn of_type(dtype: DataType, shape: &[i64], values: &[i64]) -> Constant {
@@ -297,6 +297,44 @@ fn divisors_with_extents() {
     assert_eq!(with([0., 1., 1., 0., 1.]).unwrap()[0].to_ints().unwrap(), [12, 6, 3]);
     assert_eq!(with([0.; 5]).unwrap()[0].to_ints().unwrap(), []);
     assert!(with([1., 0., 0., 0., 0.]).unwrap_err().to_string().contains("node 'culprit' (Div): division by zero"));
+}
+
+/// All tasks of a region end where a check fails, and none waits for the others.
+#[test]
+fn checks_in_a_region() {
+    let x: Vec<f32> = (0..64 * 32).map(|x| x as f32).collect();
+    let matrix: Vec<f32> = (0..32 * 32).map(|place| if place % 33 == 0 { 2.0 } else { 0.0 }).collect();
+    let inputs = |index: i64| {
+        let mut indices: Vec<i64> = (0..48).collect();
+        indices[17] = index;
+        vec![("x", floats(&[64, 32], &x)), ("w", floats(&[32, 32], &matrix)), ("i", ints(&[48], &indices))]
+    };
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["m"]),
+        node("Gather", &["m", "i"], &["g"]).text(3, "gathered"),
+        node("MatMul", &["g", "w"], &["y"]),
+    ];
+    let graph = import(&model(nodes, &inputs(0), &["y"]), None, &ModelOptions::default()).unwrap().graph;
+    for fuse in [true, false] {
+        let (module, lowered) = regions::compile(&graph, Threads::Region, 1, fuse);
+        assert!(lowered.is_region);
+        let call = |index: i64| {
+            let y = Tensor::zeros::<f32>(&[48, 32]).unwrap();
+            let arguments = inputs(index).into_iter().map(|(_, constant)| tensor_of(&constant)).chain([y.clone()]);
+            let arguments: Vec<Any> = arguments.map(Any::from).collect();
+            module.function("network").unwrap().call(&arguments[..]).map(|_| y.view::<f32>().unwrap().to_vec())
+        };
+        for index in [0, 63, -64, 5, 64, -65, 5] {
+            let found = call(index);
+            if (-64..64).contains(&index) {
+                let row = if index < 0 { index + 64 } else { index };
+                assert_eq!(found.unwrap()[17 * 32], 4.0 * (row * 32) as f32);
+            } else {
+                let error = found.unwrap_err().to_string();
+                assert!(error.contains("node 'gathered' (Gather): index out of range"), "{error}");
+            }
+        }
+    }
 }
 
 /// A class that is ignored is no error.

@@ -45,7 +45,7 @@ fn network() -> Graph {
     import(&model(graph), None, &ModelOptions::default()).unwrap().graph
 }
 
-fn compile(graph: &Graph, threads: Threads, work: i64, fuse: bool) -> (Module, Lowered) {
+pub(super) fn compile(graph: &Graph, threads: Threads, work: i64, fuse: bool) -> (Module, Lowered) {
     let target = Target::host();
     // Even small loops are split.
     let description = TargetDescription { parallel_work: work, ..TargetDescription::of(&target) };
