@@ -2,7 +2,7 @@
 
 use kernpack::{Any, Array, Bytes, Function, Map, Str, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_compiler::{ir, te};
+use kernpack_compiler::ir;
 use kernpack_graph::op::{CustomOperator, Pattern, element_tensor};
 use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 
