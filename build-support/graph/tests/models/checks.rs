@@ -286,7 +286,6 @@ fn one_element_and_zero() {
 
 /// Behind the extents of a result lie zeros, by which nothing is divided.
 #[test]
-#[ignore = "until compiled divisions by zero do not trap"]
 fn divisors_with_extents() {
     let nodes = || vec![node("NonZero", &["x"], &["n"]), node("Div", &["a", "n"], &["y"]).text(3, "culprit")];
     let with = |x: [f32; 5]| {
