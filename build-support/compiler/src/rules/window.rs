@@ -73,10 +73,14 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
                 && schedule.consumers(stage) == [core]
         })
         .collect();
-    if !is_strided && core == id && around.is_empty() && super::strided::is_costly(&parts.body) {
-        if let Outcome::Applied = super::strided::apply(schedule, id, target)? {
-            return Ok(Outcome::Applied);
-        }
+    // Windows share the columns that they have in common, where combining two elements is worth it.
+    if !is_strided
+        && core == id
+        && around.is_empty()
+        && super::strided::is_costly(&parts.body)
+        && let Outcome::Applied = super::strided::apply(schedule, id, target)?
+    {
+        return Ok(Outcome::Applied);
     }
     if is_strided && core == id {
         // Few elements are read twice: conditions in place of a copy.

@@ -1,7 +1,7 @@
 //! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants take the other operand's type; what does not fit is reported
 //! with the caller's line.
 
-use crate::ir::{BOOLEAN, DataTypeExt, Expr};
+use crate::ir::{BOOLEAN, DataTypeExt, Expr, F32};
 
 macro_rules! unary {
     ($($(#[$meta:meta])* $name:ident;)*) => {$(
@@ -190,6 +190,11 @@ fn classify(name: &str, x: Expr) -> Expr {
 pub fn constant(value: f64, dtype: kernpack::DataType) -> Expr {
     if dtype.is_float() {
         return Expr::float(dtype, value);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is looked at whether anything is lost")]
+    let is_single = f64::from(value as f32) == value;
+    if is_single {
+        return Expr::float(F32, value).cast(dtype);
     }
     let bits = u32::from(dtype.bits()).clamp(1, 64);
     match (dtype.is_bool(), dtype.is_uint()) {

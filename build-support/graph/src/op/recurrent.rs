@@ -105,10 +105,10 @@ impl Activation {
             "thresholdedrelu" => Expr::select(x.less(&alpha), constant(0.0), &x),
             "scaledtanh" => alpha * te::tanh(beta * x),
             "hardsigmoid" => clamp(alpha * &x + beta, 0.0, 1.0),
-            "elu" => Expr::select(x.less(constant(0.0)), alpha * (te::exp(x.min(constant(0.0))) - constant(1.0)), &x),
+            "elu" => Expr::select(x.less(constant(0.0)), alpha * te::expm1(&x), &x),
             "softsign" => &x / (constant(1.0) + te::abs(x.clone())),
             // Without overflow: max(x, 0) + log(1 + exp(-|x|)).
-            "softplus" => max(&x, constant(0.0)) + te::log(constant(1.0) + te::exp(constant(0.0) - te::abs(x.clone()))),
+            "softplus" => max(&x, constant(0.0)) + te::log1p(te::exp(-te::abs(x.clone()))),
             _ => te::sigmoid(x),
         }
     }

@@ -85,7 +85,8 @@ fn operators_on_elements_are_computed_of_tables() {
 #[test]
 fn operators_along_axes_are_not() {
     let with_axis = |name: &str, inputs: &[&str], axis: i64| with_int(node(name, inputs, &["y"]), "axis", axis);
-    let rows: [(&str, fn() -> Vec<Message>); 9] = [
+    type Nodes = fn() -> Vec<Message>;
+    let rows: [(&str, Nodes); 9] = [
         ("BatchNormalization", || vec![node("BatchNormalization", &["row", "line", "line", "line", "line"], &["y"])]),
         ("BatchNormalization behind others", || {
             vec![

@@ -62,7 +62,8 @@ fn unsigned_integers_keep_their_value() {
                 assert_eq!(words(&found), LARGE.map(|value| function(value, other)), "{name} {other}");
             }
         }
-        let compared: [(&str, fn(u64, u64) -> bool); 5] = [
+        type Comparison = fn(u64, u64) -> bool;
+        let compared: [(&str, Comparison); 5] = [
             ("Equal", |a, b| a == b),
             ("Less", |a, b| a < b),
             ("Greater", |a, b| a > b),
