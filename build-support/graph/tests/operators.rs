@@ -4,6 +4,8 @@
 mod accuracy;
 #[path = "numbers/edges.rs"]
 mod edges;
+#[path = "numbers/kinds.rs"]
+mod kinds;
 #[path = "numbers/nan.rs"]
 mod nan;
 #[path = "numbers/program.rs"]

@@ -189,7 +189,7 @@ impl State {
                 base.add_term(term.clone());
                 continue;
             }
-            let cofactor = if term.is_whole() { super::division::without_operand(&term.index, &lane) } else { None };
+            let cofactor = if term.is_whole() { super::divisor::without_operand(&term.index, &lane) } else { None };
             let cofactor = cofactor.filter(|cofactor| !uses_var(cofactor, is_lane))?;
             let scale = term.scale;
             self.add(&mut stride, &cofactor, scale);

@@ -6,9 +6,8 @@ use super::analyzer::{State, Value};
 use super::facts::is_index;
 use super::fold::folded;
 use super::interval::ConstInterval;
-use super::modular::{ModularSet, gcd};
+use super::modular::ModularSet;
 use super::render::{binary, render};
-use super::same::same;
 use super::sum::{Sum, Term, WHOLE};
 use crate::ir::builder::fold_int;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
@@ -306,80 +305,6 @@ impl State {
         binary(op, render(left, a), render(right, b), Some(expr))
     }
 
-    /// A product. Constants become factors; `(floordiv(x, n) + y) * n` is multiplied out.
-    pub(crate) fn product(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
-        if let Some(value) = right.as_constant() {
-            return left.scaled(value);
-        }
-        if let Some(value) = left.as_constant() {
-            return right.scaled(value);
-        }
-        for (sum, by) in [(&left, &right), (&right, &left)] {
-            if sum.terms.len() + usize::from(sum.base != 0) > 1 && divides_inside(sum, by) {
-                let mut product = by.clone().scaled(sum.base);
-                for term in &sum.terms {
-                    let part = self.product(Sum::of(sum.dtype, term.clone()), by.clone(), expr);
-                    product.add_scaled(&part, 1);
-                }
-                return product;
-            }
-        }
-        let (left, factor) = without_factor(left);
-        let (right, other) = without_factor(right);
-        let Some(factor) = factor.checked_mul(other) else {
-            let mut product = left;
-            product.overflow = true;
-            return product;
-        };
-        let mut range = self.value_range(&left).times(self.value_range(&right));
-        if same_sums(&left, &right) {
-            range = range.intersect(ConstInterval::new(0, i64::MAX));
-        }
-        let mut modular = left.modular().times(right.modular());
-        let own = ConstInterval::of_type(left.dtype);
-        if (left.is_data() || right.is_data()) && !(range.is_finite() && own.includes(range)) {
-            (range, modular) = (own, left.modular().wrapped().times(right.modular().wrapped()).wrapped());
-        }
-        let node = self.rebuilt(BinaryOp::Mul, &left, &right, expr);
-        self.opaque(node, range, modular).scaled(factor)
-    }
-
-    /// `floordiv(x, n) * n + floormod(x, n)` is `x`.
-    fn join_products(&mut self, sum: &mut Sum) {
-        let mut place = 0;
-        while place < sum.terms.len() {
-            let term = &sum.terms[place];
-            place += 1;
-            if sum.terms.len() == 1 || !term.is_whole() {
-                continue;
-            }
-            let (index, scale) = (term.index.clone(), term.scale);
-            let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*index else { continue };
-            for (quotient, by) in [(a, b), (b, a)] {
-                let ExprNode::Binary { op: BinaryOp::FloorDiv, a: x, b: n, .. } = &**quotient else { continue };
-                // By 0, quotient and remainder are 0.
-                if !same(n, by) || self.divides_by_zero(n) {
-                    continue;
-                }
-                let rest = sum.terms.iter().position(|other| {
-                    other.scale == scale
-                        && other.is_whole()
-                        && matches!(&*other.index, ExprNode::Binary { op: BinaryOp::FloorMod, a, b, .. } if same(a, x) && same(b, n))
-                });
-                if let Some(rest) = rest {
-                    let x = x.clone();
-                    let (first, second) = (rest.max(place - 1), rest.min(place - 1));
-                    sum.terms.remove(first);
-                    sum.terms.remove(second);
-                    let x = self.sum_of(&x);
-                    sum.add_scaled(&x, scale);
-                    place = 0;
-                    break;
-                }
-            }
-        }
-    }
-
     /// The node with its parts simplified, as far as nothing else is known of it.
     pub(crate) fn simplify_parts(&mut self, expr: &Expr) -> Expr {
         mutate_expr_parts(&mut Parts(self), expr).unwrap_or_else(|_| expr.clone())
@@ -392,33 +317,6 @@ impl Mutate for Parts<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> crate::Result<Expr> {
         Ok(self.0.simplify(expr))
     }
-}
-
-/// Whether a term is a quotient by exactly this.
-fn divides_inside(sum: &Sum, by: &Sum) -> bool {
-    let quotients = sum.terms.iter().filter_map(|term| match &*term.index {
-        ExprNode::Binary { op: BinaryOp::FloorDiv, b, .. } if term.is_whole() => Some(b),
-        _ => None,
-    });
-    let mut divisor = None;
-    for quotient in quotients {
-        let divisor = divisor.get_or_insert_with(|| render(by, None));
-        if same(quotient, divisor) {
-            return true;
-        }
-    }
-    false
-}
-
-/// The sum without the greatest common factor of its numbers, and that; of a single term, with its sign.
-fn without_factor(sum: Sum) -> (Sum, i64) {
-    let mut common = gcd(sum.common_scale(), sum.base);
-    if let [term] = &sum.terms[..]
-        && sum.base == 0
-    {
-        common = term.scale;
-    }
-    if common == 0 || common == 1 { (sum, 1) } else { (sum.divided(common), common) }
 }
 
 /// Whether two sums are equal term by term.

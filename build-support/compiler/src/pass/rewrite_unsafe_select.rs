@@ -72,10 +72,12 @@ fn loads_of(condition: &Expr) -> Vec<Expr> {
 /// Whether two loads without masks read the same element.
 fn is_same_load(a: &Expr, b: &Expr) -> bool {
     match (&**a, &**b) {
-        (ExprNode::Load { buffer, index, mask: None, .. }, ExprNode::Load { buffer: other, index: at, mask: None, .. }) => {
+        (
+            ExprNode::Load { buffer, index, mask: None, .. },
+            ExprNode::Load { buffer: other, index: at, mask: None, .. },
+        ) => {
             a.address() == b.address()
-                || buffer == other
-                    && (index == at || kernpack::structural::equal(index, at).unwrap_or(false))
+                || buffer == other && (index == at || kernpack::structural::equal(index, at).unwrap_or(false))
         }
         _ => false,
     }
@@ -160,5 +162,57 @@ impl Mutate for Rewrite {
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         mutate_stmt_parts(self, stmt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Buffer, F32, Var};
+
+    /// The masks of the loads of a rewritten expression, in the order of their indices: whether each has one.
+    fn masks(expr: &Expr) -> Vec<(String, bool)> {
+        let mut rewrite = Rewrite { mask: None, tested: Vec::new() };
+        let made = rewrite.mutate_expr(expr).unwrap();
+        let mut found = Vec::new();
+        for_each_expr(&made, |part| {
+            if let ExprNode::Load { buffer, mask, .. } = &**part {
+                found.push((buffer.name.to_string(), mask.is_some()));
+            }
+        });
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    #[test]
+    fn elements_that_a_condition_reads_have_no_mask() {
+        let (a, b) =
+            (Buffer::new("a", F32, [Expr::int(64)], "global"), Buffer::new("b", F32, [Expr::int(64)], "global"));
+        let i = Var::index("i");
+        let at = |buffer: &Buffer, place: i64| Expr::load(buffer, (i.expr() + place).ramp(1, 8));
+        let zero = || Expr::float(F32, 0.0).broadcast(8);
+        let named = |names: &[(&str, bool)]| -> Vec<(String, bool)> {
+            names.iter().map(|(name, has)| ((*name).to_owned(), *has)).collect()
+        };
+        // The same element, also in a part of the condition and below another select.
+        let tested = at(&a, 0).less(zero());
+        assert_eq!(masks(&Expr::select(&tested, zero(), at(&a, 0))), named(&[("a", false)]));
+        let both = tested.and(at(&b, 1).differs(at(&b, 1)));
+        let inner = Expr::select(at(&a, 0).less(at(&b, 1)), at(&a, 0), at(&b, 1));
+        assert_eq!(masks(&Expr::select(both, zero(), inner)), named(&[("a", false), ("b", false)]));
+        // Another element, or another tensor.
+        assert_eq!(masks(&Expr::select(&tested, zero(), at(&a, 1))), named(&[("a", false), ("a", true)]));
+        assert_eq!(masks(&Expr::select(&tested, at(&b, 0), zero())), named(&[("a", false), ("b", true)]));
+        // What the condition of an inner select reads is read where the outer one lets it.
+        let inner = Expr::select(at(&b, 0).less(zero()), zero(), at(&b, 0));
+        assert_eq!(masks(&Expr::select(&tested, inner, zero())), named(&[("a", false), ("b", true)]));
+        // Conditions on scalars become branches only for what they do not read.
+        let scalar = |buffer: &Buffer| Expr::load(buffer, i.expr().clone());
+        let rewritten = |expr: &Expr| Rewrite { mask: None, tested: Vec::new() }.mutate_expr(expr).unwrap();
+        let own = Expr::select(scalar(&a).less(Expr::float(F32, 0.0)), Expr::float(F32, 0.0), scalar(&a));
+        assert!(matches!(*rewritten(&own), ExprNode::Select { .. }));
+        let other = Expr::select(scalar(&a).less(Expr::float(F32, 0.0)), Expr::float(F32, 0.0), scalar(&b));
+        assert!(matches!(*rewritten(&other), ExprNode::IfThenElse { .. }));
     }
 }

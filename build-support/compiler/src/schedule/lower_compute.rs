@@ -174,8 +174,7 @@ impl Lowering<'_> {
         let mut stmts = Vec::new();
         let mut sides = VarMap::new();
         // A value that is used several times is computed once.
-        let several =
-            |var: &Var| outputs.len() > 1 || reducer.results.iter().any(|result| is_used_twice(&result, var));
+        let several = |var: &Var| outputs.len() > 1 || reducer.results.iter().any(|result| is_used_twice(&result, var));
         let mut side = |var: &Var, value: Expr, name: &str| {
             let is_leaf = matches!(*value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
             let value = if several(var) && !is_leaf {

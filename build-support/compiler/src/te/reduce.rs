@@ -41,11 +41,12 @@ pub fn reduce_max(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     })
 }
 
-/// One of two values: the partial result `a`, or the element `b` if that is better or NaN. A comparison with NaN is false, so NaN in `a` stays. Only the test
-/// of the element is more than the instruction of a CPU does, and it does not wait for the partial result.
+/// The partial result `a`, or the element `b` if that is better, or NaN if the element is. A comparison with NaN is false, so NaN in `a` stays. Only the test of
+/// the element is more than the instruction of a CPU does, and it does not wait for the partial result. Microseconds for a pool of 3 x 3 with AVX-512 and
+/// AVX2: 46 and 88; with the element itself in place of NaN: 55 and 106; with the larger one of both orders, joined by bits: 55 and 103.
 fn better_or_nan(a: &Expr, b: &Expr, is_better: impl Fn(&Expr, &Expr) -> Expr) -> Expr {
     let better = Expr::select(is_better(b, a), b, a);
-    Expr::select(b.differs(b), b, better)
+    Expr::select(b.differs(b), Expr::float(a.dtype(), f64::NAN), better)
 }
 
 /// Whether a condition holds everywhere; of nothing: true.

@@ -21,7 +21,7 @@ fn pairs(dtype: DataType) -> (Vec<i128>, Vec<i128>) {
     let (min, max) = ends(dtype);
     let numbers = [0, 1, 2, 3, 7, 8, -1, -2, -3, -8, min, min + 1, max, max - 1].map(|value| wrapped(dtype, value));
     let mut pairs: Vec<(i128, i128)> = numbers.iter().flat_map(|a| numbers.iter().map(move |b| (*a, *b))).collect();
-    while pairs.len() % STEP != 0 {
+    while !pairs.len().is_multiple_of(STEP) {
         pairs.push((5, 0));
     }
     pairs.into_iter().unzip()

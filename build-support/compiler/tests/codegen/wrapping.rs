@@ -1,12 +1,13 @@
 //! Random expressions over loaded integers with extreme values: the oracle, the interpreter and compiled code give the same.
 
-use kernpack_compiler::build;
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
-use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ForKind, I32, I64, IrModule, LoweredFunc, Stmt};
+use kernpack_compiler::te::compute;
+use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 
 use crate::evaluate::{Random, text};
-use crate::integers::{ELEMENTS, Space, TYPES, Values, value, wrapped};
+use crate::integers::{ELEMENTS, Space, TYPES, Values, arithmetic, value, wrapped};
 use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
 use crate::{function, tensor, written};
 
@@ -93,5 +94,45 @@ fn compiled_data_keeps_its_values() {
 fn compiled_data_keeps_its_values_in_a_million_expressions() {
     for seed in 0..2500 {
         check(22 + seed, 10);
+    }
+}
+
+/// Numbers that a kernel is called with are data, and so is what is computed from them.
+#[test]
+fn parameters_of_kernels_wrap() {
+    let mut kernel = Kernel::new("wrap");
+    let x = kernel.scalar("x", I32);
+    let by = kernel.scalar("by", I32);
+    let number = |condition: Expr| Expr::select(condition, Expr::constant(I32, 1), Expr::constant(I32, 0));
+    let parts = [
+        number((x.expr() + 1).greater(&x)),
+        (x.expr() * 2).floor_div(2),
+        x.floor_div(&by),
+        Expr::binary(BinaryOp::Mod, &x, &by),
+        (x.expr() * by.expr()).floor_div(&by),
+        number((x.expr() - by.expr()).less(0)),
+    ];
+    let out = compute([4], |[i]| {
+        let sum = parts.iter().fold(Expr::constant(I32, 0), |sum, part| sum * 7 + part);
+        sum + i.expr().cast(I32)
+    });
+    kernel.output("out", out);
+    let function = kernel.lower(&TargetDescription::of(&Target::host()), &PassContext::default()).unwrap();
+    let module = build(&function, &Target::host()).unwrap();
+    for (x, by) in [(i32::MAX, 0), (i32::MIN, -1), (1 << 30, 2), (i32::MIN, 1), (-7, 2), (i32::MAX, i32::MAX)] {
+        let floor_div = |a: i32, b: i32| arithmetic(BinaryOp::FloorDiv, I32, a.into(), b.into()) as i32;
+        let parts = [
+            i32::from(x.wrapping_add(1) > x),
+            floor_div(x.wrapping_mul(2), 2),
+            floor_div(x, by),
+            if by == 0 { 0 } else { x.wrapping_rem(by) },
+            floor_div(x.wrapping_mul(by), by),
+            i32::from(x.wrapping_sub(by) < 0),
+        ];
+        let sum = parts.iter().fold(0i32, |sum, part| sum.wrapping_mul(7).wrapping_add(*part));
+        let expected: Vec<i128> = (0..4).map(|i| sum.wrapping_add(i).into()).collect();
+        let out = tensor_of(I32, &[0; 4]);
+        module.function("wrap").unwrap().call((x, by, &out)).unwrap();
+        assert_eq!(numbers_of(I32, &out), expected, "x = {x}, by = {by}");
     }
 }

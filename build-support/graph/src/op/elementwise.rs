@@ -1,10 +1,11 @@
 //! Operators on elements, and on elements of several inputs that are broadcast to one shape.
 
-use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64, Tensor};
+use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, Tensor};
 use kernpack_compiler::te;
 
 use super::call::{broadcast, tensor};
 use super::extremum::{clamp, max, min};
+use super::formula::{acosh, asinh, atanh, gelu, like, modulo, pow, softplus};
 use super::{Call, Operator, Pattern};
 use crate::attrs::Attrs;
 use crate::error::{Result, fail, require};
@@ -123,11 +124,6 @@ fn aligned(call: &Call, axis: usize, function: fn(Expr, Expr, &Call) -> Result<E
     outcome.map(|()| vec![result])
 }
 
-/// A constant of the type of an expression.
-fn like(x: &Expr, value: f64) -> Expr {
-    te::constant(value, x.dtype())
-}
-
 /// Whether an expression is NaN; integers never are.
 fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
@@ -135,53 +131,6 @@ fn is_nan(x: &Expr) -> Expr {
 
 fn alpha(attrs: &Attrs, x: &Expr, default: f32) -> Result<Expr> {
     Ok(like(x, attrs.float("alpha", default)?))
-}
-
-fn softplus(x: &Expr) -> Expr {
-    max(x, like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
-}
-
-/// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
-fn asinh(x: &Expr) -> Expr {
-    let size = te::abs(x);
-    let square = &size * &size;
-    let grown = te::log1p(&size + &square / (te::sqrt(&square + like(x, 1.0)) + like(x, 1.0)));
-    Expr::math("copysign", [far(&size, grown), x.clone()])
-}
-
-/// `log(x + sqrt(x^2 - 1))` without loss where x is near 1.
-fn acosh(x: &Expr) -> Expr {
-    let less = x - like(x, 1.0);
-    let near = te::log1p(&less + te::sqrt(&less * (x + like(x, 1.0))));
-    // Below -1 the product of both is positive, too.
-    far(x, te::select(x.less(like(x, 1.0)), like(x, f64::NAN), near))
-}
-
-/// `log(2 x)` in place of a logarithm whose argument has a square that may overflow.
-fn far(x: &Expr, near: Expr) -> Expr {
-    te::select(x.greater(like(x, 1e18)), te::log(x) + like(x, core::f64::consts::LN_2), near)
-}
-
-/// `log((1 + x) / (1 - x)) / 2` without loss where x is small, and with the sign of x.
-fn atanh(x: &Expr) -> Expr {
-    let (size, one) = (te::abs(x), like(x, 1.0));
-    let log = te::log1p((&size + &size) / (one - &size)) * like(x, 0.5);
-    Expr::math("copysign", [log, x.clone()])
-}
-
-fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
-    let (one, half) = (like(&x, 1.0), like(&x, 0.5));
-    let inner = match attrs.text("approximate", "none")? {
-        "none" => te::erf(&x * like(&x, core::f64::consts::FRAC_1_SQRT_2)),
-        // (1 + tanh(y)) / 2 without loss where both are near to 0.
-        "tanh" => {
-            let cube = &x * &x * &x;
-            let twice = (&x + cube * like(&x, 0.044715)) * like(&x, (8.0 / core::f64::consts::PI).sqrt());
-            return Ok(&x * te::sigmoid(twice));
-        }
-        other => fail!("attribute `approximate` is `none` or `tanh`, not `{other}`"),
-    };
-    Ok(half * x * (inner + one))
 }
 
 /// Arithmetic on integers and floats.
@@ -200,47 +149,6 @@ fn same(a: &Expr, b: &Expr) -> Result<()> {
 fn truth(a: &Expr, b: &Expr) -> Result<()> {
     require!(a.dtype().is_bool() && b.dtype().is_bool(), "expected truth values, got {} and {}", a.dtype(), b.dtype());
     Ok(())
-}
-
-/// The power, of the type of the base.
-fn pow(a: Expr, b: Expr) -> Expr {
-    let dtype = a.dtype();
-    // A small constant is a product: exact, and much faster.
-    if let Some(exponent) = b.as_float().or_else(|| b.as_int().map(|int| int as f64))
-        && dtype.is_float()
-    {
-        match exponent {
-            1.0 => return a,
-            2.0 => return &a * &a,
-            3.0 => return &a * &a * &a,
-            // A root of -0.0 is -0.0, and of minus infinity NaN: powers are 0.0 and infinity.
-            0.5 => {
-                let (below, above) = (like(&a, f64::NEG_INFINITY), like(&a, f64::INFINITY));
-                return te::select(a.equals(below), above, te::sqrt(&a + like(&a, 0.0)));
-            }
-            _ => {}
-        }
-    }
-    if dtype.is_float() && dtype.bits() >= 32 {
-        return te::pow(a, b.cast(dtype));
-    }
-    if dtype.is_float() {
-        return te::pow(a.cast(F32), b.cast(F32)).cast(dtype);
-    }
-    // A power of integers is one, up to the last digit of a double: a cast would cut.
-    te::round(te::pow(a.cast(F64), b.cast(F64))).cast(dtype)
-}
-
-fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
-    same(&a, &b)?;
-    let truncates = call.attrs.flag("fmod", false)?;
-    if a.dtype().is_float() {
-        require!(truncates, "attribute `fmod` has to be 1 for floats");
-        // C's function, which is exact for all operands.
-        let wide = if a.dtype().bits() < 32 { F32 } else { a.dtype() };
-        return Ok(Expr::binary(BinaryOp::Mod, a.cast(wide), b.cast(wide)).cast(a.dtype()));
-    }
-    Ok(Expr::binary(if truncates { BinaryOp::Mod } else { BinaryOp::FloorMod }, a, b))
 }
 
 fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {

@@ -16,6 +16,7 @@ mod det;
 mod einsum;
 mod elementwise;
 pub(crate) mod extremum;
+mod formula;
 mod gather;
 mod generate;
 mod grid;

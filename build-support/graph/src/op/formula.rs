@@ -1,0 +1,102 @@
+//! Formulas of operators on elements that take more than one line: without loss of digits where terms nearly cancel, and without overflow on the way.
+
+use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64};
+use kernpack_compiler::te;
+
+use super::Call;
+use super::extremum::max;
+use crate::attrs::Attrs;
+use crate::error::{Result, fail, require};
+
+/// A constant of the type of an expression.
+pub(super) fn like(x: &Expr, value: f64) -> Expr {
+    te::constant(value, x.dtype())
+}
+
+pub(super) fn softplus(x: &Expr) -> Expr {
+    max(x, like(x, 0.0)) + te::log1p(te::exp(-te::abs(x)))
+}
+
+/// `log(x + sqrt(x^2 + 1))` without loss where x is small, and with the sign of x.
+pub(super) fn asinh(x: &Expr) -> Expr {
+    let size = te::abs(x);
+    let square = &size * &size;
+    let grown = te::log1p(&size + &square / (te::sqrt(&square + like(x, 1.0)) + like(x, 1.0)));
+    Expr::math("copysign", [far(&size, grown), x.clone()])
+}
+
+/// `log(x + sqrt(x^2 - 1))` without loss where x is near 1.
+pub(super) fn acosh(x: &Expr) -> Expr {
+    let less = x - like(x, 1.0);
+    let near = te::log1p(&less + te::sqrt(&less * (x + like(x, 1.0))));
+    // Below -1 the product of both is positive, too.
+    far(x, te::select(x.less(like(x, 1.0)), like(x, f64::NAN), near))
+}
+
+/// `log(2 x)` in place of a logarithm whose argument has a square that may overflow.
+fn far(x: &Expr, near: Expr) -> Expr {
+    te::select(x.greater(like(x, 1e18)), te::log(x) + like(x, core::f64::consts::LN_2), near)
+}
+
+/// `log((1 + x) / (1 - x)) / 2` without loss where x is small, and with the sign of x.
+pub(super) fn atanh(x: &Expr) -> Expr {
+    let (size, one) = (te::abs(x), like(x, 1.0));
+    let log = te::log1p((&size + &size) / (one - &size)) * like(x, 0.5);
+    Expr::math("copysign", [log, x.clone()])
+}
+
+pub(super) fn gelu(x: Expr, attrs: &Attrs) -> Result<Expr> {
+    let (one, half) = (like(&x, 1.0), like(&x, 0.5));
+    let inner = match attrs.text("approximate", "none")? {
+        "none" => te::erf(&x * like(&x, core::f64::consts::FRAC_1_SQRT_2)),
+        // (1 + tanh(y)) / 2 without loss where both are near to 0.
+        "tanh" => {
+            let cube = &x * &x * &x;
+            let twice = (&x + cube * like(&x, 0.044715)) * like(&x, (8.0 / core::f64::consts::PI).sqrt());
+            return Ok(&x * te::sigmoid(twice));
+        }
+        other => fail!("attribute `approximate` is `none` or `tanh`, not `{other}`"),
+    };
+    Ok(half * x * (inner + one))
+}
+
+/// The power, of the type of the base.
+pub(super) fn pow(a: Expr, b: Expr) -> Expr {
+    let dtype = a.dtype();
+    // A small constant is a product: exact, and much faster.
+    if let Some(exponent) = b.as_float().or_else(|| b.as_int().map(|int| int as f64))
+        && dtype.is_float()
+    {
+        match exponent {
+            1.0 => return a,
+            2.0 => return &a * &a,
+            3.0 => return &a * &a * &a,
+            // A root of -0.0 is -0.0, and of minus infinity NaN: powers are 0.0 and infinity.
+            0.5 => {
+                let (below, above) = (like(&a, f64::NEG_INFINITY), like(&a, f64::INFINITY));
+                return te::select(a.equals(below), above, te::sqrt(&a + like(&a, 0.0)));
+            }
+            _ => {}
+        }
+    }
+    if dtype.is_float() && dtype.bits() >= 32 {
+        return te::pow(a, b.cast(dtype));
+    }
+    if dtype.is_float() {
+        return te::pow(a.cast(F32), b.cast(F32)).cast(dtype);
+    }
+    // A power of integers is one, up to the last digit of a double: a cast would cut.
+    te::round(te::pow(a.cast(F64), b.cast(F64))).cast(dtype)
+}
+
+pub(super) fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
+    require!(a.dtype() == b.dtype(), "the inputs have different types: {} and {}", a.dtype(), b.dtype());
+    let truncates = call.attrs.flag("fmod", false)?;
+    if a.dtype().is_float() {
+        require!(truncates, "attribute `fmod` has to be 1 for floats");
+        // C's function, which is exact for all operands.
+        let wide = if a.dtype().bits() < 32 { F32 } else { a.dtype() };
+        return Ok(Expr::binary(BinaryOp::Mod, a.cast(wide), b.cast(wide)).cast(a.dtype()));
+    }
+    Ok(Expr::binary(if truncates { BinaryOp::Mod } else { BinaryOp::FloorMod }, a, b))
+}
