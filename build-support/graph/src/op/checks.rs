@@ -91,7 +91,11 @@ impl Check {
     /// # Errors
     /// Elements that are not integers.
     pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i64>> {
-        let values = known.to_ints()?;
+        let values = match self.demand {
+            // Bits that are not all zero are no zero, whatever the number.
+            Demand::NotZero => known.to_int_bits()?,
+            Demand::Within { .. } => known.to_ints()?,
+        };
         let columns = known.shape().last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or(1).max(1);
         let first = self.column.and_then(|column| usize::try_from(column).ok());
         let step = if first.is_some() { columns } else { 1 };

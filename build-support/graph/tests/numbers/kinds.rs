@@ -38,6 +38,7 @@ const SUMS: &[&str] = &[
     "Dropout",
     "Einsum",
     "Gemm",
+    "GlobalLpPool",
     "GridSample",
     "GroupNormalization",
     "InstanceNormalization",
