@@ -219,8 +219,11 @@ struct InlineReads {
     replaced: HashMap<Operation, Operation>,
     memo: HashMap<Expr, Expr>,
     /// What stands for elements of inlined tensors in the stage that is being rewritten, by tensor: indices, and the expression.
-    reads: HashMap<(Operation, i64), Vec<(Array<Expr>, Expr)>>,
+    reads: HashMap<(Operation, i64), Vec<Element>>,
 }
+
+/// Indices of an element, and what stands for it.
+type Element = (Array<Expr>, Expr);
 
 impl InlineReads {
     fn replacement(&self, tensor: &Tensor) -> Option<Tensor> {
