@@ -41,7 +41,7 @@ impl Entry {
         let mut named = Vec::new();
         for value in values {
             // Read once more, for the same reason.
-            let pointer = self.handle(&value.buffer.name.to_string(), value.index);
+            let pointer = self.handle(value.buffer.name.as_ref(), value.index);
             let tensor = self.tensor(Handle { pointer, ..value })?;
             self.data(&tensor);
             let row = all.iter().position(|index| *index == tensor.index).unwrap_or(0);

@@ -5,7 +5,7 @@ use kernpack_compiler::te::extern_op;
 
 use super::call::{Operand, extents, tensor};
 use super::statements::{at, copy, count_of, nest, put, when};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -21,8 +21,8 @@ fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
         "none" => |_, new| new,
         "add" => |old, new| old + new,
         "mul" => |old, new| old * new,
-        "min" => |old, new| old.min(new),
-        "max" => |old, new| old.max(new),
+        "min" => |old, new| extremum::min(old, new),
+        "max" => |old, new| extremum::max(old, new),
         other => fail!("attribute `reduction` is '{other}', not none, add, mul, min or max"),
     })
 }

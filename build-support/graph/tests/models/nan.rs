@@ -4,7 +4,7 @@ use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;
 use kernpack_graph::{LowerOptions, ModelOptions, build, import};
 
-use super::structures::with_int;
+use super::structures::{close, floats, ints, results, with_int, with_text};
 use super::{Message, model, node, value, weights};
 
 /// An attribute of floats: one, or a list.
@@ -73,5 +73,25 @@ fn nan_in_sequences_stays() {
                 assert!(fits, "{name} {functions:?}: NaN at {place}: state {index} is {value}");
             }
         }
+    }
+}
+
+/// NaN that is there, and NaN that comes, whatever comes behind it.
+#[test]
+fn nan_in_scattered_elements_stays() {
+    for reduction in ["min", "max"] {
+        let inputs = [
+            ("x", floats(&[4], &[1.0, f32::NAN, 3.0, 4.0])),
+            ("i", ints(&[5], &[1, 0, 0, 3, 3])),
+            ("u", floats(&[5], &[7.0, f32::NAN, 9.0, 5.0, 2.0])),
+        ];
+        let last = if reduction == "min" { 2.0 } else { 5.0 };
+        let nodes = || vec![with_text(node("ScatterElements", &["x", "i", "u"], &["y"]), "reduction", reduction)];
+        let expected = [f64::NAN, f64::NAN, 3.0, last];
+        close(&results(nodes, &inputs, &["y"])[0].to_floats().unwrap(), &expected);
+        let mut inputs = inputs;
+        inputs[1].1 = ints(&[5, 1], &[1, 0, 0, 3, 3]);
+        let nodes = || vec![with_text(node("ScatterND", &["x", "i", "u"], &["y"]), "reduction", reduction)];
+        close(&results(nodes, &inputs, &["y"])[0].to_floats().unwrap(), &expected);
     }
 }
