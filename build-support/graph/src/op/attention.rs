@@ -8,7 +8,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, broadcast, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -218,7 +218,9 @@ fn softmax(scores: &Tensor, shape: &[i64; 4], wide: DataType) -> Tensor {
     let rows = &shape[..3];
     let at = |row: &[Expr], last: Expr| [row[0].clone(), row[1].clone(), row[2].clone(), last];
     let (t, s) = (reduce_axis(0, shape[3], "t"), reduce_axis(0, shape[3], "s"));
-    let largest = tensor(rows, |row| te::reduce_max(scores.at(at(row, t.expr())), &t)).named("largest");
+    let largest =
+        tensor(rows, |row| extremum::largest_of_powers(scores.at(at(row, t.expr())), core::slice::from_ref(&t)))
+            .named("largest");
     let powers = tensor(shape, |p| {
         let largest = largest.at(&p[..3]);
         let base = te::select(largest.equals(te::constant(f64::NEG_INFINITY, wide)), te::constant(0.0, wide), largest);

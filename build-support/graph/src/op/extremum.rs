@@ -1,7 +1,7 @@
 //! The larger and the smaller one of two values. `Expr::max` gives its second operand if one of both is NaN; these are NaN then, as ONNX wants it.
 
-use kernpack_compiler::ir::{DataTypeExt, Expr};
-use kernpack_compiler::te;
+use kernpack_compiler::ir::{DataTypeExt, Expr, IterVar};
+use kernpack_compiler::te::{self, comm_reducer};
 
 /// The larger one, NaN if one of both is.
 pub(crate) fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
@@ -11,6 +11,15 @@ pub(crate) fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
 /// The smaller one, NaN if one of both is.
 pub(crate) fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     with_nan(a.into(), b.into(), |a, b| a.min(b))
+}
+
+/// The largest one over axes, for differences to it that become powers of e: NaN may be forgotten here, as the power of it is NaN in any case.
+pub(crate) fn largest_of_powers(x: impl Into<Expr>, axes: &[IterVar]) -> Expr {
+    let x = x.into();
+    let dtype = x.dtype();
+    let largest = comm_reducer([dtype], |[a], [b]| [a.max(b)], [Expr::float(dtype, f64::NEG_INFINITY)]);
+    let [largest] = largest.over([x], axes);
+    largest
 }
 
 /// A value between two constants; NaN stays NaN.

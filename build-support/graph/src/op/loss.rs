@@ -5,7 +5,7 @@ use kernpack_compiler::te;
 
 use super::call::{Operand, tensor};
 use super::reduce::Axes;
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -24,7 +24,7 @@ fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
     require!(x.rank() >= 2 && !x.shape.contains(&0), "expected scores of classes, got {:?}", x.shape);
     let axes = Axes::new(x, &[1])?;
     let (r, s) = (axes.loops(x), axes.loops(x));
-    let largest = tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &r)), &r[..]));
+    let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(x.at(&axes.join(left, &r)), &r));
     let total = tensor(&axes.kept, |left| te::sum(te::exp(x.at(&axes.join(left, &s)) - largest.at(left)), &s[..]));
     let log = |position: &[Expr]| {
         let left = axes.left(position);

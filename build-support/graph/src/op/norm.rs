@@ -5,7 +5,7 @@ use kernpack_compiler::te;
 
 use super::call::{Operand, tensor};
 use super::reduce::Axes;
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -46,8 +46,8 @@ fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
     let (r, s) = (axes.loops(x), axes.loops(x));
-    let largest =
-        tensor(&axes.kept, |left| te::reduce_max(x.at(&axes.join(left, &r)).cast(wide(x)), &r[..])).named("largest");
+    let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(x.at(&axes.join(left, &r)).cast(wide(x)), &r))
+        .named("largest");
     let shifted = |position: &[Expr]| x.at(position).cast(wide(x)) - largest.at(axes.left(position));
     if log {
         let total = tensor(&axes.kept, |left| te::sum(te::exp(shifted(&axes.join(left, &s))), &s[..])).named("total");

@@ -4,7 +4,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, extents, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, require};
 
 /// How elements become one.
@@ -179,7 +179,7 @@ fn log_sum_exp(call: &Call) -> Result<Vec<Tensor>> {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
     let element = |at: &[Expr]| as_float(x.at(at));
-    let largest = tensor(&axes.kept, |left| te::reduce_max(element(&axes.join(left, &first)), &first[..]));
+    let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(element(&axes.join(left, &first)), &first));
     // A row of infinities alone would give NaN.
     let base = tensor(&axes.kept, |left| {
         let value = largest.at(left);
