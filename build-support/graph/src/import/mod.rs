@@ -48,7 +48,7 @@ const SINCE_1: [&str; 12] = [
 ];
 /// Functions in functions, at most.
 const DEPTH: usize = 64;
-/// Nodes of a model with all that is written out, at most: functions that call others several times are a power of that many.
+/// Nodes of functions, each as often as it is written out, at most: of functions that call others several times there are a power of that many.
 const MOST_NODES: usize = 100_000;
 
 /// A model as a graph, and the files that it was read from besides its own.
@@ -281,7 +281,7 @@ struct Importer<'m, 'a> {
     folder: Option<&'m Path>,
     files: std::cell::RefCell<Vec<PathBuf>>,
     depth: usize,
-    /// Nodes that were imported, each as often as it is written out.
+    /// Nodes of functions, each as often as it is written out.
     imported: usize,
 }
 
@@ -507,12 +507,6 @@ impl<'m, 'a> Importer<'m, 'a> {
         scope: &mut Scope,
         arguments: &Arguments<'a>,
     ) -> Result<()> {
-        self.imported += 1;
-        require!(
-            self.imported <= MOST_NODES,
-            "{}: with its functions and loops written out, the model has more than {MOST_NODES} nodes",
-            place(node)
-        );
         let inputs: Vec<Option<Item>> = node.inputs.iter().map(|name| given(scope, name)).collect();
         let attributes: Vec<(&str, &AttributeValue<'a>)> = node
             .attributes
@@ -611,6 +605,12 @@ impl<'m, 'a> Importer<'m, 'a> {
         version: i64,
     ) -> Result<Vec<Option<Item>>> {
         require!(self.depth < DEPTH, "{}: functions call each other more than {DEPTH} deep", place(node));
+        self.imported += function.nodes.len();
+        require!(
+            self.imported <= MOST_NODES,
+            "{}: with its functions written out, the model has more than {MOST_NODES} nodes",
+            place(node)
+        );
         let defaults = function.defaults.iter().map(|attribute| (attribute.name.clone(), attribute.value.clone()));
         let mut arguments: Arguments<'a> = defaults.collect();
         arguments.extend(attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())));

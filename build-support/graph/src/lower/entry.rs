@@ -140,10 +140,9 @@ pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<L
     for (number, step) in steps.iter().enumerate() {
         needs.extend(step.scratch.iter().map(|bytes| Need { bytes: *bytes, first: number, last: number }));
     }
-    // Tasks of a region read the results of checks while others go on.
-    let is_region = steps.iter().any(|step| step.is_task || step.checks.iter().any(|check| check.is_task));
+    // Tasks of a region read the results of checks while others go on; another graph of the model may make it one.
     for (number, step) in steps.iter().enumerate() {
-        let last = if is_region { steps.len() - 1 } else { number };
+        let last = steps.len() - 1;
         let all = step.checks.iter().flat_map(|check| &check.scratch);
         needs.extend(all.map(|bytes| Need { bytes: *bytes, first: number, last }));
     }

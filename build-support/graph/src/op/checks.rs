@@ -4,7 +4,7 @@
 //! the node, instead of a result that is wrong.
 
 use kernpack::DataType;
-use kernpack_compiler::ir::DataTypeExt;
+use kernpack_compiler::ir::{DataTypeExt, U64};
 
 use super::{NodeOp, call};
 use crate::attrs::Attrs;
@@ -91,15 +91,16 @@ impl Check {
     /// # Errors
     /// Elements that are not integers.
     pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i64>> {
-        let values = match self.demand {
-            // Bits that are not all zero are no zero, whatever the number.
-            Demand::NotZero => known.to_int_bits()?,
-            Demand::Within { .. } => known.to_ints()?,
+        let values = known.to_int_bits()?;
+        // What is too large for a signed integer is too large for a range, and not zero.
+        let is_unsigned = known.dtype() == U64;
+        let fits = |value: i64| {
+            if is_unsigned && value < 0 { self.demand == Demand::NotZero } else { self.demand.holds(value) }
         };
         let columns = known.shape().last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or(1).max(1);
         let first = self.column.and_then(|column| usize::try_from(column).ok());
         let step = if first.is_some() { columns } else { 1 };
-        Ok(values.into_iter().skip(first.unwrap_or(0)).step_by(step).find(|value| !self.demand.holds(*value)))
+        Ok(values.into_iter().skip(first.unwrap_or(0)).step_by(step).find(|value| !fits(*value)))
     }
 }
 

@@ -37,7 +37,6 @@ const OF_HALVES: &[&str] = &[
     "IsNaN",
     "IsInf",
     "Relu",
-    "LeakyRelu",
     "ThresholdedRelu",
     "Trunc",
 ];

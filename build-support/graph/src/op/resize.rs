@@ -124,17 +124,21 @@ impl Axis {
     fn new(from: i64, to: i64, scale: f64, length: f64, roi: (f64, f64), coordinates: Coordinates) -> Self {
         let (last, extent) = ((from - 1) as f64, from as f64);
         let half = |shift: f64| (0.5, 1.0, scale, shift - 0.5);
+        // Scales are of single precision: a fifth of five elements is one.
+        let is_one = (length as f32) == 1.0;
         let (offset, numerator, denominator, shift) = match coordinates {
             Coordinates::HalfPixel => half(0.0),
             // The middle of the input stays the middle of the result, also if the extent was rounded.
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
-            Coordinates::PytorchHalfPixel if length <= 1.0 => (0.0, 0.0, 1.0, 0.0),
+            Coordinates::PytorchHalfPixel if length < 1.0 || is_one => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
+            // An axis that keeps its extent stays as it is.
+            Coordinates::TfHalfPixelForNn if scale == 1.0 => (0.0, 1.0, 1.0, 0.0),
             Coordinates::TfHalfPixelForNn => (0.5, 1.0, scale, 0.0),
-            Coordinates::AlignCorners if length == 1.0 => (0.0, 0.0, 1.0, 0.0),
+            Coordinates::AlignCorners if is_one => (0.0, 0.0, 1.0, 0.0),
             Coordinates::AlignCorners => (0.0, last, length - 1.0, 0.0),
             Coordinates::Asymmetric => (0.0, 1.0, scale, 0.0),
-            Coordinates::CropAndResize if length == 1.0 => (0.0, 0.0, 1.0, (roi.0 + roi.1) * last / 2.0),
+            Coordinates::CropAndResize if is_one => (0.0, 0.0, 1.0, (roi.0 + roi.1) * last / 2.0),
             Coordinates::CropAndResize => (0.0, (roi.1 - roi.0) * last, length - 1.0, roi.0 * last),
         };
         Self { from, to, scale, offset, numerator, denominator, shift }

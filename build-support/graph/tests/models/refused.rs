@@ -148,6 +148,27 @@ fn places_of_tensorflow() {
 }
 
 #[test]
+fn axes_of_places_that_stay() {
+    // Two channels, and twice as many rows: (i + 0.5) / 2 = 0.25, 0.75, 1.25, 1.75.
+    let nodes = || {
+        let resize = node("Resize", &["x", "", "", "sizes"], &["y"]);
+        let resize = with_text(resize, "coordinate_transformation_mode", "tf_half_pixel_for_nn");
+        let resize = with_text(with_text(resize, "mode", "nearest"), "nearest_mode", "ceil");
+        vec![with_ints(node("Constant", &[], &["sizes"]), "value_ints", &[1, 2, 4, 1]), resize]
+    };
+    let x = floats(&[1, 2, 2, 1], &[1.0, 2.0, 3.0, 4.0]);
+    gives(nodes, &[("x", x)], "y", &[1, 2, 4, 1], &[2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0]);
+    // A fifth of five in single precision is a little more than one.
+    let nodes = || {
+        let resize = node("Resize", &["x", "", "scales"], &["y"]);
+        let resize = with_text(resize, "coordinate_transformation_mode", "pytorch_half_pixel");
+        let scales = Message::default().text(1, "value_floats").bytes(7, &0.2f32.to_le_bytes()).int(20, 6);
+        vec![node("Constant", &[], &["scales"]).message(5, scales), with_text(resize, "mode", "linear")]
+    };
+    gives(nodes, &[("x", floats(&[5], &[7.0, 1.0, 2.0, 3.0, 4.0]))], "y", &[1], &[7.0]);
+}
+
+#[test]
 fn suppression_that_chooses_nothing() {
     let inputs = [("boxes", floats(&[1, 1, 4], &[0.0, 0.0, 1.0, 1.0])), ("scores", floats(&[1, 1, 1], &[0.9]))];
     gives(|| vec![node("NonMaxSuppression", &["boxes", "scores"], &["y"])], &inputs, "y", &[0, 3], &[]);
