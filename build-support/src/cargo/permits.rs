@@ -176,6 +176,19 @@ mod tests {
         most.into_inner()
     }
 
+    /// What `attempt` gives, once it is as `wanted`.
+    fn until<T>(attempt: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let found = attempt();
+            if wanted(&found) {
+                return found;
+            }
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn never_more_than_cargo_allows() {
         assert_eq!(most_at_a_time(&Permits::of_number(1)), 1);
@@ -197,9 +210,10 @@ mod tests {
         let client = Client::new(2).unwrap();
         let permits = Permits::of_jobserver(client.clone(), 8);
         let one = permits.acquire();
-        let more = permits.try_acquire(1);
-        assert_eq!((more.len(), client.available().unwrap()), (1, 1));
+        // On a busy machine the jobserver's answer takes longer than an attempt; a token that comes too late goes back.
+        let more = until(|| permits.try_acquire(1), |more| more.len() == 1);
+        until(|| client.available().unwrap(), |left| *left == 1);
         drop((one, more));
-        assert_eq!(client.available().unwrap(), 2);
+        until(|| client.available().unwrap(), |left| *left == 2);
     }
 }

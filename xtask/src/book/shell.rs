@@ -153,16 +153,21 @@ mod tests {
         assert_eq!(shell.folder().unwrap(), Path::new("/tmp"));
         assert!(Shell::parses(Command::new("bash"), "if").is_err());
         assert!(Shell::parses(Command::new("bash"), "docker run x").is_ok());
-        // A process in the background lasts as long as the shell; one that has ended has no command line.
+        // A process in the background lasts as long as the shell. Its command line is empty while it becomes `sleep` and
+        // after its end.
         let (number, _) = run("sleep 1000 > /dev/null 2>&1 & echo $!", None);
-        let runs = || fs::read(format!("/proc/{}/cmdline", number.trim())).is_ok_and(|line| !line.is_empty());
-        assert!(runs());
+        let sleeps =
+            || fs::read(format!("/proc/{}/cmdline", number.trim())).is_ok_and(|line| line.starts_with(b"sleep"));
+        let becomes = |wanted: bool| {
+            let end = std::time::Instant::now() + Duration::from_secs(30);
+            while sleeps() != wanted {
+                assert!(std::time::Instant::now() < end);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        becomes(true);
         drop(shell);
-        let end = std::time::Instant::now() + Duration::from_secs(30);
-        while runs() {
-            assert!(std::time::Instant::now() < end);
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        becomes(false);
         fs::remove_dir_all(state).unwrap();
     }
 }
