@@ -6,6 +6,8 @@
 //! only if its bounds show that it does not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they take sums from
 //! [`State::sum_of`], in which a sum of data that may wrap is one value that arithmetic does not look into.
 
+use kernpack::DataType;
+
 use super::analyzer::State;
 use super::interval::ConstInterval;
 use super::render::render;
@@ -32,7 +34,7 @@ impl State {
     }
 
     /// Whether an expression is data.
-    pub(crate) fn is_data(&self, expr: &Expr) -> bool {
+    pub(crate) fn is_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => false,
             ExprNode::Var { .. } => self.data.contains_key(&expr.address()),
@@ -49,14 +51,14 @@ impl State {
         }
     }
 
-    fn has_data(&self, expr: &Expr) -> bool {
+    fn has_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Binary { a, b, .. } | ExprNode::Compare { a, b, .. } | ExprNode::Logic { a, b, .. } => {
                 self.is_data(a) || self.is_data(b)
             }
             ExprNode::Not { value } => self.is_data(value),
             ExprNode::Cast { dtype, value } => {
-                value.dtype().is_float() || self.is_data(value) || self.is_cut(value, ConstInterval::of_type(*dtype))
+                value.dtype().is_float() || self.is_data(value) || self.is_cut(value, *dtype)
             }
             ExprNode::Select { condition, true_value: a, false_value: b }
             | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
@@ -73,9 +75,17 @@ impl State {
         }
     }
 
-    /// Whether a variable may have values that a type does not have.
-    fn is_cut(&self, value: &Expr, own: ConstInterval) -> bool {
-        matches!(**value, ExprNode::Var { .. }) && !own.includes(self.var_facts(value).0)
+    /// Whether an index may have values that the type of a cast does not have.
+    fn is_cut(&mut self, value: &Expr, dtype: DataType) -> bool {
+        let own = ConstInterval::of_type(dtype);
+        let wide = |dtype: DataType| dtype.is_uint() && dtype.bits() == 64;
+        // Neither 64 unsigned bits nor what they lack has an interval of its own.
+        match (wide(value.dtype()), wide(dtype)) {
+            (true, true) => false,
+            (true, false) => true,
+            (false, true) => self.const_interval(value).min < 0,
+            (false, false) => !own.includes(ConstInterval::of_type(value.dtype())) && !own.includes(self.const_interval(value)),
+        }
     }
 
     /// Whether a sum is a whole number: an index, one value, or bounded inside of its type.

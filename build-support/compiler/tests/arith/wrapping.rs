@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use kernpack_compiler::arith::Analyzer;
+use kernpack_compiler::arith::{Analyzer, IntSet, SetMap};
 use kernpack_compiler::ir::mutate::{Mutate, mutate_expr_parts};
-use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ExprNode, I32, I64, Range, U8, Var};
+use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ExprNode, I8, I16, I32, I64, Range, U8, Var};
 
 use crate::evaluate::{Random, text};
 use crate::integers::{Space, TYPES, Values, constant, ends, value};
@@ -41,6 +41,8 @@ fn check(seed: u64, cases: usize) {
         let simple = analyzer.simplify(&expr);
         let again = analyzer.simplify(&simple);
         let (interval, modular) = (analyzer.const_interval(&expr), analyzer.modular_set(&expr));
+        let sets = SetMap::from([(space.index.clone(), IntSet::of_range(&Range::until(8)))]);
+        let set = IntSet::evaluate(&expr, &sets, &analyzer);
         let proved = is_condition && analyzer.can_prove(&expr);
         for _ in 0..12 {
             let index = random.between(0, 7);
@@ -50,6 +52,9 @@ fn check(seed: u64, cases: usize) {
             assert_eq!(value(&simple, &values), expected, "{}", about());
             assert_eq!(value(&again, &values), expected, "again {}: {}", text(&again), about());
             assert!(!proved || expected == 1, "proved: {}", about());
+            let within = set.min().is_none_or(|min| value(min, &values) <= expected)
+                && set.max().is_none_or(|max| expected <= value(max, &values));
+            assert!(within, "{expected} not in {} to {}: {}", end(set.min()), end(set.max()), about());
             if let Ok(number) = i64::try_from(expected) {
                 assert!(interval.contains(number), "{number} in {interval}: {}", about());
                 assert!(modular.contains(number), "{number} in {modular}: {}", about());
@@ -65,6 +70,10 @@ fn check(seed: u64, cases: usize) {
             assert_eq!(value(&folded, &values), expected, "folded {}: {}", text(&constants), about());
         }
     }
+}
+
+fn end(end: Option<&Expr>) -> String {
+    end.map_or("no end".to_owned(), text)
 }
 
 fn cases(own: usize) -> usize {
@@ -116,6 +125,20 @@ fn rules_of_whole_numbers_do_not_hold_for_data() {
             assert!(analyzer.can_prove(&condition), "{}", text(&condition));
         }
         assert!(analyzer.simplify(&(&a + 1 - &a)).is_int(1));
+    }
+    // Casts that cut make data of indices.
+    let i = Var::index("i");
+    for (dtype, step) in [(I8, 8), (I16, 256), (I32, 8192)] {
+        let cut = (&i * step).cast(dtype);
+        for value in [cut.clone(), cut.cast(I32) * (1 << 28)] {
+            let step = constant(value.dtype(), step.into());
+            for condition in [(&value + &step).greater(&value), (&value + &step).floor_div(&step).equals(value.floor_div(&step) + 1)] {
+                let analyzer = Analyzer::new();
+                let simple = analyzer.simplify(&condition);
+                assert!(simple.as_int().is_none(), "{} is {}", text(&condition), text(&simple));
+                assert!(!analyzer.can_prove(&condition), "{}", text(&condition));
+            }
+        }
     }
     // Narrow data that is widened does not overflow.
     let bytes = Buffer::new("bytes", U8, [Expr::int(4)], "global");
