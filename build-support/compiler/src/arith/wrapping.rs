@@ -10,6 +10,7 @@ use kernpack::DataType;
 
 use super::analyzer::State;
 use super::interval::ConstInterval;
+use super::modular::ModularSet;
 use super::render::render;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{self, Effect, effect};
@@ -27,7 +28,7 @@ impl State {
     }
 
     /// The variable has the value: it is data if the value is.
-    pub(super) fn mark_value(&mut self, var: &Var, value: &Expr) {
+    pub(crate) fn mark_value(&mut self, var: &Var, value: &Expr) {
         if !var.is_size() && var.dtype().is_integer() && self.is_data(value) {
             self.mark_data(var);
         }
@@ -99,6 +100,13 @@ impl State {
         !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
     }
 
+    /// Whether the expression of a sum that rules made has the value of the sum. What is assumed of indices: they lie in the middle half of their type, so that
+    /// one and a constant of a quarter of the type do not overflow. Of data nothing is assumed.
+    pub(crate) fn is_computable(&self, sum: &Sum) -> bool {
+        let most = i64::MAX >> (65 - u32::from(sum.dtype.bits()));
+        sum.fits() && self.is_exact(sum) && (sum.base.abs() <= most || sum.terms.is_empty() || self.fits_type(sum))
+    }
+
     /// The sum as a whole number: as one value, if it may wrap.
     pub(crate) fn settled(&mut self, sum: Sum, hint: Option<&Expr>) -> Sum {
         if sum.overflow || self.is_exact(&sum) {
@@ -131,6 +139,11 @@ impl State {
     pub(crate) fn divides_by_zero(&mut self, divisor: &Expr) -> bool {
         let divisor = self.sum_of(divisor);
         self.may_be_zero(&divisor)
+    }
+
+    /// Divisibility of the value of a sum.
+    pub(crate) fn value_modular(&self, sum: &Sum) -> ModularSet {
+        if self.is_exact(sum) { sum.modular() } else { sum.modular().wrapped() }
     }
 
     /// Bounds of the value of a sum.

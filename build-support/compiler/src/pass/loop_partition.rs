@@ -14,15 +14,16 @@ use kernpack::{Any, Result as PackedResult, packed_func};
 use super::PassContext;
 use super::hoist_if::conjuncts;
 use super::pipeline::on_functions;
+use crate::arith::guard::{Iterations, solve};
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::error::Result;
+use crate::ir::builtin::{Effect, effect};
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
 use crate::ir::shared::Memo;
-use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
+use crate::ir::visit::{Visit, for_each_expr, for_each_expr_in, for_each_stmt, uses_var, walk_expr, walk_stmt};
 use crate::ir::{
-    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
-    Var, VarMap, substitute, with_stack,
+    BinaryOp, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap, with_stack,
 };
 
 /// Splits loops so that guards vanish from most iterations.
@@ -100,6 +101,10 @@ impl Mutate for Partition<'_> {
                 }
                 None => mutate_stmt_parts(self, stmt),
             },
+            StmtNode::Bind { var, value, .. } => {
+                self.analyzer.with(|state| state.mark_value(var, value));
+                mutate_stmt_parts(self, stmt)
+            }
             _ => mutate_stmt_parts(self, stmt),
         }
     }
@@ -144,6 +149,7 @@ impl Partition<'_> {
             var,
             sets: SetMap::new(),
             inner: HashSet::new(),
+            body,
             analyzer: &self.analyzer,
             covers: true,
             found: Vec::new(),
@@ -266,6 +272,8 @@ struct Guards<'a> {
     sets: SetMap,
     /// All that is defined inside.
     inner: HashSet<Var>,
+    /// Of the loop.
+    body: &'a Stmt,
     analyzer: &'a Analyzer,
     /// Whether what is visited is all that an iteration does.
     covers: bool,
@@ -346,41 +354,44 @@ impl Guards<'_> {
     /// Adds the bounds of one comparison: those between which it holds for all values of inner variables (`always`), or those beyond which it holds for
     /// none. None: it cannot be solved.
     fn solve(&mut self, part: &Expr, always: bool, bounds: &mut Bounds) -> Option<()> {
-        let ExprNode::Compare { op, a, b } = &**part else { return None };
-        if !a.dtype().is_int() || !a.dtype().is_scalar() {
-            return None;
-        }
-        // It holds where this is negative.
-        let difference = match op {
-            CompareOp::Lt => a - b,
-            CompareOp::Le => a - b - 1,
-            CompareOp::Gt => b - a,
-            CompareOp::Ge => b - a - 1,
-            CompareOp::Eq | CompareOp::Ne => return None,
+        let (bound, ends) = match solve(self.var, part, &self.sets, self.analyzer, always)? {
+            Iterations::All => return Some(()),
+            Iterations::Below(bound) => (bound, &mut bounds.upper),
+            Iterations::From(bound) => (bound, &mut bounds.lower),
         };
-        let difference = self.analyzer.simplify(&difference);
-        let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
-        let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
-        if uses_var(&extreme, |var| self.inner.contains(var)) || may_fault(&extreme) {
+        let bound = self.analyzer.simplify(&bound);
+        if uses_var(&bound, |var| self.inner.contains(var)) || may_fault(&bound) || may_change(&bound, self.body) {
             return None;
         }
-        let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
-        let step = self.analyzer.simplify(&(next - &extreme)).as_int()?;
-        let zero = Expr::constant(self.var.dtype(), 0);
-        let rest = substitute(&extreme, &[(self.var.clone(), zero)].into_iter().collect());
-        let rest = self.analyzer.simplify(&rest);
-        match step {
-            0 => (always && self.analyzer.can_prove(&extreme.less(0))).then_some(()),
-            1.. => {
-                bounds.upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
-                Some(())
-            }
-            _ => {
-                bounds.lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
-                Some(())
-            }
-        }
+        ends.push(bound);
+        Some(())
     }
+}
+
+/// Whether a statement may change the value of an expression: it stores to a buffer that is read, or calls what may. Bounds are computed before the loop.
+fn may_change(expr: &Expr, body: &Stmt) -> bool {
+    let (mut reads, mut changes) = (Vec::new(), false);
+    for_each_expr(expr, |part| match &**part {
+        ExprNode::Load { buffer, .. } => reads.push(buffer.data.clone()),
+        ExprNode::TensorRead { .. } => changes = true,
+        ExprNode::Call { kind, name, .. } => changes |= effect(*kind, name.as_str()) != Effect::Pure,
+        _ => {}
+    });
+    if reads.is_empty() || changes {
+        return changes;
+    }
+    for_each_stmt(body, |stmt| match &**stmt {
+        StmtNode::Store { buffer, .. } => changes |= reads.contains(&buffer.data),
+        // Another name of the same memory.
+        StmtNode::Alias { .. } => changes = true,
+        _ => {}
+    });
+    for_each_expr_in(body, |part| {
+        if let ExprNode::Call { kind, name, .. } = &**part {
+            changes |= !matches!(effect(*kind, name.as_str()), Effect::Pure | Effect::Reads);
+        }
+    });
+    changes
 }
 
 /// Whether an expression divides by what may be 0. Inside a loop over that many iterations it is not, but bounds are computed outside.

@@ -18,20 +18,22 @@ use crate::integers::{Space, Values, constant, ends, extreme, keeps_indices, val
 const ORDERED: [CompareOp; 5] = [CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge, CompareOp::Eq];
 
 /// A factor: small, or so large that few multiples fit.
-fn factor(random: &mut Random, dtype: DataType) -> i128 {
-    let large = ends(dtype).1 >> random.between(0, 3);
+fn factor(random: &mut Random, most: i128) -> i128 {
+    let large = most >> random.between(0, 3);
     *random.of(&[1, 1, -1, 2, 3, -4, 8, large])
 }
 
-/// `outer * a + inner * b + c`, perhaps as a dividend, or times data.
-fn indices(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr) -> Expr {
+/// `outer * a + inner * b + c`, perhaps as a dividend, or times data. Numbers are up to a part of the type.
+fn indices(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr, part: i128) -> Expr {
     let dtype = outer.dtype();
     let number = |value: i128| constant(dtype, value);
-    let first = if random.between(0, 9) == 0 { outer * data } else { outer * number(factor(random, dtype)) };
+    let (min, max) = (ends(dtype).0 / part, ends(dtype).1 / part);
+    let most = max / if part == 1 { 1 } else { 16 };
+    let first = if random.between(0, 9) == 0 { outer * data } else { outer * number(factor(random, most)) };
     let near = i128::from(random.between(-3, 3));
     let offset = match random.between(0, 5) {
-        0 => ends(dtype).0 + 8 + near,
-        1 => ends(dtype).1 - 8 + near,
+        0 => min + 8 + near,
+        1 => max - 8 + near,
         _ => near,
     };
     let mut sum = first + number(offset);
@@ -39,7 +41,7 @@ fn indices(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr) -> Expr
         sum = sum + inner * number(*random.of(&[1, -1, 3]));
     }
     if random.between(0, 3) == 0 {
-        sum = sum.floor_div(number((factor(random, dtype).abs()).max(2)));
+        sum = sum.floor_div(number(factor(random, most).abs().max(2)));
     }
     sum
 }
@@ -53,14 +55,12 @@ fn limit(random: &mut Random, data: &Expr) -> Expr {
         0 => number,
         1 => data + near,
         2 => data - number,
-        3 => data * constant(dtype, factor(random, dtype)),
+        3 => data * constant(dtype, factor(random, ends(dtype).1)),
         _ => data.clone(),
     }
 }
 
-fn condition(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr) -> Expr {
-    let left = indices(random, outer, inner, data);
-    let right = limit(random, data);
+fn condition(random: &mut Random, left: Expr, right: Expr) -> Expr {
     let op = *random.of(&ORDERED);
     if random.between(0, 3) == 0 { Expr::compare(op, right, left) } else { Expr::compare(op, left, right) }
 }
@@ -75,7 +75,9 @@ fn solved_conditions_hold_at_the_limits_of_types() {
         let dtype = *random.of(&[I32, I64]);
         let (outer, inner) = (Var::new("outer", dtype), Var::new("inner", dtype));
         let data = space.load(&mut random, dtype);
-        let condition = condition(&mut random, outer.expr(), inner.expr(), &data);
+        let right = limit(&mut random, &data);
+        let left = indices(&mut random, outer.expr(), inner.expr(), &data, 1);
+        let condition = condition(&mut random, left, right);
         let least = random.between(-3, 3);
         let most = least + random.between(0, 4);
         let end = |at: i64| constant(dtype, at.into());
@@ -105,7 +107,7 @@ fn solved_conditions_hold_at_the_limits_of_types() {
             }
         }
     }
-    assert!(solved > 1000, "{solved}");
+    assert!(solved > 400, "{solved} of 6000 conditions were solved");
 }
 
 fn param(buffer: &Buffer, output: bool) -> Param {
@@ -146,14 +148,26 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
     let mut random = Random(32);
     let context = PassContext::new(PassOptions { partition_const_loop: true, ..PassOptions::default() });
     let (mut split, mut runs) = (0, 0);
-    for case in 0..400 {
+    for case in 0..800 {
         let dtype = *random.of(&[I32, I64]);
         let table = Buffer::new("table", dtype, [Expr::int(2)], "global");
         let out = Buffer::new("out", I64, [Expr::int(OUTER * INNER)], "global");
         let (outer, inner) = (Var::new("outer", dtype), Var::new("inner", dtype));
         let start = constant(dtype, random.between(0, 2).into());
+        // What is compared with is loaded in the loop or computed before it: the interpreter lets no extent overflow.
         let data = Expr::load(&table, random.between(0, 1));
-        let mut guard = condition(&mut random, outer.expr(), inner.expr(), &data);
+        let name = Var::new("name", dtype);
+        let right = limit(&mut random, &data);
+        let bound = Stmt::bind(name.clone(), &right);
+        let data = match random.between(0, 3) {
+            0 => data,
+            1 => data.max(constant(dtype, -9)).min(constant(dtype, 9)),
+            _ if right.as_int().is_some() => right,
+            _ => name.expr().clone(),
+        };
+        // Parts of sums do not overflow either, in any order.
+        let left = indices(&mut random, outer.expr(), inner.expr(), &data, 2);
+        let mut guard = condition(&mut random, left, data);
         let at = |var: &Var| var.expr().cast(I64);
         let place = at(&outer) * INNER + at(&inner);
         let mut then = vec![Stmt::store(out.clone(), &place, at(&outer) * 10 + at(&inner) + 1)];
@@ -173,13 +187,14 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
         let body = Stmt::for_loop(inner.clone(), constant(dtype, 0), constant(dtype, INNER.into()), ForKind::Serial, body);
         let extent = constant(dtype, OUTER.into()) - &start;
         let body = Stmt::for_loop(outer.clone(), start, extent, ForKind::Serial, body);
-        let before = function(&[(&table, true), (&out, true)], body);
+        let before = function(&[(&table, true), (&out, true)], Stmt::seq([bound, body]));
         let after = loop_partition(&before, &context).unwrap();
         split += usize::from(programs::print(&after).matches("for ").count() != 2);
         let after = simplify(&after, &context).unwrap();
         let keeps = (0..OUTER).all(|i| {
             (0..INNER).all(|j| {
                 let mut values = Values::default();
+                values.vars.insert(name.clone(), 1);
                 values.vars.insert(outer.clone(), i.into());
                 values.vars.insert(inner.clone(), j.into());
                 for element in 0..2 {
@@ -200,7 +215,7 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
             assert_eq!(run(&after, &values, cells), Some(expected), "{}", about());
         }
     }
-    assert!(split > 40 && runs > 1000, "{split} of 400 loops were split, {runs} runs");
+    assert!(split > 40 && runs > 1000, "{split} of 800 loops were split, {runs} runs");
 }
 
 /// Quotients of quotients, and the remainders of them, at the limits of the types of indices.
@@ -212,7 +227,7 @@ fn nested_quotients_of_indices_keep_their_values() {
         let x = Var::new("x", dtype);
         let analyzer = Analyzer::new();
         if random.between(0, 1) == 0 {
-            analyzer.bind(&x, &Range::new(constant(dtype, 0), constant(dtype, ends(dtype).1)));
+            analyzer.bind(&x, &Range::new(constant(dtype, 0), constant(dtype, ends(dtype).1 / 4 + 1)));
         }
         let mut expr = x.expr().clone();
         for _ in 0..random.between(2, 4) {
@@ -227,9 +242,9 @@ fn nested_quotients_of_indices_keep_their_values() {
         }
         let (simple, interval) = (analyzer.simplify(&expr), analyzer.const_interval(&expr));
         for _ in 0..12 {
-            let (min, max) = ends(dtype);
-            let at = extreme(&mut random, dtype).clamp(0, max - 1);
-            let at = if analyzer.const_interval(&x).min == 0 { at } else { at + min / 2 };
+            let most = ends(dtype).1 / 4;
+            let least = if analyzer.const_interval(&x).min == 0 { 0 } else { -most };
+            let at = extreme(&mut random, dtype).clamp(least, most);
             let mut values = Values::default();
             values.vars.insert(x.clone(), at);
             if !keeps_indices(&expr, &values) {
