@@ -215,11 +215,8 @@ impl Deduce<'_> {
             if !positive && !negative {
                 continue;
             }
-            let (bound, factor) = if positive {
-                (bound.clone(), factor.clone())
-            } else {
-                (self.negated(bound)?, self.negated(factor)?)
-            };
+            let (bound, factor) =
+                if positive { (bound.clone(), factor.clone()) } else { (self.negated(bound)?, self.negated(factor)?) };
             let at_most = at_most == positive;
             let limit = if at_most { bound.floor_div(&factor) } else { self.ceil(&bound, &factor)? };
             let difference = self.analyzer.with(|state| {

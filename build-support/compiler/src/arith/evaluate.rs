@@ -86,11 +86,12 @@ impl Evaluation<'_> {
             return false;
         }
         let own = ConstInterval::of_type(expr.dtype());
-        let unbounded = self.unbounded(op, left, right);
         let fits = |end: i64| end != ConstInterval::NEG_INF && end != ConstInterval::POS_INF && own.contains(end);
-        let folded = |end: Option<&Expr>| end.is_some_and(|end| end.as_int().is_some());
-        if let Some(all) = unbounded
-            && (folded(set.min()) && !fits(all.min) || folded(set.max()) && !fits(all.max))
+        let is_number = |end: Option<&Expr>| end.is_some_and(|end| end.as_int().is_some());
+        let (low, high) = (is_number(set.min()), is_number(set.max()));
+        if (low || high)
+            && let Some(all) = self.unbounded(op, left, right)
+            && (low && !fits(all.min) || high && !fits(all.max))
         {
             return true;
         }
@@ -105,7 +106,8 @@ impl Evaluation<'_> {
     /// Bounds of the result of an operation that may leave its type, of whole numbers.
     fn unbounded(&self, op: BinaryOp, left: &IntSet, right: &IntSet) -> Option<ConstInterval> {
         let interval = |set: &IntSet| {
-            let end = |end: Option<&Expr>| end.map_or(ConstInterval::EVERYTHING, |end| self.analyzer.const_interval(end));
+            let end =
+                |end: Option<&Expr>| end.map_or(ConstInterval::EVERYTHING, |end| self.analyzer.const_interval(end));
             ConstInterval { min: end(set.min()).min, max: end(set.max()).max }
         };
         let (x, y) = (interval(left), interval(right));

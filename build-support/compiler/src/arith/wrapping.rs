@@ -85,7 +85,9 @@ impl State {
             (true, true) => false,
             (true, false) => true,
             (false, true) => self.const_interval(value).min < 0,
-            (false, false) => !own.includes(ConstInterval::of_type(value.dtype())) && !own.includes(self.const_interval(value)),
+            (false, false) => {
+                !own.includes(ConstInterval::of_type(value.dtype())) && !own.includes(self.const_interval(value))
+            }
         }
     }
 

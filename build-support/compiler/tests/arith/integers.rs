@@ -1,6 +1,8 @@
 //! Random expressions over loaded integers of all types, with values at the ends of the types, and an oracle of 128 bits that wraps.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use kernpack::DataType;
 use kernpack_compiler::ir::visit::for_each_expr;
@@ -8,10 +10,10 @@ use kernpack_compiler::ir::{
     BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, LogicOp, U8, U16, U32, U64, Var,
 };
 
-use crate::evaluate::{Random, text};
+use crate::evaluate::{Random, compares, text};
 
 pub(crate) const TYPES: [DataType; 8] = [I8, I16, I32, I64, U8, U16, U32, U64];
-pub(crate) const OPS: [BinaryOp; 13] = [
+pub(crate) const OPS: [BinaryOp; 14] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
@@ -22,6 +24,7 @@ pub(crate) const OPS: [BinaryOp; 13] = [
     BinaryOp::Min,
     BinaryOp::Max,
     BinaryOp::BitAnd,
+    BinaryOp::BitOr,
     BinaryOp::BitXor,
     BinaryOp::ShiftLeft,
     BinaryOp::ShiftRight,
@@ -61,6 +64,29 @@ pub(crate) fn extreme(random: &mut Random, dtype: DataType) -> i128 {
 
 pub(crate) fn constant(dtype: DataType, value: i128) -> Expr {
     Expr::constant(dtype, value as i64)
+}
+
+/// How many expressions a test looks at: `KERNPACK_WRAPPING_CASES`, or else its own number.
+pub(crate) fn cases(own: usize) -> usize {
+    std::env::var("KERNPACK_WRAPPING_CASES").map_or(own, |cases| cases.parse().expect("a number of cases"))
+}
+
+/// Calls `check` for parts of so many cases, each with its number, on all cores.
+pub(crate) fn in_parallel(cases: usize, part: usize, check: impl Fn(u64) + Sync) {
+    let (next, parts, began) = (AtomicU64::new(0), cases.div_ceil(part) as u64, Instant::now());
+    let work = || {
+        while let number = next.fetch_add(1, Ordering::Relaxed)
+            && number < parts
+        {
+            check(number);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    eprintln!("{} expressions in {:?}", parts * part as u64, began.elapsed());
 }
 
 /// Loads of each type, the variables of the expression, and an index.
@@ -283,17 +309,7 @@ pub(crate) fn value(expr: &Expr, values: &Values) -> i128 {
         }
         ExprNode::Cast { dtype, value: inner } => wrapped(*dtype, value(inner, values)),
         ExprNode::Binary { op, a, b, dtype } => arithmetic(*op, *dtype, value(a, values), value(b, values)),
-        ExprNode::Compare { op, a, b } => {
-            let (a, b) = (value(a, values), value(b, values));
-            i128::from(match op {
-                CompareOp::Eq => a == b,
-                CompareOp::Ne => a != b,
-                CompareOp::Lt => a < b,
-                CompareOp::Le => a <= b,
-                CompareOp::Gt => a > b,
-                CompareOp::Ge => a >= b,
-            })
-        }
+        ExprNode::Compare { op, a, b } => i128::from(compares(*op, value(a, values), value(b, values))),
         ExprNode::Logic { op, a, b } => {
             let (a, b) = (value(a, values), value(b, values));
             if *op == LogicOp::And { a & b } else { a | b }

@@ -184,7 +184,8 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
             guard = guard.without_likely().0.likely();
             body = Stmt::store(out.clone(), &place, Expr::select(guard.clone(), at(&outer) * 10 + at(&inner) + 1, -1));
         }
-        let body = Stmt::for_loop(inner.clone(), constant(dtype, 0), constant(dtype, INNER.into()), ForKind::Serial, body);
+        let body =
+            Stmt::for_loop(inner.clone(), constant(dtype, 0), constant(dtype, INNER.into()), ForKind::Serial, body);
         let extent = constant(dtype, OUTER.into()) - &start;
         let body = Stmt::for_loop(outer.clone(), start, extent, ForKind::Serial, body);
         let before = function(&[(&table, true), (&out, true)], Stmt::seq([bound, body]));
@@ -209,7 +210,8 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
         for _ in 0..6 {
             let values = [(dtype, vec![extreme(&mut random, dtype), extreme(&mut random, dtype)])];
             let cells = (OUTER * INNER) as usize;
-            let about = || format!("case {case} with {values:?}:\n{}{}", programs::print(&before), programs::print(&after));
+            let about =
+                || format!("case {case} with {values:?}:\n{}{}", programs::print(&before), programs::print(&after));
             let Some(expected) = run(&before, &values, cells) else { continue };
             runs += 1;
             assert_eq!(run(&after, &values, cells), Some(expected), "{}", about());

@@ -1,4 +1,12 @@
 //! Data wraps: what the analyzer makes of random expressions, and rules at the limits of types.
+//!
+//! A million expressions through the analyzer, and as many of compiled code, take some minutes and most of an hour on all cores:
+//!
+//! ```text
+//! cargo test --release -p kernpack-compiler --test arith --test codegen -- --ignored --nocapture in_a_million_expressions
+//! ```
+//!
+//! The environment variable `KERNPACK_WRAPPING_CASES` says another number, for the tests that are not ignored, too.
 
 use std::collections::HashMap;
 
@@ -7,7 +15,7 @@ use kernpack_compiler::ir::mutate::{Mutate, mutate_expr_parts};
 use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ExprNode, I8, I16, I32, I64, Range, U8, Var};
 
 use crate::evaluate::{Random, text};
-use crate::integers::{Space, TYPES, Values, constant, ends, value};
+use crate::integers::{Space, TYPES, Values, cases, constant, ends, in_parallel, value};
 
 /// Loads and the index as constants.
 struct Constants<'a>(&'a Values);
@@ -76,10 +84,6 @@ fn end(end: Option<&Expr>) -> String {
     end.map_or("no end".to_owned(), text)
 }
 
-fn cases(own: usize) -> usize {
-    std::env::var("KERNPACK_WRAPPING_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(own)
-}
-
 #[test]
 fn data_keeps_its_values() {
     check(11, cases(2000));
@@ -88,7 +92,7 @@ fn data_keeps_its_values() {
 #[test]
 #[ignore = "takes minutes"]
 fn data_keeps_its_values_in_a_million_expressions() {
-    check(12, 1_000_000);
+    in_parallel(cases(1_000_000), 1000, |part| check(1000 + part, 1000));
 }
 
 /// What holds of whole numbers, but not of data.
@@ -132,7 +136,9 @@ fn rules_of_whole_numbers_do_not_hold_for_data() {
         let cut = (&i * step).cast(dtype);
         for value in [cut.clone(), cut.cast(I32) * (1 << 28)] {
             let step = constant(value.dtype(), step.into());
-            for condition in [(&value + &step).greater(&value), (&value + &step).floor_div(&step).equals(value.floor_div(&step) + 1)] {
+            for condition in
+                [(&value + &step).greater(&value), (&value + &step).floor_div(&step).equals(value.floor_div(&step) + 1)]
+            {
                 let analyzer = Analyzer::new();
                 let simple = analyzer.simplify(&condition);
                 assert!(simple.as_int().is_none(), "{} is {}", text(&condition), text(&simple));

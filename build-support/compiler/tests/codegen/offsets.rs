@@ -23,8 +23,10 @@ fn at(name: &str, offset: impl Into<Expr>) -> Buffer {
 fn offsets_are_known_before_they_are_used() {
     let (n, own) = (Var::size("n", I64), Var::size("own", I64));
     let offsets = [n.expr().clone(), n.expr() * 2 + 1, own.expr().clone(), Expr::int(3)];
-    for (offset, count, sizes_first) in
-        offsets.iter().flat_map(|offset| COUNTS.map(|count| (offset, count))).flat_map(|(a, b)| [(a, b, false), (a, b, true)])
+    for (offset, count, sizes_first) in offsets
+        .iter()
+        .flat_map(|offset| COUNTS.map(|count| (offset, count)))
+        .flat_map(|(a, b)| [(a, b, false), (a, b, true)])
     {
         let (a, sizes) = (at("a", offset), numbers("sizes", &n));
         let outs: Vec<Buffer> = (0..count).map(|k| at(&format!("out{k}"), offset)).collect();
