@@ -134,7 +134,10 @@ impl Space {
             64 => (self.index.expr() - 4 + near).cast(dtype),
             bits => {
                 let scale = 1i64 << (bits - 1 - random.between(0, 1) as u32);
-                (self.index.expr() * scale + near).cast(dtype)
+                let index = self.index.expr();
+                // In canonical form, and not.
+                let sum = if random.between(0, 1) == 0 { index * scale + near } else { near + index * scale };
+                sum.cast(dtype)
             }
         }
     }
