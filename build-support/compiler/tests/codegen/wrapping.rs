@@ -12,7 +12,7 @@ use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
 use crate::{function, tensor, written};
 
 /// Expressions of one function.
-const BATCH: usize = 40;
+const BATCH: usize = 200;
 /// Iterations of its loop.
 const ROUNDS: i64 = 8;
 
