@@ -84,7 +84,7 @@ fn compiled_data_keeps_its_values() {
 
 /// The command is in the tests of the analyzer.
 #[test]
-#[ignore = "takes most of an hour"]
+#[ignore = "takes half an hour"]
 fn compiled_data_keeps_its_values_in_a_million_expressions() {
     in_parallel(cases(1_000_000), 10 * BATCH, |part| check(1000 + part, 10));
 }
