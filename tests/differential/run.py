@@ -17,6 +17,7 @@ from pathlib import Path
 
 import graphs
 import judges
+import layers  # noqa: F401
 import near_misses
 import numpy as np
 import onnx
