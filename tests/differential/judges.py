@@ -136,12 +136,14 @@ def equal(case, want, have):
     unit = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[want.dtype.itemsize]
     # The case's share is that of float32.
     scale = unit / 2.0**-23 if want.dtype.itemsize == 2 else 1.0
+    # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.
+    least = 2 * float(np.finfo(want.dtype).tiny) if want.dtype.itemsize > 2 else 4 * unit * 2.0**-14
     with np.errstate(all="ignore"):
         wide, ours = want.astype("f8"), have.astype("f8")
         finite = np.abs(wide[np.isfinite(wide)])
         largest = finite.max() if finite.size else 0.0
         share = min(case.relative * scale, 0.02) if scale > 1 else case.relative
-        allowed = share * np.abs(wide) + min(case.of_largest * scale, 0.02) * largest + 2 * float(np.finfo(want.dtype).tiny)
+        allowed = share * np.abs(wide) + min(case.of_largest * scale, 0.02) * largest + least
         near = np.abs(wide - ours) <= allowed
         # The largest number and infinity are neighbours.
         limit = float(np.finfo(want.dtype).max) * (1 - 4 * unit)
