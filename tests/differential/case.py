@@ -28,6 +28,8 @@ class Case:
     relative: float = 2e-5
     #: The allowed difference, as a share of the largest finite number of the output: what sums lose where they cancel.
     of_largest: float = 0.0
+    #: The allowed difference of any number: what values on the way lose, where these are about 1.
+    absolute: float = 0.0
 
 
 class Draw:
@@ -89,14 +91,14 @@ class Draw:
         return np.asarray(self.numpy.integers(-32, 33, shape) / 8, dtype)
 
 
-def make(what, nodes, inputs, outputs, *, constants=None, opset=OPSET, relative=2e-5, of_largest=0.0):
+def make(what, nodes, inputs, outputs, *, constants=None, opset=OPSET, relative=2e-5, of_largest=0.0, absolute=0.0):
     """A case of nodes, arrays for inputs and constants, and the names of outputs, whose types and shapes follow."""
     of_type = helper.np_dtype_to_tensor_dtype
     infos = [helper.make_tensor_value_info(name, of_type(value.dtype), list(value.shape)) for name, value in inputs.items()]
     initializers = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
     graph = helper.make_graph(nodes, "graph", infos, [onnx.ValueInfoProto(name=name) for name in outputs], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    return Case(what, onnx.shape_inference.infer_shapes(model, data_prop=True), inputs, relative, of_largest)
+    return Case(what, onnx.shape_inference.infer_shapes(model, data_prop=True), inputs, relative, of_largest, absolute)
 
 
 def parts(draw, values, share=0.3):

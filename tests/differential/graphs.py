@@ -222,4 +222,4 @@ def graph(draw):
     produced = [node.output[0] for node in made.nodes]
     outputs = [name for name in produced if name not in read or draw.chance(0.1)]
     kinds = " ".join(node.op_type for node in made.nodes)
-    return make(kinds, made.nodes, made.inputs, outputs, constants=made.constants, relative=1e-3, of_largest=1e-4)
+    return make(kinds, made.nodes, made.inputs, outputs, constants=made.constants, relative=1e-3, of_largest=1e-4, absolute=1e-5)

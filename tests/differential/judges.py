@@ -5,11 +5,11 @@ import pickle
 import signal
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import onnxruntime
-from case import Case
 from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python-compiler/python"))
@@ -59,7 +59,7 @@ def open_batch(case):
         shape = info.type.tensor_type.shape
         if shape.dim and shape.dim[0].dim_value == extent:
             shape.dim[0].dim_param = "batch"
-    return kernpack(Case(case.what, model, case.inputs), dims_up_to={"batch": extent + 3})
+    return kernpack(replace(case, model=model), dims_up_to={"batch": extent + 3})
 
 
 #: Ways to compile a case: with all rules, each node by plain loops, all inputs but the first known, and the first extent left open.
@@ -143,7 +143,7 @@ def equal(case, want, have):
         finite = np.abs(wide[np.isfinite(wide)])
         largest = finite.max() if finite.size else 0.0
         share = min(case.relative * scale, 0.02) if scale > 1 else case.relative
-        allowed = share * np.abs(wide) + min(case.of_largest * scale, 0.02) * largest + least
+        allowed = share * np.abs(wide) + min(case.of_largest * scale, 0.02) * largest + case.absolute + least
         near = np.abs(wide - ours) <= allowed
         # The largest number and infinity are neighbours.
         limit = float(np.finfo(want.dtype).max) * (1 - 4 * unit)
