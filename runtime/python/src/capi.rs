@@ -287,6 +287,7 @@ table! {
         PyTuple_SetItem(tuple: *mut PyObject, index: isize, item: *mut PyObject) -> c_int;
         PyDict_New() -> *mut PyObject;
         PyDict_Items(dict: *mut PyObject) -> *mut PyObject;
+        PyDict_Next(dict: *mut PyObject, place: *mut isize, key: *mut *mut PyObject, value: *mut *mut PyObject) -> c_int;
         PyDict_Update(dict: *mut PyObject, other: *mut PyObject) -> c_int;
         PySequence_Check(object: *mut PyObject) -> c_int;
         PySequence_List(object: *mut PyObject) -> *mut PyObject;
