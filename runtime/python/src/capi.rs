@@ -263,6 +263,7 @@ table! {
         PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
         PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
         PyLong_AsLongLong(object: *mut PyObject) -> c_longlong;
+        PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> c_longlong;
         PyLong_FromLongLong(value: c_longlong) -> *mut PyObject;
         PyFloat_AsDouble(object: *mut PyObject) -> f64;
         PyFloat_FromDouble(value: f64) -> *mut PyObject;

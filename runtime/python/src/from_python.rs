@@ -76,8 +76,8 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
     unsafe { in_place(py, object, wanted, place).unwrap_or_else(|| by_call(py, object, wanted, place)) }
 }
 
-/// As [`simple`], by reading alone; `None`: [`by_call`] says it, which may raise an exception and clear it. Code of Python may run then, where
-/// the interpreter collects garbage when it makes an object.
+/// As [`simple`], by reading alone; `None`: [`by_call`] says it. For a text, that may raise an exception and clear it; code of Python may run then,
+/// where the interpreter collects garbage when it makes an object.
 ///
 /// # Safety
 /// As for [`simple`].
@@ -116,14 +116,11 @@ unsafe fn by_call(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TV
     // SAFETY: promised by the caller; what the function for a text gives are `size` bytes of the object.
     unsafe {
         if py.type_of(object) == py.PyLong_Type() {
-            let value = py.PyLong_AsLongLong(object);
-            if value == -1 && !py.PyErr_Occurred().is_null() {
-                // `argument` finds out again what is wrong with it.
-                py.PyErr_Clear();
-                return false;
-            }
+            // One that is too large is left to `argument`, without an exception.
+            let mut overflow = 0;
+            let value = py.PyLong_AsLongLongAndOverflow(object, &mut overflow);
             place.write(TVMFFIAny::int(value));
-            return true;
+            return overflow == 0;
         }
         let mut size = 0;
         let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
@@ -422,16 +419,16 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
                 element = wanted.element(index as usize);
             }
             if let Some((size, items)) = py.list_in_place(object) {
-                // No code of Python runs in looking at simple elements, so the list stays what it is; an element that may turn out to be another
-                // is held. An owned value is transparent over its raw form, and simple ones own nothing.
+                // No code of Python runs in looking at simple elements, so the list stays what it is; a text that may turn out not to be
+                // simple is held. An owned value is transparent over its raw form, and simple ones own nothing.
                 let before = index;
                 while index < size && !is_tuple || index == before {
                     values.reserve(1);
                     let place = values.spare_capacity_mut().as_mut_ptr().cast();
                     let item = *items.add(index as usize);
                     let is_simple = in_place(py, item, &element, place).unwrap_or_else(|| {
-                        let held = Owned::share(py, item);
-                        by_call(py, held.as_ptr(), &element, place)
+                        let _held = (py.type_of(item) == py.PyUnicode_Type()).then(|| Owned::share(py, item));
+                        by_call(py, item, &element, place)
                     });
                     if !is_simple {
                         break;
