@@ -73,7 +73,7 @@ const OTHERS: &[&str] = &[
     "QuantizeLinear axis=1|f:n,3 f:3 u:3",
     "QuantizeLinear axis=1 block_size=2|f:n,4 f:n,2 u:n,2",
     "DequantizeLinear axis=1|u:n,3 f:3 u:3",
-    "DynamicQuantizeLinear|f:2,3>3",
+    "DynamicQuantizeLinear|f:n,3>3",
     "Einsum equation=ij,jk->ik|f:n,3 f:3,4",
     "Det|f:n,2,2",
     "Attention q_num_heads=2 kv_num_heads=1 is_causal=1|f:n,3,8 f:n,5,4 f:n,5,4",
