@@ -14,6 +14,8 @@ mod custom;
 mod differences;
 #[path = "models/dropped.rs"]
 mod dropped;
+#[path = "models/empty.rs"]
+mod empty;
 #[path = "models/filters.rs"]
 mod filters;
 #[path = "models/half.rs"]
