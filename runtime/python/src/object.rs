@@ -142,14 +142,34 @@ impl Py {
             for index in 0..count {
                 let item = *items.add(index);
                 match &tuple {
-                    Ok(tuple) => {
-                        self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item);
-                    }
+                    // The tuple is new, and no code has run since it was made.
+                    Ok(tuple) => self.set_item(tuple.as_ptr(), index, item),
                     Err(Raised) => self.Py_DecRef(item),
                 }
             }
             tuple
         }
+    }
+
+    /// Puts an element into a tuple that is being made. It is an error when other code has found the tuple meanwhile, through the collector.
+    ///
+    /// # Safety
+    /// `tuple` is a live `tuple`.
+    pub(crate) unsafe fn put(self, tuple: &Owned, index: usize, item: Owned) -> PyResult<()> {
+        // SAFETY: promised by the caller; the function takes the reference over, also when it fails.
+        match unsafe { self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr()) } {
+            0 => Ok(()),
+            _ => Err(Raised),
+        }
+    }
+
+    /// The class of an object, held: code of Python may give the object another one, and then nothing else may hold this one.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn class_of(self, object: *mut PyObject) -> Owned {
+        // SAFETY: promised by the caller.
+        unsafe { Owned::share(self, self.type_of(object)) }
     }
 
     /// An attribute of an object.
@@ -216,6 +236,49 @@ impl Py {
         }
     }
 
+    /// The keys and values that a dict has at this moment, whatever code of Python does to it afterwards.
+    ///
+    /// # Safety
+    /// `dict` is a live `dict`.
+    pub(crate) unsafe fn entries(self, dict: *mut PyObject) -> PyResult<Vec<[Owned; 2]>> {
+        let mut entries = Vec::new();
+        // SAFETY: promised by the caller. With the interpreter's lock no code runs between two steps, nor before a reference is counted.
+        unsafe {
+            if self.is_plain() {
+                entries.reserve(self.PyDict_Size(dict).max(0) as usize);
+                let (mut place, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+                while self.PyDict_Next(dict, &mut place, &mut key, &mut value) != 0 {
+                    entries.push([Owned::share(self, key), Owned::share(self, value)]);
+                }
+                return Ok(entries);
+            }
+            // The function locks the dict. The list is new, but other threads may find it through the collector.
+            let items = Owned::take(self, self.PyDict_Items(dict))?;
+            while let Some(pair) = self.list_item(items.as_ptr(), entries.len() as isize)? {
+                if self.type_of(pair.as_ptr()) != self.PyTuple_Type() || self.PyTuple_Size(pair.as_ptr()) != 2 {
+                    return Err(self
+                        .raise(self.PyExc_RuntimeError(), "the entries of a dict were changed while they were read"));
+                }
+                let entry = |index| Owned::share(self, self.PyTuple_GetItem(pair.as_ptr(), index));
+                entries.push([entry(0), entry(1)]);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// A new list of the elements of any iterable. Python's collector does not know it, so no other code finds it.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn list_of(self, object: *mut PyObject) -> PyResult<Owned> {
+        // SAFETY: promised by the caller; the list is alive.
+        unsafe {
+            let list = Owned::take(self, self.PySequence_List(object))?;
+            self.PyObject_GC_UnTrack(list.as_ptr().cast());
+            Ok(list)
+        }
+    }
+
     /// The element of a list at an index; `None` at its end, which other threads may move meanwhile.
     ///
     /// # Safety
@@ -275,8 +338,8 @@ impl Py {
     /// `object` is alive.
     #[inline(never)]
     pub(crate) unsafe fn class_name(self, object: *mut PyObject) -> String {
-        // SAFETY: promised by the caller; a class is alive as long as its objects.
-        let name = unsafe { self.attribute(self.type_of(object), c"__name__") };
+        // SAFETY: promised by the caller.
+        let name = unsafe { self.attribute(self.class_of(object).as_ptr(), c"__name__") };
         let text = name.and_then(|name| {
             // SAFETY: `name` is alive until the text was copied.
             unsafe { self.utf8(name.as_ptr()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()) }
