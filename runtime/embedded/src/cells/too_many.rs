@@ -10,7 +10,7 @@ use crate::abi::TVMFFIObject;
 use crate::sync::shared_ref::Counted;
 
 /// Names, to a process of its own, the way that it goes to its end.
-const WAY: &str = "KERNPACK_TEST_TOO_MANY_REFERENCES";
+const WAY: &str = "TOO_MANY_REFERENCES";
 
 /// The least count that nothing is added to.
 const LIMIT: u64 = 1 << 31;
