@@ -130,22 +130,24 @@ def difference(case, wanted, got):
 
 
 def equal(case, want, have):
-    """Where numbers are as wanted."""
+    """A mask of numbers that are as wanted."""
     if want.dtype.kind != "f":
         return want == have
-    unit = {2: 2.0**-10, 4: 2.0**-23, 8: 2.0**-52}[want.dtype.itemsize]
-    # The case's share is that of float32.
-    scale = unit / 2.0**-23 if want.dtype.itemsize == 2 else 1.0
-    # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.
-    least = 2 * float(np.finfo(want.dtype).tiny) if want.dtype.itemsize > 2 else 4 * unit * 2.0**-14
+    # Tolerances of a case are for float32: float64 has four digits more at least, float16 as many roundings of its own.
+    size = want.dtype.itemsize
+    scale = {2: 2.0**13, 4: 1.0, 8: 1e-4}[size]
+    info = np.finfo(want.dtype)
     with np.errstate(all="ignore"):
         wide, ours = want.astype("f8"), have.astype("f8")
-        finite = np.abs(wide[np.isfinite(wide)])
-        largest = finite.max() if finite.size else 0.0
-        share = min(case.relative * scale, 0.02) if scale > 1 else case.relative
-        allowed = share * np.abs(wide) + min(case.of_largest * scale, 0.02) * largest + case.absolute + least
-        near = np.abs(wide - ours) <= allowed
+        # What sums lose is told by numbers of usual size: one of 1e38 among them would allow anything.
+        usual = np.abs(wide[np.isfinite(wide) & (np.abs(wide) < 1e6)])
+        largest = usual.max() if usual.size else 0.0
+        # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.
+        least = 2 * float(info.tiny) if size > 2 else 4 * float(info.smallest_subnormal)
+        share = min(scale * case.relative, 4e-3 if size == 2 else 1)
+        allowed = share * np.abs(wide) + scale * (case.of_largest * largest + case.absolute) + least
+        near = np.isfinite(wide) & np.isfinite(ours) & (np.abs(wide - ours) <= allowed)
         # The largest number and infinity are neighbours.
-        limit = float(np.finfo(want.dtype).max) * (1 - 4 * unit)
-        beyond = (np.abs(wide) >= limit) & (np.abs(ours) >= limit) & (np.sign(wide) == np.sign(ours)) & (case.relative > 0)
+        limit = float(info.max) * (1 - 4 * float(info.eps))
+        beyond = (np.abs(wide) >= limit) & (np.abs(ours) >= limit) & (np.sign(wide) == np.sign(ours))
     return near | (wide == ours) | (np.isnan(wide) & np.isnan(ours)) | beyond

@@ -84,7 +84,8 @@ def binary(draw, name):
         attributes = {"fmod": 1 if not whole else draw.one(0, 1)}
     if name in ("Div", "Mod") and whole:
         b = np.where(b == 0, b.dtype.type(3), b)
-        if name == "Div" and np.dtype(dtype).kind == "i":
+        # The smallest integer by -1 ends the process of onnxruntime.
+        if np.dtype(dtype).kind == "i":
             a = np.where(a == np.iinfo(dtype).min, a.dtype.type(5), a)
     if name == "Pow":
         b = draw.one(b, np.asarray(draw.one(0, 1, 2, 3, -1, 0.5, -0.5), dtype))

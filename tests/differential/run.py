@@ -22,7 +22,7 @@ import near_misses
 import numpy as np
 import onnx
 import operators
-from case import Draw
+from case import Case, Draw
 
 #: Functions of a draw by kind and name.
 KINDS = {
@@ -44,7 +44,9 @@ def names(seed, kinds, word):
     for kind in kinds:
         functions = [what for what in KINDS[kind] if word in what]
         # A kind with few functions gets as many turns as the others.
-        turns.append((kind, itertools.cycle(functions)) if functions else None)
+        # Another run begins with other ones.
+        first = seed * 40 % max(len(functions), 1)
+        turns.append((kind, itertools.cycle(functions[first:] + functions[:first])) if functions else None)
     turns = [turn for turn in turns if turn]
     if not turns:
         sys.exit(f"no case has '{word}' in its name")
@@ -91,12 +93,23 @@ def keep(folder, case, wanted, text):
 
 
 def check_the_judge():
-    """A judge that sees no planted difference is none."""
-    case = named("operators/Add/0")
-    wanted, _ = judges.tried(judges.reference, case)
-    for planted in (wanted[0] + wanted[0].dtype.type(1), wanted[0][..., None], wanted[0].astype("float64" if wanted[0].dtype != "float64" else "float32")):
-        if judges.difference(case, wanted, [planted]) is None or judges.difference(case, wanted, wanted) is not None:
-            sys.exit(f"the judge is blind: {planted.dtype}{list(planted.shape)} for {wanted[0].dtype}{list(wanted[0].shape)}")
+    """Ends the program if the judge sees no difference between results that differ."""
+    case = Case("planted", None, {}, of_largest=1e-5)
+    rows = [
+        ([np.inf, np.inf, -np.inf], [0.0, -np.inf, 5.0]),
+        ([np.nan, 1.0], [1.0, np.nan]),
+        ([3.4e38, 1.0], [3.4e38, 7e5]),
+        ([1.0, 2.0], [1.0, 2.001]),
+    ]
+    for want, have in rows:
+        for dtype in ("float32", "float64"):
+            wanted, got = np.array(want, dtype), np.array(have, dtype)
+            with np.errstate(all="ignore"):
+                others = [got, wanted[:1], wanted.astype("float16")]
+            if judges.difference(case, [wanted], [wanted]) or not all(judges.difference(case, [wanted], [other]) for other in others):
+                sys.exit(f"the judge is blind: {got} for {wanted}")
+            if dtype == "float64" and not judges.difference(case, [np.array([np.pi])], [np.array([np.pi]).astype("f4").astype("f8")]):
+                sys.exit("the judge is blind: float64 as precise as float32")
 
 
 def main():
@@ -121,6 +134,9 @@ def main():
         if time.monotonic() > end or outcomes.total() == arguments.cases:
             break
     print(f"{outcomes.total()} cases: " + ", ".join(f"{count} {word}" for word, count in outcomes.most_common()))
+    # Cases that nobody judged have shown nothing.
+    if outcomes["right"] * 2 < outcomes.total():
+        sys.exit("less than half of the cases were judged right")
     return 1 if outcomes["wrong"] else 0
 
 

@@ -117,19 +117,6 @@ pub(crate) const ONNX: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
-/// Random models beside onnxruntime: a number of cases that are the same in each run.
-pub(crate) const DIFFERENTIAL: Suite = Suite {
-    name: "differential",
-    packages: &["python-compiler"],
-    files: &[
-        "examples/python-compiler/python",
-        "tests/differential",
-        "xtask/requirements-differential.txt",
-        "xtask/src/differential.rs",
-    ],
-    programs: &[("python", "--version")],
-};
-
 /// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
 pub(crate) const TOOLCHAINS: Suite = Suite {
     name: "toolchains",
@@ -269,9 +256,7 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in
-            [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, DIFFERENTIAL, TOOLCHAINS, COMPILERS]
-        {
+        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS, COMPILERS] {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));

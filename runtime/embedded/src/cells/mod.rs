@@ -19,8 +19,6 @@ pub mod serving;
 pub mod shape;
 pub mod tensor;
 mod text;
-#[cfg(all(test, unix))]
-mod too_many;
 
 pub use error::{backtrace_frame, name_frame, new_error, new_error_at};
 pub use function::{closure_of, new_function, trampoline_function};
