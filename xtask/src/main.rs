@@ -1,4 +1,4 @@
-//! What this project runs: `cargo xtask demo | test | ci | conformance | rpc | ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
+//! What this project runs: `cargo xtask demo | test | ci | differential | conformance | rpc | ray | races | fuzz | valgrind | asan | pythons | bench calls | build | compiler | runtime | models | modules | parallel | python | rpc | plots`.
 //!
 //! Everything that a command needs beyond Rust, a C compiler and Python 3.9 is installed below `target/`, once; what only Debian has (PoCL, a C compiler
 //! for another machine, valgrind) where root runs it.
@@ -20,6 +20,7 @@ mod cuda;
 mod debian;
 mod debian_root;
 mod demo;
+mod differential;
 mod environment;
 mod floors;
 mod fuzz;
@@ -91,6 +92,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
                 onnxruntime: imagenet [PATH..]
   onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  differential  random operators, graphs and near misses of rewritten patterns beside onnxruntime and ONNX's reference evaluator, for 5 minutes;
+                findings go to target/differential: differential [--seconds N | --cases N] [--seed N] [--kind KIND] [--word WORD] [--replay NAME..]
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them
   rpc           the tests of runtime/rpc with the server and client of Apache TVM: rpc [WORD..] runs those with a word in their names, rpc --soak
                 those that show that nothing is left behind, with the whole amount (minutes, 9 GiB of memory)
@@ -144,6 +147,7 @@ fn main() -> ExitCode {
         ["filetype", ref rest @ ..] => magika::run(rest),
         ["imagenet", ref paths @ ..] => imagenet::run(paths),
         ["onnx", ref rest @ ..] => onnx::run(rest),
+        ["differential", ref rest @ ..] => differential::run(rest),
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
         ["release"] => release::run(),

@@ -13,6 +13,8 @@ mod facts;
 mod fuzz;
 #[path = "arith/integers.rs"]
 mod integers;
+#[path = "arith/limits.rs"]
+mod limits;
 #[path = "arith/partition.rs"]
 mod partition;
 #[path = "arith/rules.rs"]

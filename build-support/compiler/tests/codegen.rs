@@ -17,6 +17,8 @@ mod evaluate;
 mod integers;
 #[path = "codegen/numbers.rs"]
 mod numbers;
+#[path = "codegen/offsets.rs"]
+mod offsets;
 #[path = "codegen/time.rs"]
 mod time;
 #[path = "codegen/wrapping.rs"]

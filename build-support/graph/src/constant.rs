@@ -28,12 +28,13 @@ pub fn num_elements(shape: &[i64]) -> Result<usize> {
     if let Some(extent) = shape.iter().find(|extent| **extent < 0) {
         fail!("the extent {extent} of {shape:?} is negative");
     }
-    if shape.contains(&0) {
-        return Ok(0);
-    }
-    for extent in shape {
+    // Also beside an extent of 0: products of some of the others are computed with.
+    for extent in shape.iter().filter(|extent| **extent != 0) {
         count = count.checked_mul(*extent).filter(|count| *count <= MOST_ELEMENTS).unwrap_or(-1);
         require!(count > 0, "{shape:?} has more than 2^40 elements");
+    }
+    if shape.contains(&0) {
+        return Ok(0);
     }
     Ok(usize::try_from(count).expect("at most 2^40 elements"))
 }

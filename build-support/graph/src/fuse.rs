@@ -3,7 +3,7 @@
 //! Each group has one node whose results leave it. Going from the end to the start, a node joins the group of its readers if all of them are in one group and the
 //! patterns allow it; so no group can wait for itself.
 
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op::Pattern;
 
 /// Nodes of a group, at most.
@@ -18,6 +18,11 @@ pub struct Group {
     anchor: Option<usize>,
     /// What the anchor reads.
     before_anchor: Vec<usize>,
+}
+
+/// Whether a node reads its first input at places that the second one tells.
+fn is_gather(node: &Node) -> bool {
+    node.op.listed().is_some_and(|listed| ["Gather", "GatherElements", "GatherND"].contains(&listed.name))
 }
 
 impl Graph {
@@ -93,6 +98,40 @@ impl Graph {
         groups
     }
 
+    /// Whether nodes of a group read a value both as data and within the index of that data. Written out in one kernel, the
+    /// value is computed at two places for each element, and in a chain of such nodes at twice as many with each link.
+    fn is_index_of_itself(&self, value: ValueId, group: &Group) -> bool {
+        // Values of the group that are computed of this one; nodes of a group are collected from its end.
+        let mut reached = vec![value];
+        for number in group.nodes.iter().rev() {
+            let node = &self.nodes[*number];
+            let reads = |index: &usize| {
+                node.inputs.get(*index).copied().flatten().is_some_and(|id| self.comes_of(id, &reached))
+            };
+            if is_gather(node) && reads(&0) && reads(&1) {
+                return true;
+            }
+            if (0..node.inputs.len()).any(|index| reads(&index)) {
+                reached.extend(node.outputs.iter().flatten());
+            }
+        }
+        false
+    }
+
+    /// Whether a value is one of some, or a view of one.
+    fn comes_of(&self, mut id: ValueId, some: &[ValueId]) -> bool {
+        loop {
+            if some.contains(&id) {
+                return true;
+            }
+            let Some(node) = self.values[id].producer.map(|node| &self.nodes[node]) else { return false };
+            match node.inputs.first() {
+                Some(Some(input)) if node.op.pattern() == Pattern::View => id = *input,
+                _ => return false,
+            }
+        }
+    }
+
     fn group_to_join(
         &self,
         number: usize,
@@ -107,7 +146,7 @@ impl Graph {
             return None;
         }
         let group = &groups[index];
-        if group.nodes.len() >= MOST {
+        if group.nodes.len() >= MOST || self.is_index_of_itself(output, group) {
             return None;
         }
         let feeds_anchor =

@@ -310,7 +310,7 @@ impl Graph {
     ///
     /// # Errors
     /// Elements that are not integers.
-    pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i64>> {
+    pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i128>> {
         let known = node.inputs[check.input].and_then(|id| self.values[id].known.as_ref());
         let misfit = known.map(|known| check.first_misfit(known)).transpose();
         Ok(misfit.map_err(|error| error.within(&node.place()))?.flatten())

@@ -15,7 +15,7 @@ use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::moved::moved;
-use crate::op::{NodeOp, Pattern, classic, extents, narrow};
+use crate::op::{NodeOp, Pattern, classic, extents, is_by_position, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
 const LARGE: usize = 1 << 20;
@@ -103,6 +103,14 @@ impl Graph {
         for check in self.checks(&node)? {
             node.reads[check.input] |= inputs[check.input].is_some_and(|id| self.values[id].known.is_none());
         }
+        // So is what is computed by nodes that may fail, where an identity as `x * 0` drops it.
+        if is_by_position(&node.op) {
+            for (index, id) in inputs.iter().enumerate() {
+                if let Some(id) = id.filter(|id| !node.reads[index] && self.values[*id].known.is_none()) {
+                    node.reads[index] = self.is_of_failing(id)?;
+                }
+            }
+        }
         let read: Vec<ValueId> =
             inputs.iter().zip(&node.reads).filter_map(|(id, reads)| id.filter(|_| *reads)).collect();
         let types: Vec<_> = inputs.iter().map(|id| id.map(|id| self.values[id].dtype)).collect();
@@ -154,6 +162,39 @@ impl Graph {
             self.nodes.push(node);
         }
         Ok(ids)
+    }
+
+    /// Whether a node depends on indices or divisors that are not known, or are wrong.
+    ///
+    /// # Errors
+    /// Attributes of another type.
+    pub(crate) fn may_fail(&self, node: &Node) -> Result<bool> {
+        for check in self.checks(node)? {
+            let is_known = node.inputs[check.input].is_some_and(|id| self.values[id].known.is_some());
+            if !is_known || self.known_misfit(node, &check)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a value is computed by nodes of which one may fail.
+    ///
+    /// # Errors
+    /// As for [`Graph::may_fail`].
+    fn is_of_failing(&self, id: ValueId) -> Result<bool> {
+        let (mut seen, mut left) = (vec![false; self.nodes.len()], vec![id]);
+        while let Some(id) = left.pop() {
+            let Some(number) = self.values[id].producer.filter(|number| !seen[*number]) else { continue };
+            seen[number] = true;
+            let node = &self.nodes[number];
+            if node.body.is_some() || self.may_fail(node)? {
+                return Ok(true);
+            }
+            let read = node.inputs.iter().zip(&node.reads).filter(|(_, reads)| **reads);
+            left.extend(read.filter_map(|(id, _)| *id));
+        }
+        Ok(false)
     }
 
     /// Whether a node accepts the inputs that are known: divisors, indices.

@@ -12,6 +12,10 @@ mod checks;
 mod custom;
 #[path = "models/differences.rs"]
 mod differences;
+#[path = "models/dropped.rs"]
+mod dropped;
+#[path = "models/empty.rs"]
+mod empty;
 #[path = "models/filters.rs"]
 mod filters;
 #[path = "models/half.rs"]
@@ -47,7 +51,7 @@ use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
 use kernpack_graph::{LowerOptions, ModelOptions, build, import, lower};
 
 /// Protocol buffers, written field by field.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Message(Vec<u8>);
 
 impl Message {

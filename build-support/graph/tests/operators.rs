@@ -4,12 +4,16 @@
 mod accuracy;
 #[path = "numbers/edges.rs"]
 mod edges;
+#[path = "numbers/extents.rs"]
+mod extents;
 #[path = "numbers/kinds.rs"]
 mod kinds;
 #[path = "numbers/nan.rs"]
 mod nan;
 #[path = "numbers/program.rs"]
 mod program;
+#[path = "numbers/table.rs"]
+mod table;
 
 use std::sync::Arc;
 

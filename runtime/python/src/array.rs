@@ -11,7 +11,7 @@ use crate::exception;
 use crate::exchange;
 use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
 use crate::interpreter::without_lock;
-use crate::object::{Owned, PyResult, Raised};
+use crate::object::{Owned, PyResult};
 use crate::state::State;
 use crate::tensor::{CAPSULE, VERSIONED, format, pair};
 use crate::{tensor_copy, to_python};
@@ -177,7 +177,7 @@ unsafe fn capsule(
     args: *mut PyObject,
     kwargs: *mut PyObject,
 ) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; what the dict gives is borrowed and used before other code of Python runs, or shared.
+    // SAFETY: promised by the caller.
     unsafe {
         if py.PyTuple_Size(args) > 0 {
             return Err(py.raise(py.PyExc_TypeError(), "__dlpack__ takes its arguments by name"));
@@ -187,12 +187,7 @@ unsafe fn capsule(
                 return Ok(None);
             }
             let name = py.text(name)?;
-            let value = py.PyDict_GetItemWithError(kwargs, name.as_ptr());
-            match value.is_null() {
-                true if !py.PyErr_Occurred().is_null() => Err(Raised),
-                true => Ok(None),
-                false => Ok((value != py.none()).then(|| Owned::share(py, value))),
-            }
+            Ok(py.dict_item(kwargs, name.as_ptr())?.filter(|value| value.as_ptr() != py.none()))
         };
         if let Some(copy) = argument("copy")?
             && py.PyObject_IsTrue(copy.as_ptr()) != 0

@@ -188,7 +188,7 @@ unsafe fn run(py: Py, callable: *mut PyObject, args: &[AnyView<'_>], result: *mu
             let tuple = Owned::take(py, py.PyTuple_New(args.len() as isize))?;
             for (index, arg) in args.iter().enumerate() {
                 let item = to_python::view(py, arg.lent().as_raw(), &ANY)?;
-                py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+                py.put(&tuple, index, item)?;
             }
             Owned::take(py, py.PyObject_CallObject(callable, tuple.as_ptr()))?
         };

@@ -263,6 +263,7 @@ table! {
         PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
         PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
         PyLong_AsLongLong(object: *mut PyObject) -> c_longlong;
+        PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> c_longlong;
         PyLong_FromLongLong(value: c_longlong) -> *mut PyObject;
         PyFloat_AsDouble(object: *mut PyObject) -> f64;
         PyFloat_FromDouble(value: f64) -> *mut PyObject;
@@ -287,6 +288,7 @@ table! {
         PyTuple_SetItem(tuple: *mut PyObject, index: isize, item: *mut PyObject) -> c_int;
         PyDict_New() -> *mut PyObject;
         PyDict_Items(dict: *mut PyObject) -> *mut PyObject;
+        PyDict_Next(dict: *mut PyObject, place: *mut isize, key: *mut *mut PyObject, value: *mut *mut PyObject) -> c_int;
         PyDict_Update(dict: *mut PyObject, other: *mut PyObject) -> c_int;
         PySequence_Check(object: *mut PyObject) -> c_int;
         PySequence_List(object: *mut PyObject) -> *mut PyObject;

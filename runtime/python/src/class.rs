@@ -236,9 +236,23 @@ fn known(py: Py, index: i32) -> Option<*mut PyObject> {
     if index == type_index::OBJECT {
         return Some(State::get(py).object);
     }
+    in_table(index).map(|class| class.object)
+}
+
+#[inline]
+fn in_table(index: i32) -> Option<&'static Class> {
     let place = BY_INDEX.get(usize::try_from(index).ok()?)?;
     // SAFETY: what is stored lives forever.
-    unsafe { place.load(Ordering::Acquire).as_ref() }.map(|class| class.object)
+    unsafe { place.load(Ordering::Acquire).as_ref() }
+}
+
+/// What is known of the class of a type, or of the nearest one that it is derived from and that has a class. No code of Python runs.
+pub(crate) fn of_index(index: i32) -> Option<&'static Class> {
+    let made = |index| in_table(index).or_else(|| search(|class| class.index == index));
+    made(index).or_else(|| {
+        let info = TypeInfo::find(index)?;
+        (0..info.depth()).rev().filter_map(|depth| info.ancestor(depth)).find_map(|ancestor| made(ancestor.index()))
+    })
 }
 
 /// The class of a type that is not in the table, or has none yet.
@@ -304,7 +318,7 @@ fn make(py: Py, info: TypeInfo) -> PyResult<Class> {
     };
     let mut properties: Vec<PyGetSet> = Vec::new();
     for field in info.own_fields() {
-        let property = Property::new(py, &key, field);
+        let property = Property::new(py, info, &key, field);
         // SAFETY: the table keeps the text forever.
         let doc = String::from_utf8_lossy(unsafe { field.as_raw().doc.as_slice() });
         properties.push(PyGetSet {

@@ -311,7 +311,7 @@ unsafe fn call_as_usual(py: Py, class: *mut PyObject, given: Given) -> PyResult<
         let args = Owned::take(py, py.PyTuple_New(given.positional() as isize))?;
         for place in 0..given.positional() {
             let value = Owned::share(py, given.value(place));
-            py.PyTuple_SetItem(args.as_ptr(), place as isize, value.into_ptr());
+            py.put(&args, place, value)?;
         }
         let named = Owned::take(py, py.PyDict_New())?;
         let names = given.names();
@@ -336,8 +336,8 @@ pub(crate) unsafe extern "C" fn init(this: *mut PyObject, args: *mut PyObject, k
 /// # Safety
 /// `this` is alive and of a class derived from the base; `args` is a tuple, `kwargs` a dict or NULL.
 unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *mut PyObject) -> PyResult<()> {
-    // SAFETY: promised by the caller. The list of pairs is ours, and keeps the values. Code of Python may run while arguments are converted, so
-    // the place is looked at again before it is written; once written it stays, since calls that run without the lock may borrow from it.
+    // SAFETY: promised by the caller. Arguments by name are held here. Code of Python may run while arguments are converted, so the place is
+    // looked at again before it is written; once written it stays, since calls that run without the lock may borrow from it.
     unsafe {
         let Some(class) = class::nearest(py, py.type_of(this)) else {
             let text = "Object has no constructor; functions of the library make its objects";
@@ -345,22 +345,19 @@ unsafe fn construct(py: Py, this: *mut PyObject, args: *mut PyObject, kwargs: *m
         };
         let positional = py.PyTuple_Size(args);
         let mut values: Vec<*mut PyObject> = (0..positional).map(|place| py.PyTuple_GetItem(args, place)).collect();
-        let (mut names, mut items) = (None, None);
+        let (mut names, mut entries) = (None, Vec::new());
         if !kwargs.is_null() && py.PyDict_Size(kwargs) > 0 {
-            let pairs = Owned::take(py, py.PyDict_Items(kwargs))?;
-            let count = py.PyList_Size(pairs.as_ptr());
-            let tuple = Owned::take(py, py.PyTuple_New(count))?;
-            for place in 0..count {
-                let pair = py.PyList_GetItem(pairs.as_ptr(), place);
-                let name = Owned::share(py, py.PyTuple_GetItem(pair, 0));
-                py.PyTuple_SetItem(tuple.as_ptr(), place, name.into_ptr());
-                values.push(py.PyTuple_GetItem(pair, 1));
+            entries = py.entries(kwargs)?;
+            let tuple = Owned::take(py, py.PyTuple_New(entries.len() as isize))?;
+            for (place, [name, value]) in entries.iter().enumerate() {
+                py.put(&tuple, place, Owned::share(py, name.as_ptr()))?;
+                values.push(value.as_ptr());
             }
-            (names, items) = (Some(tuple), Some(pairs));
+            names = Some(tuple);
         }
         let given = Given::new(values.as_ptr(), positional, names.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
         let made = made(py, class, given)?;
-        drop(items);
+        drop(entries);
         let place = AtomicPtr::from_ptr(pointer_place(py, this));
         let new = made.as_ptr().cast();
         if place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_err() {

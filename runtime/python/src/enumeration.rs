@@ -87,7 +87,9 @@ fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
         let variants = Owned::take(py, py.PyList_New(def.variants.len() as isize))?;
         for (place, variant) in def.variants.iter().enumerate() {
             let pair = py.tuple([py.text(variant.name)?, value(py, def, variant)?])?;
-            py.PyList_SetItem(variants.as_ptr(), place as isize, pair.into_ptr());
+            if py.PyList_SetItem(variants.as_ptr(), place as isize, pair.into_ptr()) != 0 {
+                return Err(Raised);
+            }
         }
         let name = py.text(path.last().copied().unwrap_or(def.key))?;
         let arguments = py.tuple([name, variants])?;

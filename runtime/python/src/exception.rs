@@ -139,7 +139,7 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     // SAFETY: the state's dict and the name are alive.
     unsafe {
         if let Some(known) = py.dict_item(state.exceptions, name.as_ptr())? {
-            return Ok(known);
+            return checked(py, known, kind);
         }
     }
     let declared = state.collected.exceptions.iter().find(|info| info.kind.as_str() == kind);
@@ -153,13 +153,13 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
         (None, Some(class)) => (class, false),
         (None, None) => (new_class(py, kind, &state.module, py.PyExc_RuntimeError())?, true),
     };
-    // SAFETY: all three are alive, and what the dict has is never taken out of it.
+    // SAFETY: all three are alive, and what the dict gives is shared before other code runs.
     let known = unsafe {
         let known = py.PyDict_SetDefault(state.exceptions, name.as_ptr(), class.as_ptr());
         if known.is_null() {
             return Err(Raised);
         }
-        Owned::share(py, known)
+        checked(py, Owned::share(py, known), kind)?
     };
     // Another thread may have made one meanwhile, whose exceptions are out already.
     if is_new && known.as_ptr() == class.as_ptr() {
@@ -168,17 +168,33 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
     Ok(known)
 }
 
+/// A class of the dict of classes, which code of Python may find through the collector and change.
+fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
+    if is_exception(py, &class) {
+        return Ok(class);
+    }
+    Err(py.raise(
+        py.PyExc_RuntimeError(),
+        &format!("the class of errors of kind {kind} was replaced by what is no class of exceptions"),
+    ))
+}
+
+/// Whether an object is a class of exceptions.
+fn is_exception(py: Py, object: &Owned) -> bool {
+    // SAFETY: the object is alive; it is asked what it is before it is taken for a class.
+    unsafe {
+        let is_class = py.PyType_GetFlags(py.type_of(object.as_ptr())) & constant::TYPE_SUBCLASS != 0;
+        is_class && py.PyType_IsSubtype(object.as_ptr(), py.PyExc_BaseException()) != 0
+    }
+}
+
 /// The exception of this name among Python's builtins.
 fn builtin(py: Py, kind: &str) -> PyResult<Option<Owned>> {
     let builtins = py.import(c"builtins")?;
     let Ok(kind) = CString::new(kind) else { return Ok(None) };
-    // SAFETY: the module is alive; what it gives is asked what it is before it is taken for a class.
-    unsafe {
-        let Some(found) = py.attribute_if_any(builtins.as_ptr(), &kind)? else { return Ok(None) };
-        let is_class = py.PyType_GetFlags(py.type_of(found.as_ptr())) & constant::TYPE_SUBCLASS != 0;
-        let is_exception = is_class && py.PyType_IsSubtype(found.as_ptr(), py.PyExc_BaseException()) != 0;
-        Ok(is_exception.then_some(found))
-    }
+    // SAFETY: the module is alive.
+    let found = unsafe { py.attribute_if_any(builtins.as_ptr(), &kind)? };
+    Ok(found.filter(|found| is_exception(py, found)))
 }
 
 /// A new class of exceptions.

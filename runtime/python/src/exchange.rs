@@ -65,7 +65,9 @@ unsafe fn api(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Api>> {
     // SAFETY: promised by the caller. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class; that is
     // kept. A table of the same major version has these functions.
     unsafe {
-        let Some(capsule) = py.attribute_if_any(class, ATTRIBUTE)? else { return Ok(None) };
+        // Held: it may be code of Python that gives the attribute, and that gives the object another class.
+        let class = Owned::share(py, class);
+        let Some(capsule) = py.attribute_if_any(class.as_ptr(), ATTRIBUTE)? else { return Ok(None) };
         if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) == 0 {
             return Ok(None);
         }
@@ -77,7 +79,6 @@ unsafe fn api(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Api>> {
             return Ok(None);
         }
         let api = &*table;
-        let class = Owned::share(py, class);
         let new = Box::into_raw(Box::new(Known { class: class.into_ptr(), api }));
         let is_taken = |place: &AtomicPtr<Known>| {
             place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok()

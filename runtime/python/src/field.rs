@@ -2,16 +2,17 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use kernpack_core::abi::TVMFFIObject;
 use kernpack_core::generated_code::{FieldDef, TextInPlace};
-use kernpack_core::reflect::Field;
-use kernpack_core::value::{Storage, TypeSchema};
+use kernpack_core::reflect::{Field, TypeInfo};
+use kernpack_core::value::{Storage, TypeSchema, type_key};
 
 use crate::capi::{Py, PyObject};
-use crate::class::{declared, object_of, own_field};
+use crate::class::{self, declared, object_of, own_field};
 use crate::from_python::result;
-use crate::object::{Owned, PyResult};
+use crate::object::{Owned, PyResult, Raised};
 use crate::{exception, to_python};
 
 /// A field, for its getter and setter.
@@ -19,6 +20,36 @@ pub(crate) struct Property {
     field: Field,
     ty: &'static TypeSchema,
     read: Read,
+    owner: Owner,
+}
+
+/// The type that a field belongs to. What the object behind a Python object is says its type index; the Python class does not: Python code
+/// may change it, and derive one from several.
+struct Owner {
+    index: i32,
+    /// The derived type that was seen last; the type itself before the first one.
+    derived: AtomicI32,
+}
+
+impl Owner {
+    fn new(index: i32) -> Self {
+        Self { index, derived: AtomicI32::new(index) }
+    }
+
+    /// Returns true if objects of a type have the field.
+    #[inline]
+    fn is_of(&self, index: i32) -> bool {
+        index == self.index || index == self.derived.load(Ordering::Relaxed) || self.is_derived(index)
+    }
+
+    #[cold]
+    fn is_derived(&self, index: i32) -> bool {
+        let is_derived = class::is_a(index, self.index);
+        if is_derived {
+            self.derived.store(index, Ordering::Relaxed);
+        }
+        is_derived
+    }
 }
 
 /// How a field is read.
@@ -47,11 +78,35 @@ impl Read {
 }
 
 impl Property {
-    /// A field of the type with this key.
-    pub(crate) fn new(py: Py, key: &str, field: Field) -> Self {
+    /// A field of a type, which has this key.
+    pub(crate) fn new(py: Py, info: TypeInfo, key: &str, field: Field) -> Self {
         let name = field.name();
         let read = own_field(py, key, &name).map_or(Read::Getter, Read::of);
-        Self { ty: declared(py, key, &name), field, read }
+        Self { ty: declared(py, key, &name), field, read, owner: Owner::new(info.index()) }
+    }
+
+    /// The object behind a Python object, which has the field.
+    ///
+    /// # Safety
+    /// `this` is alive and of a class derived from the base.
+    #[inline]
+    unsafe fn object(&self, py: Py, this: *mut PyObject) -> PyResult<*mut TVMFFIObject> {
+        // SAFETY: promised by the caller; the object lives as long as the Python object.
+        unsafe {
+            let object = object_of(py, this)?;
+            let index = (*object).type_index;
+            if self.owner.is_of(index) { Ok(object) } else { Err(self.refuse(py, index)) }
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, py: Py, index: i32) -> Raised {
+        let (name, owner, own) = (self.field.name(), type_key(self.owner.index), type_key(index));
+        let text = format!(
+            "'{name}' belongs to objects of type {owner}, and this one is of type {own}: its Python class was changed, or is derived from \
+             both; make an object of the class that the attribute is from"
+        );
+        py.raise(py.PyExc_TypeError(), &text)
     }
 
     /// The value of an object's field.
@@ -90,7 +145,8 @@ impl Property {
         // SAFETY: the interpreter calls with its lock held, for an object of the class or one derived from it; the closure is a property.
         let value = unsafe {
             let py = Py::held();
-            object_of(py, this).and_then(|object| (*property.cast::<Self>()).value(py, object))
+            let property = &*property.cast::<Self>();
+            property.object(py, this).and_then(|object| property.value(py, object))
         };
         value.map_or(ptr::null_mut(), Owned::into_ptr)
     }
@@ -102,7 +158,7 @@ impl Property {
             let py = Py::held();
             let property = &*property.cast::<Self>();
             (|| {
-                let object = object_of(py, this)?;
+                let object = property.object(py, this)?;
                 if value.is_null() {
                     return Err(py.raise(py.PyExc_AttributeError(), "a field cannot be deleted"));
                 }

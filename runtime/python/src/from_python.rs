@@ -72,21 +72,22 @@ impl From<Error> for Refused {
 /// `object` is alive, and stays so for as long as the value is used; `place` is writable.
 #[inline(always)]
 pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { in_place(py, object, wanted, place).unwrap_or_else(|| by_call(py, object, wanted, place)) }
+}
+
+/// As [`simple`], by reading alone; `None`: [`by_call`] says it. For a text, that may raise an exception and clear it; code of Python may run then,
+/// where the interpreter collects garbage when it makes an object.
+///
+/// # Safety
+/// As for [`simple`].
+#[inline(always)]
+unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> Option<bool> {
     // SAFETY: promised by the caller; the functions are only called for objects of the class that they are for.
     unsafe {
         let class = py.type_of(object);
         if class == py.PyLong_Type() {
-            if let Some(value) = py.small_int(object) {
-                place.write(TVMFFIAny::int(value));
-                return true;
-            }
-            let value = py.PyLong_AsLongLong(object);
-            if value == -1 && !py.PyErr_Occurred().is_null() {
-                // `argument` finds out again what is wrong with it.
-                py.PyErr_Clear();
-                return false;
-            }
-            place.write(TVMFFIAny::int(value));
+            place.write(TVMFFIAny::int(py.small_int(object)?));
         } else if class == py.PyFloat_Type() {
             let value = match py.float_in_place(object) {
                 Some(value) => value,
@@ -94,37 +95,50 @@ pub(crate) unsafe fn simple(py: Py, object: *mut PyObject, wanted: &Wanted, plac
             };
             place.write(TVMFFIAny::float(value));
         } else if class == py.PyUnicode_Type() {
-            return simple_text(py, object, wanted, place);
+            return Some(simple_text(py.ascii(object)?, wanted, place));
         } else if object == py.none() {
             place.write(TVMFFIAny::NONE);
         } else if class == py.PyBool_Type() {
             place.write(TVMFFIAny::bool(object == py._Py_TrueStruct()));
         } else {
+            return Some(false);
+        }
+        Some(true)
+    }
+}
+
+/// What [`in_place`] leaves.
+///
+/// # Safety
+/// As for [`simple`]; `object` is an `int` or a `str`.
+#[inline]
+unsafe fn by_call(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
+    // SAFETY: promised by the caller; what the function for a text gives are `size` bytes of the object.
+    unsafe {
+        if py.type_of(object) == py.PyLong_Type() {
+            // One that is too large is left to `argument`, without an exception.
+            let mut overflow = 0;
+            let value = py.PyLong_AsLongLongAndOverflow(object, &mut overflow);
+            place.write(TVMFFIAny::int(value));
+            return overflow == 0;
+        }
+        let mut size = 0;
+        let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
+        if start.is_null() {
+            py.PyErr_Clear();
             return false;
         }
-        true
+        simple_text(core::slice::from_raw_parts(start.cast(), size as usize), wanted, place)
     }
 }
 
 /// # Safety
-/// `object` is a live `str`, and stays so for as long as the value is used; `place` is writable.
+/// The bytes are those of a text, which lives for as long as the value is used; `place` is writable.
 #[inline]
-unsafe fn simple_text(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
+unsafe fn simple_text(bytes: &[u8], wanted: &Wanted, place: *mut TVMFFIAny) -> bool {
     // SAFETY: promised by the caller; the bytes are those of a text, in UTF-8 and with a NUL behind them, and live as long as it. A function
     // that is lent them takes a text and is of this artifact.
     unsafe {
-        let bytes = match py.ascii(object) {
-            Some(bytes) => bytes,
-            None => {
-                let mut size = 0;
-                let start = py.PyUnicode_AsUTF8AndSize(object, &mut size);
-                if start.is_null() {
-                    py.PyErr_Clear();
-                    return false;
-                }
-                core::slice::from_raw_parts(start.cast(), size as usize)
-            }
-        };
         if wanted.lends_text {
             return embedded::lend_text(core::str::from_utf8_unchecked(bytes), place);
         }
@@ -405,13 +419,18 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
                 element = wanted.element(index as usize);
             }
             if let Some((size, items)) = py.list_in_place(object) {
-                // No code of Python runs in looking at simple elements, so the list stays what it is. An owned value is transparent over its raw
-                // form, and simple ones own nothing.
+                // No code of Python runs in looking at simple elements, so the list stays what it is; a text that may turn out not to be
+                // simple is held. An owned value is transparent over its raw form, and simple ones own nothing.
                 let before = index;
                 while index < size && !is_tuple || index == before {
                     values.reserve(1);
                     let place = values.spare_capacity_mut().as_mut_ptr().cast();
-                    if !simple(py, *items.add(index as usize), &element, place) {
+                    let item = *items.add(index as usize);
+                    let is_simple = in_place(py, item, &element, place).unwrap_or_else(|| {
+                        let _held = (py.type_of(item) == py.PyUnicode_Type()).then(|| Owned::share(py, item));
+                        by_call(py, item, &element, place)
+                    });
+                    if !is_simple {
                         break;
                     }
                     values.set_len(values.len() + 1);
@@ -451,15 +470,14 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 /// `object` is a live `dict`.
 unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
     let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
-    // SAFETY: promised by the caller; the list of pairs is ours alone.
+    // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all entries are shared before the first is
+    // converted.
     unsafe {
-        let items = Owned::take(py, py.PyDict_Items(object))?;
-        let size = py.PyList_Size(items.as_ptr()).max(0);
-        let mut pairs = Vec::with_capacity(size as usize);
-        for index in 0..size {
-            let pair = py.PyList_GetItem(items.as_ptr(), index);
-            let key = owned(py, py.PyTuple_GetItem(pair, 0), &key_type)?;
-            pairs.push((key, owned(py, py.PyTuple_GetItem(pair, 1), &value_type)?));
+        let entries = py.entries(object)?;
+        let mut pairs = Vec::with_capacity(entries.len());
+        for [key, value] in &entries {
+            let key = owned(py, key.as_ptr(), &key_type)?;
+            pairs.push((key, owned(py, value.as_ptr(), &value_type)?));
         }
         let pairs = pairs.into_iter().map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
         Ok(kept_object(embedded::map::new_map(pairs)?))
@@ -471,9 +489,9 @@ unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
 /// # Safety
 /// `object` is alive.
 unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller; the list is ours alone.
+    // SAFETY: promised by the caller; the list is new.
     unsafe {
-        let elements = Owned::take(py, py.PySequence_List(object))?;
+        let elements = py.list_of(object)?;
         py.nested(|py| list(py, elements.as_ptr(), wanted))
     }
 }
@@ -483,7 +501,7 @@ unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TV
 /// # Safety
 /// `object` is alive.
 unsafe fn mapping(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
-    // SAFETY: promised by the caller; the dict is ours alone.
+    // SAFETY: promised by the caller; the dict is new, and read as any other.
     unsafe {
         let entries = Owned::take(py, py.PyDict_New())?;
         if py.PyDict_Update(entries.as_ptr(), object) != 0 {

@@ -50,6 +50,7 @@ mod operators;
 mod pickle;
 mod shared_container;
 mod signals;
+mod snapshot;
 mod state;
 mod tensor;
 mod tensor_copy;

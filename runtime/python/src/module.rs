@@ -126,7 +126,11 @@ impl Module {
         signals::register(py)?;
         pickle::add(py, module)?;
         let collected = &State::get(py).collected;
-        for def in collected.types {
+        // The linker says in which order they are here. A class comes before those that are its attributes, such as the variants of an enum:
+        // else a module would take its place.
+        let mut types: Vec<_> = collected.types.iter().collect();
+        types.sort_by_key(|def| def.key.split('.').count());
+        for def in types {
             let Ok(info) = TypeInfo::by_key(def.key.as_bytes()) else { continue };
             let class = class::of_type(py, info.index())?;
             let mut path: Vec<String> = class::path(py, def.key).into_iter().map(str::to_owned).collect();

@@ -145,13 +145,13 @@ pub(crate) unsafe fn like(py: Py, object: *mut PyObject, kind: Kind) -> Result<O
 /// # Safety
 /// `object` is alive.
 unsafe fn is_numpy_bool(py: Py, object: *mut PyObject) -> PyResult<bool> {
-    // SAFETY: promised by the caller; a class is alive as long as its objects.
+    // SAFETY: promised by the caller.
     unsafe {
         let name = py.class_name(object);
         if name != "bool" && name != "bool_" {
             return Ok(false);
         }
-        let module = py.attribute_if_any(py.type_of(object), c"__module__")?;
+        let module = py.attribute_if_any(py.class_of(object).as_ptr(), c"__module__")?;
         Ok(module.is_some_and(|module| py.str_of(module.as_ptr()) == "numpy"))
     }
 }

@@ -142,14 +142,34 @@ impl Py {
             for index in 0..count {
                 let item = *items.add(index);
                 match &tuple {
-                    Ok(tuple) => {
-                        self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item);
-                    }
+                    // The tuple is new, and no code has run since it was made.
+                    Ok(tuple) => self.set_item(tuple.as_ptr(), index, item),
                     Err(Raised) => self.Py_DecRef(item),
                 }
             }
             tuple
         }
+    }
+
+    /// Puts an element into a tuple that is being made. It is an error when other code has found the tuple meanwhile, through the collector.
+    ///
+    /// # Safety
+    /// `tuple` is a live `tuple`.
+    pub(crate) unsafe fn put(self, tuple: &Owned, index: usize, item: Owned) -> PyResult<()> {
+        // SAFETY: promised by the caller; the function takes the reference over, also when it fails.
+        match unsafe { self.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr()) } {
+            0 => Ok(()),
+            _ => Err(Raised),
+        }
+    }
+
+    /// The class of an object, held: code of Python may give the object another one, and then nothing else may hold this one.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn class_of(self, object: *mut PyObject) -> Owned {
+        // SAFETY: promised by the caller.
+        unsafe { Owned::share(self, self.type_of(object)) }
     }
 
     /// An attribute of an object.
@@ -275,8 +295,8 @@ impl Py {
     /// `object` is alive.
     #[inline(never)]
     pub(crate) unsafe fn class_name(self, object: *mut PyObject) -> String {
-        // SAFETY: promised by the caller; a class is alive as long as its objects.
-        let name = unsafe { self.attribute(self.type_of(object), c"__name__") };
+        // SAFETY: promised by the caller.
+        let name = unsafe { self.attribute(self.class_of(object).as_ptr(), c"__name__") };
         let text = name.and_then(|name| {
             // SAFETY: `name` is alive until the text was copied.
             unsafe { self.utf8(name.as_ptr()).map(|bytes| String::from_utf8_lossy(bytes).into_owned()) }

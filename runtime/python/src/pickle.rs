@@ -5,6 +5,7 @@ use core::ptr;
 use std::ffi::CString;
 
 use kernpack_core::reflect::TypeInfo;
+use kernpack_core::value::type_key;
 
 use crate::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::class::{self, object_of};
@@ -26,9 +27,17 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
-        object_of(py, this)?;
-        let class = py.type_of(this);
-        let (index, name) = class::registered(py, class);
+        let object = object_of(py, this)?;
+        // Code of Python runs below, which may give the object another class.
+        let class = py.class_of(this);
+        let (index, name) = class::registered(py, class.as_ptr());
+        if !class::is_a((*object).type_index, index) {
+            let key = type_key((*object).type_index);
+            let text = format!(
+                "the object is of type {key}, so as one of {name}, which its Python class says, it cannot be pickled or copied"
+            );
+            return Err(py.raise(py.PyExc_TypeError(), &text));
+        }
         let Some(names) = TypeInfo::find(index).and_then(|info| parameters(py, info)) else {
             return Err(py.raise(
                 py.PyExc_TypeError(),
@@ -54,7 +63,7 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
         }
         let again = of_module(py, OBJECT)?;
         // A deep copy copies these arguments.
-        let arguments = py.tuple([Owned::share(py, class), named])?;
+        let arguments = py.tuple([class, named])?;
         match py.attribute_if_any(this, c"__dict__")? {
             // What a derived class adds.
             Some(attributes) => py.tuple([again, arguments, attributes]),

@@ -333,7 +333,7 @@ unsafe extern "C" fn list_set(this: *mut PyObject, key: *mut PyObject, value: *m
 /// The elements of a list of Python.
 unsafe fn converted(py: Py, elements: &Owned) -> PyResult<Vec<Any>> {
     let mut values = Vec::new();
-    // SAFETY: see above. Python code that runs meanwhile may know the list.
+    // SAFETY: see above. Python code that made the elements may have found the list.
     while let Some(element) = unsafe { py.list_item(elements.as_ptr(), values.len() as isize)? } {
         // SAFETY: the element is alive.
         values.push(unsafe { result(py, element.as_ptr())? });
@@ -350,7 +350,7 @@ unsafe fn set_slice(py: Py, object: *mut TVMFFIObject, key: *mut PyObject, value
         let indices = py.attribute(key, c"indices")?;
         let mut values = Vec::new();
         if !value.is_null() {
-            let elements = Owned::take(py, py.PySequence_List(value))?;
+            let elements = py.list_of(value)?;
             values = converted(py, &elements)?;
         }
         let len = list::len(object);
@@ -420,7 +420,7 @@ unsafe extern "C" fn extend(this: *mut PyObject, values: *mut PyObject) -> *mut 
         let py = Py::held();
         let extend = || {
             // First all of them: they may be those of the list itself.
-            let values = converted(py, &Owned::take(py, py.PySequence_List(values))?)?;
+            let values = converted(py, &py.list_of(values)?)?;
             let values: Vec<TVMFFIAny> = values.into_iter().map(Any::into_raw).collect();
             list::insert(held(py, this), None, &values).map_err(|error| raised(py, error))?;
             Ok(Owned::share(py, py.none()))

@@ -51,8 +51,8 @@ fn refused(kind: &'static str, clause: impl Into<String>) -> Refused {
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn is_array(py: Py, object: *mut PyObject) -> PyResult<bool> {
-    // SAFETY: promised by the caller; a class is alive as long as its objects.
-    unsafe { Ok(py.attribute_if_any(py.type_of(object), c"__dlpack__")?.is_some()) }
+    // SAFETY: promised by the caller.
+    unsafe { Ok(py.attribute_if_any(py.class_of(object).as_ptr(), c"__dlpack__")?.is_some()) }
 }
 
 /// A tensor over the memory of an array, with one reference that is the caller's.

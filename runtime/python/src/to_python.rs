@@ -149,7 +149,10 @@ pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> Py
         let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
             let item = view(py, item, element(ty, index))?;
-            py.PyList_SetItem(list.as_ptr(), index as isize, item.into_ptr());
+            // It fails where other code has found the list through the collector, and emptied it.
+            if py.PyList_SetItem(list.as_ptr(), index as isize, item.into_ptr()) != 0 {
+                return Err(Raised);
+            }
         }
         Ok(list)
     }
@@ -214,7 +217,7 @@ pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
         let tuple = Owned::take(py, py.PyTuple_New(dimensions.len() as isize))?;
         for (index, dimension) in dimensions.iter().enumerate() {
             let item = Owned::take(py, py.PyLong_FromLongLong(*dimension))?;
-            py.PyTuple_SetItem(tuple.as_ptr(), index as isize, item.into_ptr());
+            py.put(&tuple, index, item)?;
         }
         Ok(tuple)
     }

@@ -113,8 +113,9 @@ pub(crate) unsafe fn object_of(
     // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
     // object. Numbers of types below the dynamic ones are the same in all implementations.
     unsafe {
+        let class = Owned::share(py, class);
         let base = object_class(py)?;
-        if base.is_null() || py.PyType_IsSubtype(class, base) == 0 {
+        if base.is_null() || py.PyType_IsSubtype(class.as_ptr(), base) == 0 {
             return Ok(None);
         }
         let method = py.attribute(base, c"__chandle__")?;
@@ -176,7 +177,8 @@ unsafe extern "C" fn object(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     let found = unsafe {
         let py = Py::held();
         (|| {
-            let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+            // A constructor may write the place at the same time, once.
+            let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
             if object.is_null() {
                 return Err(py.raise(py.PyExc_ValueError(), "the object is empty: its constructor was not called"));
             }

@@ -257,6 +257,20 @@ pub struct Holder {
     pub other: Option<Function>,
 }
 
+/// Copies the function that a holder has, again and again and without Python's lock; gives the number of copies.
+#[packed_func(detach)]
+pub fn copy_function(holder: &Holder, seconds: f64) -> i64 {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs_f64(seconds);
+    let mut copies = 0;
+    while std::time::Instant::now() < end {
+        for _ in 0..1000 {
+            std::hint::black_box(holder.function.clone());
+            copies += 1;
+        }
+    }
+    copies
+}
+
 /// Makes a record.
 #[packed_func]
 pub fn record(count: i64, label: &str) -> ObjRef<Record> {

@@ -1,7 +1,6 @@
 //! `METADATA` and `WHEEL` (<https://packaging.python.org/en/latest/specifications/core-metadata/>, binary distribution format).
 
-use std::fmt::Write;
-
+use super::inside::one_line;
 use super::package::Package;
 use crate::Result;
 
@@ -29,43 +28,54 @@ pub(crate) struct Distribution<'a> {
     pub(crate) licenses: &'a [String],
 }
 
-/// The text of `METADATA`.
-pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> String {
-    let mut out = String::new();
-    // Writing into a String does not fail.
-    let _ = try_metadata(&mut out, package, distribution);
-    out
+/// Fields, one in each line.
+#[derive(Default)]
+struct Fields {
+    text: String,
 }
 
-fn try_metadata(out: &mut String, package: &Package, distribution: &Distribution<'_>) -> std::fmt::Result {
+impl Fields {
+    /// Adds a field.
+    fn add(&mut self, field: &str, value: &str) -> Result<()> {
+        one_line(&format!("the field {field} of the wheel"), value)?;
+        self.text.push_str(&format!("{field}: {value}\n"));
+        Ok(())
+    }
+}
+
+/// The text of `METADATA`.
+///
+/// # Errors
+/// A value that is not one line.
+pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Result<String> {
+    let mut out = Fields::default();
     // 2.4 is the first with license expressions.
-    writeln!(out, "Metadata-Version: 2.4")?;
-    writeln!(out, "Name: {}", distribution.name)?;
-    writeln!(out, "Version: {}", distribution.version)?;
+    out.add("Metadata-Version", "2.4")?;
+    out.add("Name", distribution.name)?;
+    out.add("Version", distribution.version)?;
     if let Some(description) = &package.description {
-        writeln!(out, "Summary: {}", one_line(description))?;
+        out.add("Summary", &unbroken(description))?;
     }
     if !package.keywords.is_empty() {
-        writeln!(out, "Keywords: {}", one_line(&package.keywords.join(",")))?;
+        out.add("Keywords", &unbroken(&package.keywords.join(",")))?;
     }
     for author in &package.authors {
         // `Name <address>`, as Cargo.toml has it, is what Author-email takes.
-        let field = if author.contains('<') { "Author-email" } else { "Author" };
-        writeln!(out, "{field}: {}", one_line(author))?;
+        out.add(if author.contains('<') { "Author-email" } else { "Author" }, &unbroken(author))?;
     }
     if let Some(license) = &package.license {
         // cargo still takes the slash that stood for OR.
-        writeln!(out, "License-Expression: {}", one_line(&license.replace('/', " OR ")))?;
+        out.add("License-Expression", &unbroken(&license.replace('/', " OR ")))?;
     }
     for license in distribution.licenses {
-        writeln!(out, "License-File: {license}")?;
+        out.add("License-File", license)?;
     }
     for (label, url) in &package.urls {
-        writeln!(out, "Project-URL: {label}, {}", one_line(url))?;
+        out.add("Project-URL", &format!("{label}, {}", unbroken(url)))?;
     }
-    writeln!(out, "Requires-Python: >={}", distribution.python)?;
+    out.add("Requires-Python", &format!(">={}", distribution.python))?;
     if let Some(requires) = distribution.requires {
-        writeln!(out, "Requires-Dist: {requires}")?;
+        out.add("Requires-Dist", requires)?;
     }
     if let Some((name, text)) = distribution.readme {
         let kind = match name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).as_deref() {
@@ -73,17 +83,25 @@ fn try_metadata(out: &mut String, package: &Package, distribution: &Distribution
             Some("rst") => "text/x-rst",
             _ => "text/plain",
         };
-        writeln!(out, "Description-Content-Type: {kind}; charset=UTF-8\n")?;
-        out.push_str(text.trim_end());
-        out.push('\n');
+        out.add("Description-Content-Type", &format!("{kind}; charset=UTF-8"))?;
+        out.text.push('\n');
+        out.text.push_str(text.trim_end());
+        out.text.push('\n');
     }
-    Ok(())
+    Ok(out.text)
 }
 
 /// The text of `WHEEL`.
-pub(crate) fn wheel(tag: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    format!("Wheel-Version: 1.0\nGenerator: cargo-kernpack {version}\nRoot-Is-Purelib: false\nTag: {tag}\n")
+///
+/// # Errors
+/// A tag that is not one line.
+pub(crate) fn wheel(tag: &str) -> Result<String> {
+    let mut out = Fields::default();
+    out.add("Wheel-Version", "1.0")?;
+    out.add("Generator", concat!("cargo-kernpack ", env!("CARGO_PKG_VERSION")))?;
+    out.add("Root-Is-Purelib", "false")?;
+    out.add("Tag", tag)?;
+    Ok(out.text)
 }
 
 /// A name as wheels have it in file names: lower case, runs of `-`, `_` and `.` as one underscore.
@@ -111,8 +129,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// A header's value: without line breaks, which would end it.
-fn one_line(text: &str) -> String {
+/// A text with spaces in place of its line breaks, as texts in Cargo.toml may have them.
+fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -139,7 +157,7 @@ mod tests {
             licenses: &["LICENSE-MIT".to_owned()],
         };
         assert_eq!(
-            metadata(&package, &distribution),
+            metadata(&package, &distribution).unwrap(),
             "Metadata-Version: 2.4
 Name: my-kit
 Version: 1.0rc1
@@ -161,9 +179,48 @@ Text
         );
         let bare = Distribution { readme: None, licenses: &[], requires: None, ..distribution };
         assert_eq!(
-            metadata(&Package::default(), &bare),
+            metadata(&Package::default(), &bare).unwrap(),
             "Metadata-Version: 2.4\nName: my-kit\nVersion: 1.0rc1\nRequires-Python: >=3.10\n"
         );
+    }
+
+    #[test]
+    fn every_field_is_one_line() {
+        type Change<'a> = &'a dyn Fn(&mut Package);
+        let evil = "a\nRequires-Dist: evil\u{1b}";
+        let with = |change: &dyn Fn(&mut Package)| {
+            let mut package = Package::default();
+            change(&mut package);
+            let bare =
+                Distribution { name: "kit", version: "1", python: "3.9", requires: None, readme: None, licenses: &[] };
+            metadata(&package, &bare)
+        };
+        // Line breaks of Cargo.toml become spaces, and no other control character is one.
+        let changes: [(&str, Change<'_>); 5] = [
+            ("Summary", &|package| package.description = Some(evil.to_owned())),
+            ("Keywords", &|package| package.keywords = vec![evil.to_owned()]),
+            ("Author", &|package| package.authors = vec![evil.to_owned()]),
+            ("License-Expression", &|package| package.license = Some(evil.to_owned())),
+            ("Project-URL", &|package| package.urls = vec![("Homepage", evil.to_owned())]),
+        ];
+        for (field, change) in changes {
+            let message = with(change).unwrap_err();
+            assert!(message.starts_with(&format!("the field {field} of the wheel is ")), "{message}");
+        }
+        let named = ["name", "version", "python", "requires", "license"].map(|field| {
+            let of = |own: &str| if field == own { evil } else { "1" };
+            let licenses = [of("license").to_owned()];
+            let (name, version, python, requires) = (of("name"), of("version"), of("python"), Some(of("requires")));
+            let distribution = Distribution { name, version, python, requires, readme: None, licenses: &licenses };
+            metadata(&Package::default(), &distribution).unwrap_err()
+        });
+        for (message, field) in
+            named.iter().zip(["Name", "Version", "Requires-Python", "Requires-Dist", "License-File"])
+        {
+            assert!(message.starts_with(&format!("the field {field} of the wheel is ")), "{message}");
+        }
+        assert!(wheel(evil).unwrap_err().starts_with("the field Tag of the wheel is "));
+        assert!(wheel("py3-none-any").unwrap().ends_with("Root-Is-Purelib: false\nTag: py3-none-any\n"));
     }
 
     #[test]

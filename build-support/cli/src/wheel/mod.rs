@@ -6,6 +6,7 @@
 mod archive;
 mod contents;
 mod editable;
+mod inside;
 mod metadata;
 mod options;
 mod package;
@@ -118,7 +119,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     if options.editable {
         let place = package.target_directory.join("kernpack/develop").join(metadata::file_name(&name));
         let place = editable::write(&place, folder, &contents, &bytes)?;
-        // Python takes each line for a folder to look into.
+        // Python takes each line for a folder to look into, or for a program.
+        inside::one_line("the folder of the package", &place.display().to_string())?;
         archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{}\n", place.display()));
     } else {
         for (path, content) in &contents.files {
@@ -139,8 +141,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         readme: readme.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
         licenses: &licenses,
     };
-    archive.add(format!("{dist_info}/METADATA"), metadata::metadata(&package, &distribution));
-    archive.add(format!("{dist_info}/WHEEL"), metadata::wheel(&tag));
+    archive.add(format!("{dist_info}/METADATA"), metadata::metadata(&package, &distribution)?);
+    archive.add(format!("{dist_info}/WHEEL"), metadata::wheel(&tag)?);
     let content = archive.to_vec(&dist_info, epoch)?;
     let out = options.out.clone().unwrap_or_else(|| package.target_directory.join("wheels"));
     let path = out.join(format!("{}-{version}-{tag}.whl", metadata::file_name(&name)));
@@ -170,6 +172,7 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
     files.extend(beside.filter(usual));
     let mut names = Vec::new();
     for file in files {
+        inside::check(&package.root, &file)?;
         let Some(name) = file.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
         if names.contains(&name) {
             continue;
@@ -184,6 +187,7 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
 fn readme(package: &Package) -> Result<Option<(String, String)>> {
     let Some(readme) = &package.readme else { return Ok(None) };
     let path = package.folder().join(readme);
+    inside::check(&package.root, &path)?;
     let text =
         String::from_utf8(file::read(&path)?).map_err(|_| format!("the readme {} is not UTF-8", path.display()))?;
     Ok(Some((file_name(&path), text)))

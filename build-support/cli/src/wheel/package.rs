@@ -27,6 +27,8 @@ pub(crate) struct Package {
     pub(crate) license_file: Option<PathBuf>,
     /// Label and address.
     pub(crate) urls: Vec<(&'static str, String)>,
+    /// The folder of its workspace.
+    pub(crate) root: PathBuf,
     /// Where cargo puts what it builds.
     pub(crate) target_directory: PathBuf,
     /// What its Cargo.toml says of wheels.
@@ -165,6 +167,7 @@ fn select(metadata: &Metadata, root: &Path, wanted: Option<&str>) -> Result<Pack
         license_file: package.license_file.clone().map(PathBuf::from),
         urls: urls.into_iter().filter_map(|(label, url)| Some((label, text(url)?))).collect(),
         settings: Settings::of(&package.metadata)?,
+        root: metadata.workspace_root.clone().into(),
         target_directory: metadata.target_directory.clone().into(),
     })
 }

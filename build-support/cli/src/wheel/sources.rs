@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::inside;
 use super::package::Package;
 use crate::Result;
 
@@ -38,7 +39,10 @@ impl Sources {
             };
         }
         let mut files = BTreeMap::new();
-        collect(&folder, "", DEPTH, &mut files)?;
+        inside::check(package.folder(), &folder)?;
+        // A folder outside of the package is there because Cargo.toml names it.
+        let all = if inside::is_named_in(package.folder(), &folder) { package.folder() } else { &folder };
+        collect(all, &folder, "", DEPTH, &mut files)?;
         if files.is_empty() {
             return Ok(Self::default());
         }
@@ -63,7 +67,7 @@ impl Sources {
 }
 
 /// Notes the files of a folder and of those in it, but for what Python and editors leave there.
-fn collect(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+fn collect(all: &Path, folder: &Path, prefix: &str, depth: usize, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     let problem = |what: String| format!("cannot take the Python sources in {}: {what}", folder.display());
     if depth == 0 {
         return Err(problem(format!("folders are more than {DEPTH} deep")));
@@ -79,11 +83,13 @@ fn collect(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeMap<Strin
             continue;
         }
         let path = entry.path();
+        // Links to other parts of the package are the author's; what a link leads to elsewhere is not part of it.
+        inside::check(all, &path)?;
         // Of what a link leads to.
         let kind = fs::metadata(&path).map_err(|error| problem(format!("{name}: {error}")))?;
         let place = format!("{prefix}{name}");
         if kind.is_dir() {
-            collect(&path, &format!("{place}/"), depth - 1, files)?;
+            collect(all, &path, &format!("{place}/"), depth - 1, files)?;
         } else {
             files.insert(place, path);
         }
@@ -150,6 +156,31 @@ mod tests {
         std::os::unix::fs::symlink(&module, module.join("again")).unwrap();
         let problem = Sources::find(&package, &[]).unwrap_err();
         assert!(problem.ends_with(": folders are more than 32 deep"), "{problem}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+    #[cfg(unix)]
+    #[test]
+    fn links_out_of_the_package() {
+        use std::os::unix::fs::symlink;
+        let (folder, package) = package("links");
+        let module = folder.join("python/kit");
+        fs::create_dir_all(&module).unwrap();
+        fs::write(folder.join("notes.txt"), "").unwrap();
+        fs::write(module.join("own.txt"), "").unwrap();
+        symlink("own.txt", module.join("again.txt")).unwrap();
+        symlink("../../notes.txt", module.join("notes.txt")).unwrap();
+        assert_eq!(names(&Sources::find(&package, &[]).unwrap()), ["again.txt", "notes.txt", "own.txt"]);
+        for target in ["../../../../../../etc/passwd", "/etc", "/dev/zero"] {
+            symlink(target, module.join("out")).unwrap();
+            let problem = Sources::find(&package, &[]).unwrap_err();
+            assert!(problem.contains("python/kit/out is, or lies behind, a link to "), "{problem}");
+            fs::remove_file(module.join("out")).unwrap();
+        }
+        // The folder itself.
+        fs::remove_dir_all(&module).unwrap();
+        symlink(std::env::temp_dir(), &module).unwrap();
+        let problem = Sources::find(&package, &[]).unwrap_err();
+        assert!(problem.contains("python/kit is, or lies behind, a link to "), "{problem}");
         fs::remove_dir_all(folder).unwrap();
     }
 }

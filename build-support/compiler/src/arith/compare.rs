@@ -4,7 +4,7 @@ use super::analyzer::State;
 use super::render::render;
 use super::sum::{Sum, WHOLE};
 use crate::ir::builder::{floor_div, wrap_int};
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
+use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, with_stack};
 
 /// A comparison, or the constant that it is.
 pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -> Expr {
@@ -236,10 +236,9 @@ impl State {
         self.rendered(op, &left, &right, expr)
     }
 
-    /// The comparison of two sums; `expr` if one of them does not fit in its type.
+    /// The comparison of two sums; `expr` if one of them may not fit in its type.
     fn rendered(&self, op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
-        let fits = |sum: &Sum| sum.dtype.can_hold(sum.base) && self.is_exact(sum);
-        if !fits(left) || !fits(right) {
+        if !self.is_computable(left) || !self.is_computable(right) {
             return expr.clone();
         }
         let (a, b) = match &**expr {

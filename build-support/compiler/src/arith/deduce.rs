@@ -5,14 +5,15 @@ use std::cell::Cell;
 use super::analyzer::Analyzer;
 use super::int_set::{IntSet, SetMap};
 use super::render::render;
-use super::sum::{Sum, Term, WHOLE};
+use super::sum::{Sum, Term, WHOLE, ceil_div};
 use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
 /// An interval of values of `var` for which a condition certainly holds, for all values of the variables in `relaxed` in their sets. Its ends are
 /// expressions over the other variables; a missing end is no limit. None: there is no such interval that could be found.
 ///
-/// The condition is solved through sums, factors of known sign, quotients, min and max; of a disjunction one side is solved.
+/// The condition is solved through sums, factors of known sign, quotients, min and max; of a disjunction one side is solved. What is assumed: the sums and
+/// the products with constants of indices that bounds are made of do not overflow, as those of the condition do not. Data and constants may have any value.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -100,7 +101,7 @@ impl Deduce<'_> {
     /// Where `sum <= 0`.
     fn not_positive(&self, sum: &Sum) -> Option<IntSet> {
         self.steps.set(self.steps.get().checked_sub(1)?);
-        if sum.overflow {
+        if !sum.fits() {
             return None;
         }
         let names = |term: &Term| uses_var(&term.index, |used| used == self.var);
@@ -126,17 +127,11 @@ impl Deduce<'_> {
         }
         let dtype = sum.dtype;
         let number = |value: i64| Expr::constant(dtype, value);
-        let zero = number(0);
-        // A bound of data is right if nothing overflows on the way to it.
-        let fits = |expr: &Expr| self.analyzer.with(|state| !state.is_data(expr) || state.whole(expr));
-        if !fits(&most) || !fits(&(&zero - &most)) {
-            return None;
-        }
         // scale * value <= -most
         let bound = if term.scale > 0 {
-            (&zero - &most).floor_div(number(term.scale))
+            self.negated(&most)?.floor_div(number(term.scale))
         } else {
-            ceil(&most, &number(term.scale.checked_neg()?))
+            self.ceil(&most, &number(term.scale.checked_neg()?))?
         };
         self.value(&term, bound, term.scale > 0)
     }
@@ -165,18 +160,16 @@ impl Deduce<'_> {
         if term.upper != WHOLE {
             return None;
         }
-        let dtype = bound.dtype();
         let mut bound = self.analyzer.simplify(&bound);
         if term.lower > 1 {
             // floordiv(x, c) <= b is x <= b*c + c - 1, and floordiv(x, c) >= b is x >= b*c.
-            bound = &bound * &Expr::constant(dtype, term.lower);
-            if at_most {
-                bound = &bound + &Expr::constant(dtype, term.lower - 1);
-            }
-            if self.analyzer.with(|state| state.is_data(&bound) && !state.whole(&bound)) {
-                return None;
-            }
-            bound = self.analyzer.simplify(&bound);
+            bound = self.analyzer.with(|state| {
+                let mut dividend = state.sum_of(&bound).scaled(term.lower);
+                if at_most {
+                    dividend.add_base(term.lower - 1);
+                }
+                state.is_computable(&dividend).then(|| render(&dividend, None))
+            })?;
         }
         if term.index.same_as(self.var) {
             return Some(if at_most {
@@ -186,6 +179,10 @@ impl Deduce<'_> {
             });
         }
         if let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*term.index {
+            // A product of data may wrap.
+            if term.data {
+                return None;
+            }
             return self.product(a, b, &bound, at_most);
         }
         // A sum inside of a quotient.
@@ -218,11 +215,10 @@ impl Deduce<'_> {
             if !positive && !negative {
                 continue;
             }
-            let zero = Expr::constant(bound.dtype(), 0);
             let (bound, factor) =
-                if positive { (bound.clone(), factor.clone()) } else { (&zero - bound, &zero - factor) };
+                if positive { (bound.clone(), factor.clone()) } else { (self.negated(bound)?, self.negated(factor)?) };
             let at_most = at_most == positive;
-            let limit = if at_most { bound.floor_div(&factor) } else { ceil(&bound, &factor) };
+            let limit = if at_most { bound.floor_div(&factor) } else { self.ceil(&bound, &factor)? };
             let difference = self.analyzer.with(|state| {
                 let limit = state.sum_of(&limit);
                 state.sum_of(x).minus(&limit)
@@ -233,8 +229,31 @@ impl Deduce<'_> {
         None
     }
 
-    /// The largest value, over all relaxed variables.
+    /// `-expr`. None: it may overflow.
+    fn negated(&self, expr: &Expr) -> Option<Expr> {
+        let negated = match expr.as_int() {
+            Some(value) => {
+                let value = value.checked_neg().filter(|value| expr.dtype().can_hold(*value))?;
+                return Some(Expr::constant(expr.dtype(), value));
+            }
+            None => Expr::constant(expr.dtype(), 0) - expr,
+        };
+        self.analyzer.with(|state| !state.is_data(&negated) || state.whole(&negated)).then_some(negated)
+    }
+
+    /// Quotient by a positive divisor, rounded up. The dividend is not raised, for it may be near the end of its type.
+    fn ceil(&self, a: &Expr, b: &Expr) -> Option<Expr> {
+        Some(match (a.as_int(), b.as_int()) {
+            (Some(a), Some(divisor)) => Expr::constant(b.dtype(), ceil_div(a, divisor)),
+            _ => Expr::constant(b.dtype(), 0) - self.negated(a)?.floor_div(b),
+        })
+    }
+
+    /// The largest value, over all relaxed variables. None: it is not known, or the sum, as an expression, may wrap.
     fn largest(&self, sum: &Sum) -> Option<Expr> {
+        if !self.analyzer.with(|state| state.is_computable(sum)) {
+            return None;
+        }
         let expr = render(sum, None);
         if !uses_var(&expr, |used| self.relaxed.contains_key(used)) {
             return Some(expr);
@@ -245,10 +264,4 @@ impl Deduce<'_> {
 
 fn is_extreme(expr: &Expr) -> bool {
     matches!(**expr, ExprNode::Binary { op: BinaryOp::Min | BinaryOp::Max, .. })
-}
-
-/// Quotient by a positive divisor, rounded up.
-fn ceil(a: &Expr, b: &Expr) -> Expr {
-    let one = Expr::constant(b.dtype(), 1);
-    (a + &(b - &one)).floor_div(b)
 }

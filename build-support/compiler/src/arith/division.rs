@@ -256,7 +256,7 @@ impl State {
 
     /// A sum as the index of a term.
     fn composite(&mut self, rest: &Sum, lower: i64, upper: i64, hint: Option<&Expr>) -> Sum {
-        if self.strict && !self.fits_type(rest) || !self.is_exact(rest) {
+        if self.strict && !self.fits_type(rest) || !self.is_computable(rest) {
             let mut none = rest.clone();
             none.overflow = true;
             return none;

@@ -51,7 +51,7 @@ impl Evaluation<'_> {
                     IntSet::Nothing
                 } else if exact {
                     let set = self.binary(*op, &left, &right);
-                    if self.may_wrap(*op, expr, &set) { of_dtype(expr) } else { set }
+                    if self.may_wrap(*op, expr, (&left, &right), &set) { of_dtype(expr) } else { set }
                 } else {
                     of_dtype(expr)
                 }
@@ -65,6 +65,7 @@ impl Evaluation<'_> {
                 self.cast(expr, value)
             }
             ExprNode::Let { var, value, body } => {
+                self.analyzer.with(|state| state.mark_value(var, value));
                 let value = self.expr(value);
                 self.sets.insert(var.clone(), value);
                 let set = self.expr(body);
@@ -78,17 +79,50 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether arithmetic on data may leave its type: unless both ends are known, and fit if they are numbers. Ends that are indices do not overflow.
-    fn may_wrap(&self, op: BinaryOp, expr: &Expr, set: &IntSet) -> bool {
-        if matches!(op, BinaryOp::Min | BinaryOp::Max) || !self.analyzer.is_data(expr) {
+    /// Whether a result may leave its type. Ends that are numbers are folded in the type, so that what they were without it is looked at. Ends that are
+    /// indices of 32 bits or more do not overflow; those of data and of narrower integers may.
+    fn may_wrap(&self, op: BinaryOp, expr: &Expr, (left, right): (&IntSet, &IntSet), set: &IntSet) -> bool {
+        if matches!(op, BinaryOp::Min | BinaryOp::Max) {
             return false;
         }
         let own = ConstInterval::of_type(expr.dtype());
-        let fits = |end: &Expr| {
-            let range = self.analyzer.const_interval(end);
-            end.as_int().is_some() && own.includes(range) || !self.analyzer.is_data(end) && end.as_int().is_none()
+        let fits = |end: i64| end != ConstInterval::NEG_INF && end != ConstInterval::POS_INF && own.contains(end);
+        let is_number = |end: Option<&Expr>| end.is_some_and(|end| end.as_int().is_some());
+        let (low, high) = (is_number(set.min()), is_number(set.max()));
+        if (low || high)
+            && let Some(all) = self.unbounded(op, left, right)
+            && (low && !fits(all.min) || high && !fits(all.max))
+        {
+            return true;
+        }
+        if expr.dtype().bits() >= 32 && !self.analyzer.is_data(expr) {
+            return false;
+        }
+        let narrow = expr.dtype().bits() < 32;
+        let exact = |end: &Expr| end.as_int().is_some() || !narrow && !self.analyzer.is_data(end);
+        !(set.min().is_some_and(exact) && set.max().is_some_and(exact))
+    }
+
+    /// Bounds of the result of an operation that may leave its type, of whole numbers.
+    fn unbounded(&self, op: BinaryOp, left: &IntSet, right: &IntSet) -> Option<ConstInterval> {
+        let interval = |set: &IntSet| {
+            let end =
+                |end: Option<&Expr>| end.map_or(ConstInterval::EVERYTHING, |end| self.analyzer.const_interval(end));
+            ConstInterval { min: end(set.min()).min, max: end(set.max()).max }
         };
-        !(set.min().is_some_and(fits) && set.max().is_some_and(fits))
+        let (x, y) = (interval(left), interval(right));
+        match op {
+            BinaryOp::Add => Some(x.plus(y)),
+            BinaryOp::Sub => Some(x.minus(y)),
+            BinaryOp::Mul => Some(x.times(y)),
+            BinaryOp::FloorDiv => Some(x.floor_div(y)),
+            BinaryOp::Div => Some(x.trunc_div(y)),
+            BinaryOp::ShiftLeft => {
+                let shift = y.as_point().filter(|shift| (0..=62).contains(shift));
+                Some(shift.map_or(ConstInterval::EVERYTHING, |shift| x.scaled(1 << shift)))
+            }
+            _ => None,
+        }
     }
 
     /// A conversion to a type that has all values of the old one; otherwise anything of the new type.

@@ -11,6 +11,7 @@ mod evaluate;
 mod extreme;
 mod facts;
 mod fold;
+pub(crate) mod guard;
 mod int_set;
 mod interval;
 mod lanes;

@@ -170,15 +170,13 @@ impl State {
                     let constant = Expr::constant(dtype, number);
                     return self.opaque(constant, ConstInterval::EVERYTHING, ModularSet::EVERYTHING);
                 }
+                // What is cut is data.
+                let data = inner.is_data() || !fits;
                 let new = render(&inner, Some(value));
                 let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
                 let known =
                     if fits { (range, modular) } else { (ConstInterval::of_type(dtype), ModularSet::EVERYTHING) };
-                let mut sum = self.opaque(node, known.0, known.1);
-                if !fits {
-                    sum.terms.iter_mut().for_each(|term| term.data = true);
-                }
-                sum
+                self.value_of(node, known.0, known.1, data)
             }
             ExprNode::Select { condition, true_value, false_value } => {
                 self.choice(expr, condition, true_value, false_value, false)
@@ -226,12 +224,18 @@ impl State {
 
     /// A value that arithmetic does not look into; what facts say of it is added.
     pub(crate) fn opaque(&mut self, expr: Expr, range: ConstInterval, modular: ModularSet) -> Sum {
+        let data = self.is_data(&expr);
+        self.value_of(expr, range, modular, data)
+    }
+
+    /// [`opaque`](Self::opaque) of an expression of which it is known whether it is data.
+    fn value_of(&mut self, expr: Expr, range: ConstInterval, modular: ModularSet, data: bool) -> Sum {
         let dtype = expr.dtype();
         if let ExprNode::Int { value, .. } = *expr {
             return Sum::constant(dtype, value);
         }
         let mut term = Term::whole(expr.clone(), range, modular);
-        term.data = self.is_data(&expr);
+        term.data = data;
         let term = self.refined(term);
         let sum = match term.range.as_point() {
             Some(value) => Sum::constant(dtype, value),

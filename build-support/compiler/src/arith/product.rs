@@ -39,7 +39,7 @@ impl State {
         if same_sums(&left, &right) {
             range = range.intersect(ConstInterval::new(0, i64::MAX));
         }
-        let mut modular = left.modular().times(right.modular());
+        let mut modular = self.value_modular(&left).times(self.value_modular(&right));
         let own = ConstInterval::of_type(left.dtype);
         if (left.is_data() || right.is_data()) && !(range.is_finite() && own.includes(range)) {
             (range, modular) = (own, left.modular().wrapped().times(right.modular().wrapped()).wrapped());

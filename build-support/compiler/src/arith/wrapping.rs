@@ -6,8 +6,11 @@
 //! only if its bounds show that it does not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they take sums from
 //! [`State::sum_of`], in which a sum of data that may wrap is one value that arithmetic does not look into.
 
+use kernpack::DataType;
+
 use super::analyzer::State;
 use super::interval::ConstInterval;
+use super::modular::ModularSet;
 use super::render::render;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{self, Effect, effect};
@@ -25,14 +28,14 @@ impl State {
     }
 
     /// The variable has the value: it is data if the value is.
-    pub(super) fn mark_value(&mut self, var: &Var, value: &Expr) {
+    pub(crate) fn mark_value(&mut self, var: &Var, value: &Expr) {
         if !var.is_size() && var.dtype().is_integer() && self.is_data(value) {
             self.mark_data(var);
         }
     }
 
     /// Whether an expression is data.
-    pub(crate) fn is_data(&self, expr: &Expr) -> bool {
+    pub(crate) fn is_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => false,
             ExprNode::Var { .. } => self.data.contains_key(&expr.address()),
@@ -49,14 +52,14 @@ impl State {
         }
     }
 
-    fn has_data(&self, expr: &Expr) -> bool {
+    fn has_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Binary { a, b, .. } | ExprNode::Compare { a, b, .. } | ExprNode::Logic { a, b, .. } => {
                 self.is_data(a) || self.is_data(b)
             }
             ExprNode::Not { value } => self.is_data(value),
             ExprNode::Cast { dtype, value } => {
-                value.dtype().is_float() || self.is_data(value) || self.is_cut(value, ConstInterval::of_type(*dtype))
+                value.dtype().is_float() || self.is_data(value) || self.is_cut(value, *dtype)
             }
             ExprNode::Select { condition, true_value: a, false_value: b }
             | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
@@ -73,9 +76,19 @@ impl State {
         }
     }
 
-    /// Whether a variable may have values that a type does not have.
-    fn is_cut(&self, value: &Expr, own: ConstInterval) -> bool {
-        matches!(**value, ExprNode::Var { .. }) && !own.includes(self.var_facts(value).0)
+    /// Whether an index may have values that the type of a cast does not have.
+    fn is_cut(&mut self, value: &Expr, dtype: DataType) -> bool {
+        let own = ConstInterval::of_type(dtype);
+        let wide = |dtype: DataType| dtype.is_uint() && dtype.bits() == 64;
+        // Neither 64 unsigned bits nor what they lack has an interval of its own.
+        match (wide(value.dtype()), wide(dtype)) {
+            (true, true) => false,
+            (true, false) => true,
+            (false, true) => self.const_interval(value).min < 0,
+            (false, false) => {
+                !own.includes(ConstInterval::of_type(value.dtype())) && !own.includes(self.const_interval(value))
+            }
+        }
     }
 
     /// Whether a sum is a whole number: an index, one value, or bounded inside of its type.
@@ -87,6 +100,13 @@ impl State {
     pub(crate) fn fits_type(&self, sum: &Sum) -> bool {
         let range = self.range(sum);
         !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
+    }
+
+    /// Whether the expression of a sum that rules made has the value of the sum. What is assumed of indices: they lie in the middle half of their type, so that
+    /// one and a constant of a quarter of the type do not overflow. Of data nothing is assumed.
+    pub(crate) fn is_computable(&self, sum: &Sum) -> bool {
+        let most = i64::MAX >> (65 - u32::from(sum.dtype.bits()));
+        sum.fits() && self.is_exact(sum) && (sum.base.abs() <= most || sum.terms.is_empty() || self.fits_type(sum))
     }
 
     /// The sum as a whole number: as one value, if it may wrap.
@@ -121,6 +141,11 @@ impl State {
     pub(crate) fn divides_by_zero(&mut self, divisor: &Expr) -> bool {
         let divisor = self.sum_of(divisor);
         self.may_be_zero(&divisor)
+    }
+
+    /// Divisibility of the value of a sum.
+    pub(crate) fn value_modular(&self, sum: &Sum) -> ModularSet {
+        if self.is_exact(sum) { sum.modular() } else { sum.modular().wrapped() }
     }
 
     /// Bounds of the value of a sum.

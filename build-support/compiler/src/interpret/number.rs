@@ -3,8 +3,6 @@
 //! Integers are sign or zero extended, floats are their own bits in the low part, truth values are 0 or 1. Arithmetic gives the same bits as compiled
 //! code: single precision is computed in single precision, half precision and bfloat16 in single precision and rounded after each operation.
 
-use core::cmp::Ordering;
-
 use crate::error::{Result, fail};
 use crate::ir::builder::{fold_int, round_float, wrap_int};
 use crate::ir::float_math::float_math;
@@ -176,20 +174,12 @@ float!(float_f64, f64);
 
 /// Comparison of one lane.
 pub(super) fn compare(op: CompareOp, lane: Lane, a: u64, b: u64) -> bool {
-    let ordering = match lane {
-        Lane::Integer(dtype) if dtype.is_int() => (a as i64).partial_cmp(&(b as i64)),
-        Lane::Integer(_) | Lane::Pointer => a.partial_cmp(&b),
-        Lane::Single => single(a).partial_cmp(&single(b)),
-        Lane::Double => f64::from_bits(a).partial_cmp(&f64::from_bits(b)),
-        Lane::Small(dtype) => to_f64(dtype, a).partial_cmp(&to_f64(dtype, b)),
-    };
-    match op {
-        CompareOp::Eq => ordering == Some(Ordering::Equal),
-        CompareOp::Ne => ordering != Some(Ordering::Equal),
-        CompareOp::Lt => ordering == Some(Ordering::Less),
-        CompareOp::Le => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
-        CompareOp::Gt => ordering == Some(Ordering::Greater),
-        CompareOp::Ge => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
+    match lane {
+        Lane::Integer(dtype) if dtype.is_int() => op.holds(a as i64, b as i64),
+        Lane::Integer(_) | Lane::Pointer => op.holds(a, b),
+        Lane::Single => op.holds(single(a), single(b)),
+        Lane::Double => op.holds(f64::from_bits(a), f64::from_bits(b)),
+        Lane::Small(dtype) => op.holds(to_f64(dtype, a), to_f64(dtype, b)),
     }
 }
 

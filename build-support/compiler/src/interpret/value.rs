@@ -6,7 +6,7 @@ use super::memory::Fault;
 use super::number::{self, Lane};
 use super::packed::PackedValue;
 use crate::error::Result;
-use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt, F64, I64};
+use crate::ir::{BinaryOp, DataType, DataTypeExt, F64, I64};
 
 /// One word for each lane.
 pub(super) fn lanes(value: &Value) -> &[u64] {
@@ -79,14 +79,7 @@ pub(super) fn quick_value(quick: Quick, x: u64, y: u64) -> Result<u64, Fault> {
         }
         Quick::Compare(op) => {
             let (a, b) = (x as i64, y as i64);
-            Ok(u64::from(match op {
-                CompareOp::Eq => a == b,
-                CompareOp::Ne => a != b,
-                CompareOp::Lt => a < b,
-                CompareOp::Le => a <= b,
-                CompareOp::Gt => a > b,
-                CompareOp::Ge => a >= b,
-            }))
+            Ok(u64::from(op.holds(a, b)))
         }
     }
 }

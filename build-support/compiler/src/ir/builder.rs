@@ -526,22 +526,13 @@ fn scalar_of(expr: &Expr) -> Expr {
 pub fn try_compare(op: CompareOp, a: &Expr, b: &Expr) -> Result<Expr> {
     let (a, b) = unify("comparison", a, b)?;
     require!(!a.dtype().is_handle() || matches!(op, CompareOp::Eq | CompareOp::Ne), Type, "pointers have no order");
-    let ordering = match (&*a, &*b) {
-        (ExprNode::Int { dtype, value: a }, ExprNode::Int { value: b, .. }) => {
-            Some(if dtype.is_uint() { (*a as u64).partial_cmp(&(*b as u64)) } else { a.partial_cmp(b) })
+    match (&*a, &*b) {
+        (ExprNode::Int { dtype, value: a }, ExprNode::Int { value: b, .. }) if dtype.is_uint() => {
+            return Ok(Expr::bool(op.holds(*a as u64, *b as u64)));
         }
-        (ExprNode::Float { value: a, .. }, ExprNode::Float { value: b, .. }) => Some(a.partial_cmp(b)),
-        _ => None,
-    };
-    if let Some(ordering) = ordering {
-        return Ok(Expr::bool(match op {
-            CompareOp::Eq => ordering.is_some_and(|o| o.is_eq()),
-            CompareOp::Ne => !ordering.is_some_and(|o| o.is_eq()),
-            CompareOp::Lt => ordering.is_some_and(|o| o.is_lt()),
-            CompareOp::Le => ordering.is_some_and(|o| o.is_le()),
-            CompareOp::Gt => ordering.is_some_and(|o| o.is_gt()),
-            CompareOp::Ge => ordering.is_some_and(|o| o.is_ge()),
-        }));
+        (ExprNode::Int { value: a, .. }, ExprNode::Int { value: b, .. }) => return Ok(Expr::bool(op.holds(a, b))),
+        (ExprNode::Float { value: a, .. }, ExprNode::Float { value: b, .. }) => return Ok(Expr::bool(op.holds(a, b))),
+        _ => {}
     }
     if let (ExprNode::Broadcast { value: left, lanes }, ExprNode::Broadcast { value: right, .. }) = (&*a, &*b) {
         return Ok(try_compare(op, left, right)?.broadcast(*lanes));

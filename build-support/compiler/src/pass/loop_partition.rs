@@ -7,22 +7,21 @@
 //!
 //! After it there is no `likely(..)`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
 use super::PassContext;
-use super::hoist_if::conjuncts;
+use super::loop_guards::Guards;
 use super::pipeline::on_functions;
-use crate::arith::{Analyzer, IntSet, SetMap};
+use crate::arith::{Analyzer, IntSet};
 use crate::error::Result;
 use crate::ir::mutate::{mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::refresh::fresh_copy;
 use crate::ir::shared::Memo;
-use crate::ir::visit::{Visit, for_each_expr, uses_var, walk_expr, walk_stmt};
+use crate::ir::visit::Visit;
 use crate::ir::{
-    BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode,
-    Var, VarMap, substitute, with_stack,
+    Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap, with_stack,
 };
 
 /// Splits loops so that guards vanish from most iterations.
@@ -100,13 +99,17 @@ impl Mutate for Partition<'_> {
                 }
                 None => mutate_stmt_parts(self, stmt),
             },
+            StmtNode::Bind { var, value, .. } => {
+                self.analyzer.with(|state| state.mark_value(var, value));
+                mutate_stmt_parts(self, stmt)
+            }
             _ => mutate_stmt_parts(self, stmt),
         }
     }
 }
 
 /// The variable of a thread that an attribute begins.
-fn thread_of(stmt: &Stmt) -> Option<Var> {
+pub(super) fn thread_of(stmt: &Stmt) -> Option<Var> {
     match &**stmt {
         StmtNode::Attr { key, node, .. } if matches!(key.as_str(), "thread_extent" | "virtual_thread") => {
             node.to::<IterVar>().map(|axis| axis.var.clone()).or_else(|_| node.to::<Var>()).ok()
@@ -140,15 +143,7 @@ impl Partition<'_> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
         let outside = self.analyzer.mark();
         self.analyzer.bind(var, &Range::new(min, extent));
-        let mut guards = Guards {
-            var,
-            sets: SetMap::new(),
-            inner: HashSet::new(),
-            analyzer: &self.analyzer,
-            covers: true,
-            found: Vec::new(),
-            possible: Bounds::default(),
-        };
+        let mut guards = Guards::new(var, body, &self.analyzer);
         for (thread, extent) in &self.threads {
             guards.sets.insert(thread.clone(), IntSet::interval(0, extent - 1));
             guards.inner.insert(thread.clone());
@@ -242,157 +237,6 @@ impl Partition<'_> {
         self.depth -= 1;
         body
     }
-}
-
-/// Bounds of a variable.
-#[derive(Default)]
-struct Bounds {
-    /// It is at least all of these.
-    lower: Vec<Expr>,
-    /// It is below all of these.
-    upper: Vec<Expr>,
-}
-
-impl Bounds {
-    fn is_empty(&self) -> bool {
-        self.lower.is_empty() && self.upper.is_empty()
-    }
-}
-
-/// Finds the guards in which a loop's variable occurs, and solves them for it.
-struct Guards<'a> {
-    var: &'a Var,
-    /// Intervals of the variables of loops inside.
-    sets: SetMap,
-    /// All that is defined inside.
-    inner: HashSet<Var>,
-    analyzer: &'a Analyzer,
-    /// Whether what is visited is all that an iteration does.
-    covers: bool,
-    /// Guards, with the bounds between which they hold in any case.
-    found: Vec<(Expr, Bounds)>,
-    /// Bounds beyond which no iteration does anything.
-    possible: Bounds,
-}
-
-impl Visit for Guards<'_> {
-    fn visit_expr(&mut self, expr: &Expr) {
-        let (condition, was_likely) = expr.without_likely();
-        if !was_likely {
-            return walk_expr(self, expr);
-        }
-        if !uses_var(&condition, |var| var == self.var) {
-            return;
-        }
-        let mut bounds = Bounds::default();
-        for part in conjuncts(&condition) {
-            if self.solve(&part, true, &mut bounds).is_none() {
-                return;
-            }
-        }
-        self.found.push((expr.clone(), bounds));
-    }
-
-    fn visit_stmt(&mut self, stmt: &Stmt) {
-        let (covers, outside) = (self.covers, self.analyzer.mark());
-        match &**stmt {
-            StmtNode::For { var, min, extent, .. } => {
-                let first = IntSet::evaluate(min, &self.sets, self.analyzer);
-                let last = IntSet::evaluate(&(min + extent - 1), &self.sets, self.analyzer);
-                let set = match (first.min(), last.max()) {
-                    (Some(first), Some(last)) => IntSet::interval(first, last),
-                    _ => IntSet::everything(),
-                };
-                self.sets.insert(var.clone(), set);
-                self.inner.insert(var.clone());
-                self.analyzer.bind(var, &Range::new(min, extent));
-            }
-            StmtNode::If { condition, else_body, .. } => {
-                if covers && else_body.is_none() {
-                    let mut possible = std::mem::take(&mut self.possible);
-                    for part in conjuncts(condition) {
-                        let (part, _) = part.without_likely();
-                        if uses_var(&part, |var| var == self.var) {
-                            // What cannot be solved bounds nothing.
-                            let _ = self.solve(&part, false, &mut possible);
-                        }
-                    }
-                    self.possible = possible;
-                }
-                self.covers &= else_body.is_none();
-            }
-            StmtNode::Bind { var, .. } => {
-                self.inner.insert(var.clone());
-            }
-            StmtNode::Attr { value, .. } => {
-                if let Some(var) = thread_of(stmt) {
-                    let last = IntSet::evaluate(&(value - 1), &self.sets, self.analyzer);
-                    let set = last.max().map_or_else(IntSet::everything, |last| IntSet::interval(0, last));
-                    self.sets.insert(var.clone(), set);
-                    self.analyzer.bind(&var, &Range::until(value));
-                    self.inner.insert(var);
-                }
-            }
-            StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
-            _ => {}
-        }
-        walk_stmt(self, stmt);
-        self.covers = covers;
-        self.analyzer.restore(outside);
-    }
-}
-
-impl Guards<'_> {
-    /// Adds the bounds of one comparison: those between which it holds for all values of inner variables (`always`), or those beyond which it holds for
-    /// none. None: it cannot be solved.
-    fn solve(&mut self, part: &Expr, always: bool, bounds: &mut Bounds) -> Option<()> {
-        let ExprNode::Compare { op, a, b } = &**part else { return None };
-        if !a.dtype().is_int() || !a.dtype().is_scalar() {
-            return None;
-        }
-        // It holds where this is negative.
-        let difference = match op {
-            CompareOp::Lt => a - b,
-            CompareOp::Le => a - b - 1,
-            CompareOp::Gt => b - a,
-            CompareOp::Ge => b - a - 1,
-            CompareOp::Eq | CompareOp::Ne => return None,
-        };
-        let difference = self.analyzer.simplify(&difference);
-        let range = IntSet::evaluate(&difference, &self.sets, self.analyzer);
-        let extreme = self.analyzer.simplify(if always { range.max()? } else { range.min()? });
-        if uses_var(&extreme, |var| self.inner.contains(var)) || may_fault(&extreme) {
-            return None;
-        }
-        let next = substitute(&extreme, &[(self.var.clone(), self.var + 1)].into_iter().collect());
-        let step = self.analyzer.simplify(&(next - &extreme)).as_int()?;
-        let zero = Expr::constant(self.var.dtype(), 0);
-        let rest = substitute(&extreme, &[(self.var.clone(), zero)].into_iter().collect());
-        let rest = self.analyzer.simplify(&rest);
-        match step {
-            0 => (always && self.analyzer.can_prove(&extreme.less(0))).then_some(()),
-            1.. => {
-                bounds.upper.push(self.analyzer.simplify(&(-&rest).ceil_div(step)));
-                Some(())
-            }
-            _ => {
-                bounds.lower.push(self.analyzer.simplify(&(rest.floor_div(-step) + 1)));
-                Some(())
-            }
-        }
-    }
-}
-
-/// Whether an expression divides by what may be 0. Inside a loop over that many iterations it is not, but bounds are computed outside.
-fn may_fault(expr: &Expr) -> bool {
-    let mut found = false;
-    for_each_expr(expr, |part| {
-        if let ExprNode::Binary { op, b, .. } = &**part {
-            let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
-            found |= divides && b.as_int().is_none_or(|divisor| divisor == 0);
-        }
-    });
-    found
 }
 
 /// Puts conditions in place of guards.

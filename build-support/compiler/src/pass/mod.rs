@@ -9,6 +9,7 @@ pub mod inject_double_buffer;
 pub mod inject_prefetch;
 pub mod inject_virtual_thread;
 pub mod instrument_bound_checkers;
+mod loop_guards;
 pub mod loop_partition;
 pub mod lower_builtin;
 pub mod lower_intrin;

@@ -38,19 +38,22 @@ impl Entry {
         let all: Vec<usize> = outputs.iter().copied().chain(inputs.iter().map(|value| value.index)).collect();
         let ranges = Ranges::new(all.len());
         self.stmts.extend([&ranges.starts, &ranges.ends, &ranges.found].map(|table| Stmt::alloc(table.clone())));
-        let mut named = Vec::new();
+        let (mut named, mut later) = (Vec::new(), Vec::new());
         for value in values {
             // Read once more, for the same reason.
             let pointer = self.handle(value.buffer.name.as_ref(), value.index);
             let tensor = self.tensor(Handle { pointer, ..value })?;
-            self.data(&tensor);
-            let row = all.iter().position(|index| *index == tensor.index).unwrap_or(0);
-            self.stmts.extend(ranges.set(row, &tensor));
-            if tensor.output {
-                named.push((row, tensor));
+            // Another argument may tell the sizes of an offset.
+            if tensor.buffer.elem_offset.as_int().is_none() {
+                later.push(tensor);
+                continue;
             }
+            self.located(tensor, &all, &ranges, &mut named);
         }
         self.late()?;
+        for tensor in later {
+            self.located(tensor, &all, &ranges, &mut named);
+        }
         self.stmts.extend(ranges.search(outputs.len(), all.len()));
         let before = std::mem::take(&mut self.stmts);
         let which = self.bind("overlapping", Expr::load(&ranges.found, 0));
@@ -60,6 +63,16 @@ impl Entry {
         let errors = std::mem::replace(&mut self.stmts, before);
         self.stmts.push(Stmt::if_then(Expr::load(&ranges.found, 0).greater_equal(0), Stmt::seq(errors), None));
         Ok(())
+    }
+
+    /// The data of a tensor, and its row of the table; outputs are named by their rows.
+    fn located(&mut self, tensor: Tensor, all: &[usize], ranges: &Ranges, named: &mut Vec<(usize, Tensor)>) {
+        self.data(&tensor);
+        let row = all.iter().position(|index| *index == tensor.index).unwrap_or(0);
+        self.stmts.extend(ranges.set(row, &tensor));
+        if tensor.output {
+            named.push((row, tensor));
+        }
     }
 }
 

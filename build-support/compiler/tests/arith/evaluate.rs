@@ -8,6 +8,18 @@ use kernpack_compiler::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, Lo
 /// Values of variables.
 pub(crate) type Values = HashMap<Var, i64>;
 
+/// What a comparison of numbers gives.
+pub(crate) fn compares<T: Ord>(op: CompareOp, a: T, b: T) -> bool {
+    match op {
+        CompareOp::Eq => a == b,
+        CompareOp::Ne => a != b,
+        CompareOp::Lt => a < b,
+        CompareOp::Le => a <= b,
+        CompareOp::Gt => a > b,
+        CompareOp::Ge => a >= b,
+    }
+}
+
 /// The value of each lane; none where it is undefined (division by zero).
 pub(crate) fn lanes(expr: &Expr, values: &Values) -> Option<Vec<i64>> {
     let two = |a: &Expr, b: &Expr| Some(lanes(a, values)?.into_iter().zip(lanes(b, values)?).collect::<Vec<_>>());
@@ -24,19 +36,7 @@ pub(crate) fn lanes(expr: &Expr, values: &Values) -> Option<Vec<i64>> {
             let value = |(a, b)| if divides && b == 0 { None } else { fold_int(*op, dtype.element(), a, b) };
             two(a, b)?.into_iter().map(value).collect::<Option<_>>()?
         }
-        ExprNode::Compare { op, a, b } => two(a, b)?
-            .into_iter()
-            .map(|(a, b)| {
-                i64::from(match op {
-                    CompareOp::Eq => a == b,
-                    CompareOp::Ne => a != b,
-                    CompareOp::Lt => a < b,
-                    CompareOp::Le => a <= b,
-                    CompareOp::Gt => a > b,
-                    CompareOp::Ge => a >= b,
-                })
-            })
-            .collect(),
+        ExprNode::Compare { op, a, b } => two(a, b)?.into_iter().map(|(a, b)| i64::from(compares(*op, a, b))).collect(),
         ExprNode::Logic { op, a, b } => {
             two(a, b)?.into_iter().map(|(a, b)| if *op == LogicOp::And { a & b } else { a | b }).collect()
         }

@@ -1,16 +1,19 @@
 //! Random expressions over loaded integers of all types, with values at the ends of the types, and an oracle of 128 bits that wraps.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use kernpack::DataType;
+use kernpack_compiler::ir::visit::for_each_expr;
 use kernpack_compiler::ir::{
     BinaryOp, Buffer, CompareOp, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, LogicOp, U8, U16, U32, U64, Var,
 };
 
-use crate::evaluate::{Random, text};
+use crate::evaluate::{Random, compares, text};
 
 pub(crate) const TYPES: [DataType; 8] = [I8, I16, I32, I64, U8, U16, U32, U64];
-pub(crate) const OPS: [BinaryOp; 13] = [
+pub(crate) const OPS: [BinaryOp; 14] = [
     BinaryOp::Add,
     BinaryOp::Sub,
     BinaryOp::Mul,
@@ -21,6 +24,7 @@ pub(crate) const OPS: [BinaryOp; 13] = [
     BinaryOp::Min,
     BinaryOp::Max,
     BinaryOp::BitAnd,
+    BinaryOp::BitOr,
     BinaryOp::BitXor,
     BinaryOp::ShiftLeft,
     BinaryOp::ShiftRight,
@@ -62,6 +66,29 @@ pub(crate) fn constant(dtype: DataType, value: i128) -> Expr {
     Expr::constant(dtype, value as i64)
 }
 
+/// How many expressions a test looks at: `KERNPACK_WRAPPING_CASES`, or else its own number.
+pub(crate) fn cases(own: usize) -> usize {
+    std::env::var("KERNPACK_WRAPPING_CASES").map_or(own, |cases| cases.parse().expect("a number of cases"))
+}
+
+/// Calls `check` for parts of so many cases, each with its number, on all cores.
+pub(crate) fn in_parallel(cases: usize, part: usize, check: impl Fn(u64) + Sync) {
+    let (next, parts, began) = (AtomicU64::new(0), cases.div_ceil(part) as u64, Instant::now());
+    let work = || {
+        while let number = next.fetch_add(1, Ordering::Relaxed)
+            && number < parts
+        {
+            check(number);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    eprintln!("{} expressions in {:?}", parts * part as u64, began.elapsed());
+}
+
 /// Loads of each type, the variables of the expression, and an index.
 pub(crate) struct Space {
     pub(crate) buffers: Vec<Buffer>,
@@ -81,7 +108,7 @@ impl Space {
         if !own.is_empty() && random.between(0, 1) == 0 {
             return random.of(&own).expr().clone();
         }
-        match random.between(0, 6) {
+        match random.between(0, 8) {
             0 => constant(dtype, extreme(random, dtype)),
             1 => constant(dtype, wrapped(dtype, i128::from(random.between(-4, 8)))),
             // Indices alone do not overflow.
@@ -94,13 +121,35 @@ impl Space {
                 let from = *random.of(&TYPES);
                 self.load(random, from).cast(dtype)
             }
+            4 => self.cut(random, dtype),
             _ => self.load(random, dtype),
         }
     }
 
-    fn load(&self, random: &mut Random, dtype: DataType) -> Expr {
+    /// An index that the type does not hold for all iterations: the cast cuts, and its result is data. No signed type is wider than an index.
+    fn cut(&self, random: &mut Random, dtype: DataType) -> Expr {
+        let near = random.between(-4, 4);
+        match u32::from(dtype.bits()) {
+            64 if dtype.is_int() => self.load(random, dtype),
+            64 => (self.index.expr() - 4 + near).cast(dtype),
+            bits => {
+                let scale = 1i64 << (bits - 1 - random.between(0, 1) as u32);
+                let index = self.index.expr();
+                // In canonical form, and not.
+                let sum = if random.between(0, 1) == 0 { index * scale + near } else { near + index * scale };
+                sum.cast(dtype)
+            }
+        }
+    }
+
+    pub(crate) fn load(&self, random: &mut Random, dtype: DataType) -> Expr {
         let place = TYPES.iter().position(|own| *own == dtype).unwrap();
-        Expr::load(&self.buffers[place], random.between(0, ELEMENTS - 1))
+        let element = if random.between(0, 2) == 0 {
+            self.index.floor_mod(ELEMENTS)
+        } else {
+            Expr::int(random.between(0, ELEMENTS - 1))
+        };
+        Expr::load(&self.buffers[place], element)
     }
 
     pub(crate) fn integer(&self, random: &mut Random, dtype: DataType, depth: u32, names: &mut Vec<Var>) -> Expr {
@@ -131,6 +180,17 @@ impl Space {
                 names.pop();
                 Expr::from_node(ExprNode::Let { var, value, body })
             }
+            4 => {
+                // Quotients of quotients, with sums between them.
+                let ops = [BinaryOp::FloorDiv, BinaryOp::Div, BinaryOp::FloorMod, BinaryOp::Add];
+                let mut a = self.integer(random, dtype, depth - 1, names);
+                for _ in 0..3 {
+                    let shift = random.between(0, i64::from(dtype.bits()) - 2);
+                    let b = constant(dtype, wrapped(dtype, (1i128 << shift) + i128::from(random.between(-1, 1))));
+                    a = Expr::from_node(ExprNode::Binary { op: *random.of(&ops), a, b, dtype });
+                }
+                a
+            }
             _ => {
                 let op = *random.of(&OPS);
                 let a = self.integer(random, dtype, depth - 1, names);
@@ -155,7 +215,15 @@ impl Space {
             1 if depth > 0 => Expr::from_node(ExprNode::Not { value: self.condition(random, depth - 1, names) }),
             _ => {
                 let dtype = *random.of(&TYPES);
-                let (a, b) = (self.integer(random, dtype, depth, names), self.integer(random, dtype, depth, names));
+                let a = self.integer(random, dtype, depth, names);
+                let b = match random.between(0, 3) {
+                    // What a value and the same one with an operation are to each other is what rules look for.
+                    0 => {
+                        let (op, b) = (*random.of(&OPS), constant(dtype, extreme(random, dtype)));
+                        Expr::from_node(ExprNode::Binary { op, a: a.clone(), b, dtype })
+                    }
+                    _ => self.integer(random, dtype, depth, names),
+                };
                 Expr::from_node(ExprNode::Compare { op: *random.of(&COMPARISONS), a, b })
             }
         }
@@ -181,6 +249,32 @@ impl Values {
         values.vars.insert(space.index.clone(), i128::from(index));
         values
     }
+}
+
+/// Whether arithmetic on indices, which is assumed not to overflow, does not: sums and products of signed integers without data, of 32 bits or more.
+pub(crate) fn keeps_indices(expr: &Expr, values: &Values) -> bool {
+    let data = |expr: &Expr| {
+        let mut found = false;
+        for_each_expr(expr, |part| found |= matches!(**part, ExprNode::Load { .. }));
+        found
+    };
+    let mut keeps = true;
+    for_each_expr(expr, |part| {
+        if let ExprNode::Binary { op, a, b, dtype } = &**part
+            && dtype.is_int()
+            && !data(part)
+        {
+            let (a, b) = (value(a, values), value(b, values));
+            let exact = match op {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => a - b,
+                BinaryOp::Mul => a * b,
+                _ => return,
+            };
+            keeps &= wrapped(*dtype, exact) == exact;
+        }
+    });
+    keeps
 }
 
 /// What an operation gives: it wraps, and a quotient and a remainder by 0 are 0.
@@ -213,20 +307,12 @@ pub(crate) fn value(expr: &Expr, values: &Values) -> i128 {
         ExprNode::Int { dtype, value } if dtype.is_bool() => i128::from(*value),
         ExprNode::Int { dtype, value } => wrapped(*dtype, i128::from(*value)),
         ExprNode::Var { .. } => values.vars[&Var::of(expr).unwrap()],
-        ExprNode::Load { buffer, index, .. } => values.elements[&(buffer.name.to_string(), index.as_int().unwrap())],
+        ExprNode::Load { buffer, index, .. } => {
+            values.elements[&(buffer.name.to_string(), value(index, values) as i64)]
+        }
         ExprNode::Cast { dtype, value: inner } => wrapped(*dtype, value(inner, values)),
         ExprNode::Binary { op, a, b, dtype } => arithmetic(*op, *dtype, value(a, values), value(b, values)),
-        ExprNode::Compare { op, a, b } => {
-            let (a, b) = (value(a, values), value(b, values));
-            i128::from(match op {
-                CompareOp::Eq => a == b,
-                CompareOp::Ne => a != b,
-                CompareOp::Lt => a < b,
-                CompareOp::Le => a <= b,
-                CompareOp::Gt => a > b,
-                CompareOp::Ge => a >= b,
-            })
-        }
+        ExprNode::Compare { op, a, b } => i128::from(compares(*op, value(a, values), value(b, values))),
         ExprNode::Logic { op, a, b } => {
             let (a, b) = (value(a, values), value(b, values));
             if *op == LogicOp::And { a & b } else { a | b }

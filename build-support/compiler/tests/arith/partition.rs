@@ -193,3 +193,21 @@ fn vectors_are_behind_one_scalar_condition() {
         assert_eq!(run(&function, m, n), run(&after, m, n), "n = {n}");
     }
 }
+
+/// A number that is no size is data: what is loaded or passed may have any value, but a split of its iterations has a clean part.
+#[test]
+fn splits_of_data_have_a_clean_part() {
+    let body = "for o in 0..floordiv(n + 3, 4) {
+           for i in 0..4 {
+             if likely(o * 4 + i < n) {
+               a[o * 4 + i] = a[o * 4 + i] + m
+             }
+           }
+         }";
+    let function = text::parse_func(&format!("func f(m: i64, n: i64, a: mut i64[256]) {{\n{body}\n}}\n")).unwrap();
+    let after = partitioned(&function);
+    assert!(innermost(&after).contains(&0), "{}", text::print(&after));
+    for n in [-5, 0, 1, 4, 7, 30] {
+        assert_eq!(run(&function, 3, n), run(&after, 3, n), "n = {n}");
+    }
+}

@@ -2,6 +2,12 @@
 
 mod compile;
 mod control;
+#[path = "../arith/evaluate.rs"]
+#[allow(dead_code, reason = "shared with the tests of the analyzer")]
+mod evaluate;
+#[path = "../arith/integers.rs"]
+#[allow(dead_code, reason = "shared with the tests of the analyzer")]
+mod integers;
 mod library;
 mod operations;
 mod packed;

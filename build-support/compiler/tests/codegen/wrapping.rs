@@ -7,12 +7,12 @@ use kernpack_compiler::te::compute;
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 
 use crate::evaluate::{Random, text};
-use crate::integers::{ELEMENTS, Space, TYPES, Values, arithmetic, value, wrapped};
+use crate::integers::{ELEMENTS, Space, TYPES, Values, arithmetic, cases, in_parallel, value, wrapped};
 use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
 use crate::{function, tensor, written};
 
 /// Expressions of one function.
-const BATCH: usize = 40;
+const BATCH: usize = 200;
 /// Iterations of its loop.
 const ROUNDS: i64 = 8;
 
@@ -77,24 +77,16 @@ fn check(seed: u64, batches: usize) {
     }
 }
 
-fn batches(own: usize) -> usize {
-    std::env::var("KERNPACK_WRAPPING_CASES")
-        .ok()
-        .and_then(|cases| cases.parse::<usize>().ok())
-        .map_or(own, |cases| cases.div_ceil(BATCH))
-}
-
 #[test]
 fn compiled_data_keeps_its_values() {
-    check(21, batches(6));
+    check(21, cases(2000).div_ceil(BATCH));
 }
 
+/// The command is in the tests of the analyzer.
 #[test]
-#[ignore = "takes hours"]
+#[ignore = "takes half an hour"]
 fn compiled_data_keeps_its_values_in_a_million_expressions() {
-    for seed in 0..2500 {
-        check(22 + seed, 10);
-    }
+    in_parallel(cases(1_000_000), 10 * BATCH, |part| check(1000 + part, 10));
 }
 
 /// Numbers that a kernel is called with are data, and so is what is computed from them.

@@ -2,7 +2,7 @@
 
 use crate::constant::num_elements;
 use crate::error::Result;
-use crate::graph::{Graph, Node};
+use crate::graph::Graph;
 use crate::op::Pattern;
 
 /// Elements that nodes read and write together, at most.
@@ -44,16 +44,5 @@ impl Graph {
             }
         }
         Ok(elements <= FEW)
-    }
-
-    /// Whether a node depends on indices or divisors that are not known, or are wrong.
-    fn may_fail(&self, node: &Node) -> Result<bool> {
-        for check in self.checks(node)? {
-            let is_known = node.inputs[check.input].is_some_and(|id| self.values[id].known.is_some());
-            if !is_known || self.known_misfit(node, &check)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }

@@ -1,7 +1,7 @@
 //! ONNX models as graphs: functions and branches inlined, shapes and values followed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod captures;
@@ -9,6 +9,7 @@ mod choice;
 mod control;
 mod dropout;
 mod emit;
+mod external;
 mod harmless;
 mod item;
 mod loops;
@@ -371,31 +372,7 @@ impl<'m, 'a> Importer<'m, 'a> {
     /// Bytes of a file beside the model.
     fn external(&self, location: &str, offset: u64, length: u64) -> Result<Vec<u8>> {
         let Some(folder) = self.folder else { fail!("its data is in the file '{location}', and the model is no file") };
-        let relative = Path::new(location);
-        let stays =
-            relative.components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
-        require!(
-            stays && !location.is_empty(),
-            "its data is in '{location}', which is outside of the folder of the model"
-        );
-        let path = folder.join(relative);
-        let read = || -> std::io::Result<Vec<u8>> {
-            use std::io::{Error, Read, Seek, SeekFrom};
-            // Opening a pipe waits for its writer.
-            if !std::fs::metadata(&path)?.is_file() {
-                return Err(Error::other("it is no file"));
-            }
-            let mut file = std::fs::File::open(&path)?;
-            let size = file.metadata()?.len();
-            if offset.checked_add(length).is_none_or(|end| end > size) {
-                return Err(Error::other(format!("bytes {offset} to {offset} + {length} of a file of {size} bytes")));
-            }
-            file.seek(SeekFrom::Start(offset))?;
-            let mut bytes = Vec::new();
-            file.take(length).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        let bytes = read().map_err(|error| GraphError::new(format!("{}: {error}", path.display())))?;
+        let (path, bytes) = external::read(folder, location, offset, length)?;
         let mut files = self.files.borrow_mut();
         if !files.contains(&path) {
             files.push(path);

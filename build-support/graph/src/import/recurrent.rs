@@ -109,9 +109,10 @@ impl<'a> Importer<'_, 'a> {
         let functions = activations(attrs, &kind, wanted.len())?;
         let is_lstm = node.op_type == "LSTM";
         let resets_after = attrs.flag("linear_before_reset", false)?;
-        // All steps of all sequences as the rows of one product.
+        // All steps of all sequences as the rows of one product. There may be none of them.
+        let allow_zero = [("allowzero", Attr::Int(1))];
         let rows = emitter.ints(&[shape[0] * shape[1], shape[2]]);
-        let rows = emitter.node("Reshape", &[], &[x, rows])?;
+        let rows = emitter.node("Reshape", &allow_zero, &[x, rows])?;
         let mut outputs: Vec<Vec<Option<ValueId>>> = Vec::new();
         for (direction, backwards) in (0..).zip(wanted) {
             let own = |emitter: &mut Emitter<'_>, id: Option<ValueId>| {
@@ -143,7 +144,7 @@ impl<'a> Importer<'_, 'a> {
                 products = emitter.node("Add", &[], &[products, all])?;
             }
             let blocks = emitter.ints(&[shape[0], shape[1], columns]);
-            let products = emitter.node("Reshape", &[], &[products, blocks])?;
+            let products = emitter.node("Reshape", &allow_zero, &[products, blocks])?;
             let mut given =
                 vec![Some(products), Some(own_recurrence), own(&mut emitter, first_state)?, input(4), late_bias, None];
             if is_lstm {

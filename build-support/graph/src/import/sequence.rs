@@ -172,7 +172,8 @@ fn split(emitter: &mut Emitter<'_>, tensor: ValueId, parts: Option<ValueId>, att
     } else {
         values
     };
-    let fits = extents.iter().all(|part| *part >= 0) && extents.iter().sum::<i64>() == extent;
+    let fits = extents.iter().all(|part| (0..=extent).contains(part))
+        && extents.iter().map(|part| i128::from(*part)).sum::<i128>() == i128::from(extent);
     require!(fits, "parts of {extents:?} do not fill axis {axis} of {shape:?}");
     let axes = emitter.ints(&[axis]);
     let mut begin = 0;

@@ -35,7 +35,7 @@ pub(super) struct CheckCall {
     /// Whether all tasks of a region run it.
     pub(super) is_task: bool,
     dtype: DataType,
-    /// The largest result without an error; below zero if there is none.
+    /// The largest result without an error.
     most: i64,
     kind: &'static str,
     text: String,
@@ -51,10 +51,7 @@ impl CheckCall {
     pub(super) fn outcome(&self, result: Expr) -> Stmt {
         let buffer = seen("misfit", self.dtype);
         let alias = Stmt::from_node(StmtNode::Alias { buffer: buffer.clone(), data: result });
-        let fits = match self.most {
-            ..0 => Expr::bool(false),
-            most => statements::element(&buffer, 0).less_equal(Expr::constant(self.dtype, most)),
-        };
+        let fits = statements::element(&buffer, 0).less_equal(Expr::constant(self.dtype, self.most));
         Stmt::seq([alias, Stmt::assert(fits, self.kind, [self.text.as_str().into()])])
     }
 }
@@ -81,7 +78,8 @@ impl Kernels<'_> {
         let mut dtype = U64;
         let most = match check.demand {
             Demand::NotZero => 0,
-            Demand::Within { low, high, .. } => high - low,
+            // Where nothing is allowed, an element that is there counts 1.
+            Demand::Within { low, high, .. } => (high - low).max(0),
         };
         // Behind the extents of a value that has as many elements as the data asks for there is nothing to check.
         let extents = graph.extents.get(&id).copied();
@@ -132,11 +130,17 @@ fn result(check: &Check, shape: &[i64], elements: &Tensor, extents: Option<&Tens
             let is_zero = element.equals(Expr::constant(elements.dtype, 0));
             Expr::select(is_zero, Expr::constant(dtype, 1), zero())
         }
-        Demand::Within { low, except, .. } => {
+        Demand::Within { low, high, except, .. } => {
             // What is below the least one becomes a very large number.
             let wide = if dtype == U32 { I32 } else { I64 };
             let distance = element.cast(wide).cast(dtype);
-            let distance = if low == 0 { distance } else { distance + Expr::constant(dtype, -low) };
+            let distance = if high < low {
+                Expr::constant(dtype, 1)
+            } else if low == 0 {
+                distance
+            } else {
+                distance + Expr::constant(dtype, -low)
+            };
             match except {
                 Some(except) => Expr::select(element.cast(I64).equals(except), zero(), distance),
                 None => distance,

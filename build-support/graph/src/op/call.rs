@@ -169,6 +169,11 @@ pub fn tensor(shape: &[i64], body: impl FnOnce(&[Expr]) -> Expr) -> Tensor {
     })
 }
 
+/// A tensor of zeros.
+pub(super) fn zeros(shape: &[i64], dtype: DataType) -> Tensor {
+    tensor(shape, |_| zero(dtype))
+}
+
 /// A tensor without elements; expressions in it, and mistakes that only they have, are forgotten.
 fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
     let tensor = kernpack_compiler::te::placeholder(extents(shape), dtype, "nothing");

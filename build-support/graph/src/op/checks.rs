@@ -6,7 +6,7 @@
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, U64};
 
-use super::{NodeOp, call};
+use super::{NodeOp, call, image};
 use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::error::Result;
@@ -64,7 +64,7 @@ impl Demand {
 
 impl Check {
     /// The message about an input that is called `name`; `found` is an element that does not fit, if it is known.
-    pub(crate) fn message(&self, name: &str, found: Option<i64>) -> String {
+    pub(crate) fn message(&self, name: &str, found: Option<i128>) -> String {
         let input = self.shown;
         match &self.demand {
             Demand::NotZero => {
@@ -90,7 +90,7 @@ impl Check {
     ///
     /// # Errors
     /// Elements that are not integers.
-    pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i64>> {
+    pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i128>> {
         let values = known.to_int_bits()?;
         // What is too large for a signed integer is too large for a range, and not zero.
         let is_unsigned = known.dtype() == U64;
@@ -100,7 +100,9 @@ impl Check {
         let columns = known.shape().last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or(1).max(1);
         let first = self.column.and_then(|column| usize::try_from(column).ok());
         let step = if first.is_some() { columns } else { 1 };
-        Ok(values.into_iter().skip(first.unwrap_or(0)).step_by(step).find(|value| !fits(*value)))
+        let found = values.into_iter().skip(first.unwrap_or(0)).step_by(step).find(|value| !fits(*value));
+        let exact = |value: i64| if is_unsigned { i128::from(value.cast_unsigned()) } else { i128::from(value) };
+        Ok(found.map(exact))
     }
 }
 
@@ -161,17 +163,5 @@ fn is_int(dtype: DataType) -> bool {
 
 /// The largest index of the elements that `MaxUnpool` puts back.
 fn pooled(attrs: &Attrs, shape: &[i64]) -> Result<i64> {
-    let rank = shape.len().saturating_sub(2);
-    let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
-        Ok(attrs.ints(name)?.unwrap_or_else(|| vec![default; count]))
-    };
-    let (kernel, strides) = (list("kernel_shape", 1, rank)?, list("strides", 1, rank)?);
-    let pads = list("pads", 0, 2 * rank)?;
-    let mut all = shape[..shape.len() - rank].to_vec();
-    let windows = shape.iter().skip(2).zip(&kernel).zip(&strides);
-    let padding = pads.iter().zip(pads.iter().skip(rank));
-    for (((extent, kernel), stride), (before, behind)) in windows.zip(padding) {
-        all.push((extent - 1) * stride + kernel - before - behind);
-    }
-    Ok(i64::try_from(num_elements(&all)?).unwrap_or(i64::MAX) - 1)
+    Ok(i64::try_from(num_elements(&image::unpooled(attrs, shape)?)?).unwrap_or(i64::MAX) - 1)
 }

@@ -21,6 +21,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "TreeEnsemble", pattern: Pattern::Opaque, make: tree_ensemble },
 ];
 
+/// Columns of counts of n-grams, at most: each has a weight.
+const MOST_COLUMNS: i64 = 1 << 24;
+
 /// The tables that an operator has besides its inputs, of its attributes.
 ///
 /// # Errors
@@ -90,7 +93,6 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
         let part = &pool[usize::try_from(*begin).unwrap_or(0)..usize::try_from(end).unwrap_or(0)];
         for gram in part.chunks_exact(length) {
             let Some(target) = column.next() else { fail!("attribute `ngram_indexes` has too few numbers") };
-            require!((0..1 << 31).contains(target), "attribute `ngram_indexes` has {target}");
             let own = i64::try_from(length).unwrap_or(i64::MAX);
             if (shortest..=longest).contains(&own) {
                 grams.extend(gram.iter().copied().chain(core::iter::repeat_n(0, width - length)));
@@ -98,6 +100,9 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
                 targets.push(*target);
             }
         }
+    }
+    if let Some(other) = columns.iter().find(|column| !(0..MOST_COLUMNS).contains(*column)) {
+        fail!("attribute `ngram_indexes` has {other}: expected columns from 0 to {}", MOST_COLUMNS - 1);
     }
     let size = columns.iter().max().map_or(0, |largest| largest + 1);
     let extent = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);

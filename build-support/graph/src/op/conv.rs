@@ -5,7 +5,7 @@ use kernpack_compiler::rules::{FilterForm, Filters};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -37,13 +37,10 @@ impl Windows {
     /// The windows of a node with the attributes that ONNX gives all of these operators.
     pub(super) fn new(call: &Call, spatial: &[i64], kernel: &[i64], ceil: bool) -> Result<Self> {
         let rank = spatial.len();
-        let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
-            let values = call.attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
-            require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
-            Ok(values)
-        };
+        let list = |name: &str, default: i64, count: usize| bounds::sizes(call.attrs, name, default, count);
         let (strides, dilations) = (list("strides", 1, rank)?, list("dilations", 1, rank)?);
         let pads = list("pads", 0, 2 * rank)?;
+        let kernel = &bounds::all_bounded("attribute `kernel_shape`", kernel.to_vec())?[..];
         require!(kernel.len() == rank, "windows of {kernel:?} over {spatial:?}");
         let positive = strides.iter().chain(&dilations).chain(kernel).all(|value| *value > 0);
         require!(
@@ -54,29 +51,34 @@ impl Windows {
         let mut count = Vec::new();
         let auto = call.attrs.text("auto_pad", "NOTSET")?;
         for axis in 0..rank {
-            let reach = (kernel[axis] - 1) * dilations[axis] + 1;
+            let (reach, extent, stride) =
+                (bounds::reach(kernel[axis], dilations[axis]), i128::from(spatial[axis]), i128::from(strides[axis]));
             match auto {
                 "NOTSET" => {}
                 "VALID" => (begin[axis], end[axis]) = (0, 0),
                 "SAME_UPPER" | "SAME_LOWER" => {
-                    let wanted = (spatial[axis] + strides[axis] - 1) / strides[axis];
-                    let total = ((wanted - 1) * strides[axis] + reach - spatial[axis]).max(0);
+                    let wanted = (extent + stride - 1) / stride;
+                    let total = ((wanted - 1) * stride + reach - extent).max(0);
+                    let total = bounds::computed(total, || {
+                        format!("the padding of axis {axis} for windows {kernel:?} with `dilations` {dilations:?}")
+                    })?;
                     let (less, more) = (total / 2, total - total / 2);
                     (begin[axis], end[axis]) = if auto == "SAME_UPPER" { (less, more) } else { (more, less) };
                 }
                 other => fail!("attribute `auto_pad` is `{other}`, which is unknown"),
             }
-            let free = spatial[axis] + begin[axis] + end[axis] - reach;
+            let free = extent + i128::from(begin[axis]) + i128::from(end[axis]) - reach;
             require!(
                 free >= 0,
                 "a window of {reach} elements is larger than axis {axis} of {spatial:?} with its padding"
             );
-            let mut windows = free / strides[axis] + 1;
-            if ceil && free % strides[axis] != 0 && windows * strides[axis] < spatial[axis] + begin[axis] {
+            let mut windows = bounds::windows(free, strides[axis]);
+            if ceil && free % stride != 0 && windows * stride < extent + i128::from(begin[axis]) {
                 // One more that begins before the padding behind.
                 windows += 1;
             }
-            count.push(windows);
+            count
+                .push(bounds::computed(windows, || format!("the number of windows along axis {axis} of {spatial:?}"))?);
         }
         Ok(Self { kernel: kernel.to_vec(), strides, dilations, begin, end, count })
     }
@@ -154,10 +156,10 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
         _ => (&w.shape[..], None),
     };
     require!(x.rank() >= 3 && extents.len() == x.rank(), "an input {:?} and weights {extents:?} do not fit", x.shape);
-    let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
+    let (spatial, groups) = (&x.shape[2..], bounds::size(call.attrs, "group", 1)?);
     let (n, channels, filters, depth) = (x.shape[0], x.shape[1], extents[0], extents[1]);
     require!(
-        groups > 0 && channels == depth * groups && filters % groups == 0,
+        groups > 0 && i128::from(channels) == i128::from(depth) * i128::from(groups) && filters % groups == 0,
         "weights {extents:?} in {groups} groups do not fit the {channels} channels of {:?}",
         x.shape
     );
@@ -173,6 +175,7 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
     } else {
         let mut shape = vec![n, channels];
         shape.extend((0..spatial.len()).map(|axis| spatial[axis] + windows.begin[axis] + windows.end[axis]));
+        bounds::count(&shape)?;
         Some(
             tensor(&shape, |position| {
                 let mut at = position.to_vec();
@@ -289,36 +292,40 @@ fn spread(x: &Operand, w: &Operand, shape: &[i64], (strides, dilations, begin): 
 fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
-    let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
+    let (spatial, groups) = (&x.shape[2..], bounds::size(call.attrs, "group", 1)?);
     let rank = spatial.len();
     require!(
         groups > 0 && x.shape[1] % groups == 0 && w.shape[0] == x.shape[1],
-        "weights {:?} do not fit {:?}",
+        "weights {:?} in {groups} groups (attribute `group`) do not fit {:?}",
         w.shape,
         x.shape
     );
     let (depth, part) = (x.shape[1] / groups, w.shape[1]);
-    let list = |name: &str, default: i64, count: usize| -> Result<Vec<i64>> {
-        let values = call.attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
-        require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
-        Ok(values)
-    };
+    let list = |name: &str, default: i64, count: usize| bounds::sizes(call.attrs, name, default, count);
     let (strides, dilations, more) =
         (list("strides", 1, rank)?, list("dilations", 1, rank)?, list("output_padding", 0, rank)?);
     let pads = list("pads", 0, 2 * rank)?;
     require!(strides.iter().chain(&dilations).all(|value| *value > 0), "strides and dilations have to be positive");
     let wanted = call.attrs.ints("output_shape")?;
+    let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
     let (mut begin, mut out) = (pads[..rank].to_vec(), Vec::new());
     for axis in 0..rank {
-        let reach = (w.shape[2 + axis] - 1) * dilations[axis] + 1;
-        let full = strides[axis] * (spatial[axis] - 1) + more[axis] + reach;
+        let full = i128::from(strides[axis]) * (i128::from(spatial[axis]) - 1)
+            + i128::from(more[axis])
+            + bounds::reach(w.shape[2 + axis], dilations[axis]);
+        let full = bounds::computed(full, || {
+            format!("the extent of axis {axis} of the result, for `strides` {strides:?} and `dilations` {dilations:?},")
+        })?;
         let extent = match (&wanted, auto) {
             (Some(wanted), _) => {
                 require!(wanted.len() >= rank, "attribute `output_shape` is {wanted:?}");
                 Some(wanted[wanted.len() - rank + axis])
             }
-            (None, "SAME_UPPER" | "SAME_LOWER") => Some(spatial[axis] * strides[axis]),
+            (None, "SAME_UPPER" | "SAME_LOWER") => {
+                let extent = i128::from(spatial[axis]) * i128::from(strides[axis]);
+                Some(bounds::computed(extent, || format!("axis {axis} of the result, for `strides` {strides:?},"))?)
+            }
             (None, "VALID") => {
                 begin[axis] = 0;
                 out.push(full);
@@ -340,6 +347,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     }
     let mut shape = vec![x.shape[0], part * groups];
     shape.extend(&out);
+    bounds::count(&shape)?;
     if groups == 1 {
         let fills = (0..rank).all(|axis| {
             w.shape[2 + axis] == strides[axis] && begin[axis] == 0 && out[axis] == spatial[axis] * strides[axis]

@@ -6,7 +6,7 @@ use kernpack_compiler::te::{self, reduce_axis};
 use super::call::{Operand, tensor};
 use super::conv::{Windows, inside};
 use super::quantize::saturated;
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, require};
 
 /// The operators of this family.
@@ -40,10 +40,10 @@ fn sums(
     w_zero: Option<&Operand>,
 ) -> Result<(Tensor, Vec<i64>)> {
     require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
-    let (spatial, groups) = (&x.shape[2..], call.attrs.int("group", 1)?);
+    let (spatial, groups) = (&x.shape[2..], bounds::size(call.attrs, "group", 1)?);
     let (n, channels, filters, depth) = (x.shape[0], x.shape[1], w.shape[0], w.shape[1]);
     require!(
-        groups > 0 && channels == depth * groups && filters % groups == 0,
+        groups > 0 && i128::from(channels) == i128::from(depth) * i128::from(groups) && filters % groups == 0,
         "weights {:?} in {groups} groups do not fit the {channels} channels of {:?}",
         w.shape,
         x.shape
@@ -69,6 +69,7 @@ fn sums(
     } else {
         let mut extents = vec![n, channels];
         extents.extend((0..spatial.len()).map(|axis| spatial[axis] + windows.begin[axis] + windows.end[axis]));
+        bounds::count(&extents)?;
         Some(
             tensor(&extents, |position| {
                 let mut at = position.to_vec();

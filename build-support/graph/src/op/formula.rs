@@ -70,6 +70,11 @@ pub(super) fn pow(a: Expr, b: Expr) -> Expr {
         match exponent {
             1.0 => return a,
             2.0 => return &a * &a,
+            // A narrow type is rounded once.
+            3.0 if dtype.bits() < 32 => {
+                let wide = a.cast(F32);
+                return (&wide * &wide * &wide).cast(dtype);
+            }
             3.0 => return &a * &a * &a,
             // A root of -0.0 is -0.0, and of minus infinity NaN: powers are 0.0 and infinity.
             0.5 => {
@@ -85,8 +90,49 @@ pub(super) fn pow(a: Expr, b: Expr) -> Expr {
     if dtype.is_float() {
         return te::pow(a.cast(F32), b.cast(F32)).cast(dtype);
     }
+    if b.dtype().is_integer() && !b.dtype().is_bool() {
+        return int_pow(&a, &b);
+    }
     // A power of integers is one, up to the last digit of a double: a cast would cut.
     te::round(te::pow(a.cast(F64), b.cast(F64))).cast(dtype)
+}
+
+/// The power of integers, which wraps as products do: of an exponent below zero what is left of the fraction.
+fn int_pow(a: &Expr, b: &Expr) -> Expr {
+    let (dtype, exponent_type) = (a.dtype(), b.dtype());
+    let (zero, one) = (like(a, 0.0), like(a, 1.0));
+    let known = b.as_int().filter(|exponent| *exponent >= 0);
+    // Squares for all bits of the exponent, or for those of a known one.
+    let bits = match known {
+        Some(exponent) => i64::from(64 - exponent.leading_zeros()),
+        None => i64::from(exponent_type.bits()) - i64::from(!exponent_type.is_uint()),
+    };
+    let (mut power, mut square) = (one.clone(), a.clone());
+    for bit in 0..bits {
+        let is_set = match known {
+            Some(exponent) => Expr::bool(exponent >> bit & 1 == 1),
+            None => {
+                let shifted = Expr::binary(BinaryOp::ShiftRight, b, Expr::constant(exponent_type, bit));
+                let last = Expr::binary(BinaryOp::BitAnd, shifted, Expr::constant(exponent_type, 1));
+                last.differs(Expr::constant(exponent_type, 0))
+            }
+        };
+        power = te::select(is_set, &power * &square, &power);
+        if bit + 1 < bits {
+            square = &square * &square;
+        }
+    }
+    if known.is_some() || exponent_type.is_uint() {
+        return power;
+    }
+    // Below zero: 1 and -1 have powers that are integers.
+    let is_odd =
+        Expr::binary(BinaryOp::BitAnd, b, Expr::constant(exponent_type, 1)).differs(Expr::constant(exponent_type, 0));
+    let minus = Expr::constant(dtype, -1);
+    let of_minus = if dtype.is_uint() { zero.clone() } else { te::select(is_odd, &minus, &one) };
+    let is_minus = if dtype.is_uint() { Expr::bool(false) } else { a.equals(&minus) };
+    let below = te::select(a.equals(&one), &one, te::select(is_minus, of_minus, zero));
+    te::select(b.less(Expr::constant(exponent_type, 0)), below, power)
 }
 
 pub(super) fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {

@@ -2,7 +2,7 @@
 
 use kernpack_compiler::ir::{Expr, I64, Tensor};
 
-use super::call::{Operand, tensor};
+use super::call::tensor;
 use super::{Call, Operator, Pattern};
 use crate::error::{Result, require};
 
@@ -14,16 +14,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ReverseSequence", pattern: Pattern::Injective, make: reverse_sequence },
 ];
 
-/// An index, which may count from the end. One that is out of range is an error (`checks.rs`); it never reads other memory.
+/// An index, which may count from the end. One that is out of range is an error (`checks.rs`), as is each of an axis
+/// without elements; it never reads other memory.
 fn wrapped(index: Expr, extent: i64) -> Expr {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);
     index.max(0).min(extent - 1)
-}
-
-fn not_empty(data: &Operand) -> Result<()> {
-    require!(!data.shape.contains(&0), "nothing can be gathered from {:?}, which has no elements", data.shape);
-    Ok(())
 }
 
 fn gather(call: &Call) -> Result<Vec<Tensor>> {
@@ -31,9 +27,6 @@ fn gather(call: &Call) -> Result<Vec<Tensor>> {
     let axis = data.axis(call.attrs.int("axis", 0)?)?;
     let mut shape = data.shape.clone();
     shape.splice(axis..=axis, indices.shape.iter().copied());
-    if !shape.contains(&0) {
-        not_empty(data)?;
-    }
     Ok(vec![tensor(&shape, |position| {
         let index = indices.at(&position[axis..axis + indices.rank()]);
         let mut at = position[..axis].to_vec();
@@ -52,7 +45,8 @@ fn gather_elements(call: &Call) -> Result<Vec<Tensor>> {
         data.shape,
         indices.shape
     );
-    not_empty(data)?;
+    let fits = (0..data.rank()).all(|other| other == axis || indices.shape[other] <= data.shape[other]);
+    require!(fits, "indices {:?} reach beyond data {:?}", indices.shape, data.shape);
     Ok(vec![tensor(&indices.shape, |position| {
         let mut at = position.to_vec();
         at[axis] = wrapped(indices.at(position), data.shape[axis]);
@@ -73,7 +67,12 @@ fn gather_nd(call: &Call) -> Result<Vec<Tensor>> {
         indices.shape,
         data.shape
     );
-    not_empty(data)?;
+    require!(
+        outer[..batch] == data.shape[..batch],
+        "the first {batch} extents of indices {:?} are not those of data {:?}",
+        indices.shape,
+        data.shape
+    );
     let shape: Vec<i64> = outer.iter().chain(&data.shape[batch + length..]).copied().collect();
     Ok(vec![tensor(&shape, |position| {
         let mut at = position[..batch].to_vec();
@@ -91,7 +90,6 @@ fn reverse_sequence(call: &Call) -> Result<Vec<Tensor>> {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let (batch, time) = (x.axis(call.attrs.int("batch_axis", 1)?)?, x.axis(call.attrs.int("time_axis", 0)?)?);
     require!(lengths.shape == [x.shape[batch]], "expected {} lengths, got {:?}", x.shape[batch], lengths.shape);
-    not_empty(x)?;
     Ok(vec![tensor(&x.shape, |position| {
         let length = lengths.at(&[position[batch].clone()]).cast(I64);
         let mut at = position.to_vec();

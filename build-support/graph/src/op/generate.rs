@@ -71,7 +71,8 @@ fn eye_like(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.rank() == 2, "expected a matrix, got {:?}", x.shape);
     let dtype = call.attrs.find_int("dtype")?.map_or(Ok(x.dtype), dtype_of)?;
-    let k = call.attrs.int("k", 0)?;
+    // Beyond the corners of the matrix all diagonals are alike.
+    let k = call.attrs.int("k", 0)?.clamp(-x.shape[0], x.shape[1]);
     Ok(vec![tensor(&x.shape, |position| convert(&(&position[0] + k).equals(&position[1]), dtype))])
 }
 
@@ -102,6 +103,8 @@ fn trilu(call: &Call) -> Result<Vec<Tensor>> {
     require!(x.rank() >= 2, "expected matrices, got {:?}", x.shape);
     let upper = call.attrs.flag("upper", true)?;
     let k = call.optional_ints(1)?.and_then(|values| values.first().copied()).unwrap_or(0);
+    // Beyond the corners of the matrices all diagonals are alike.
+    let k = k.clamp(-x.shape[x.rank() - 2], x.shape[x.rank() - 1]);
     Ok(vec![tensor(&x.shape, |position| {
         let [.., row, column] = position else { return Expr::int(0) };
         let kept = if upper { column.greater_equal(row + k) } else { column.less_equal(row + k) };

@@ -7,7 +7,8 @@ use super::call::{extents, flatten, tensor, unflatten};
 use super::extremum::max;
 use super::grid::bilinear;
 use super::statements::{Variable, at, count_of, each, element, fill, nest, put, when};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
+use crate::attrs::Attrs;
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -22,30 +23,30 @@ pub(super) const OPERATORS: &[Operator] = &[
 const POINTS: i64 = 1 << 12;
 
 fn list(call: &Call, name: &str, default: i64, count: usize) -> Result<Vec<i64>> {
-    let values = call.attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
-    require!(values.len() == count, "attribute `{name}` has {} numbers, not {count}", values.len());
-    Ok(values)
+    bounds::sizes(call.attrs, name, default, count)
 }
 
 /// Elements of windows are added where they come from: for each element of the image those windows that have it.
 fn col2im(call: &Call) -> Result<Vec<Tensor>> {
-    let (x, image, block) = (call.input(0)?, call.ints(1)?, call.ints(2)?);
+    let (x, image, block) = (call.input(0)?, bounds::known(call, 1)?, bounds::known(call, 2)?);
     let rank = image.len();
     let (dilations, strides, pads) =
         (list(call, "dilations", 1, rank)?, list(call, "strides", 1, rank)?, list(call, "pads", 0, 2 * rank)?);
     require!(rank > 0 && block.len() == rank, "windows of {block:?} in images of {image:?}");
     let positive = dilations.iter().chain(&strides).chain(&block).chain(&image).all(|value| *value > 0);
     require!(positive, "images, windows, strides and dilations have to be positive: {image:?}, {block:?}");
-    let size: i64 = block.iter().product();
+    let size = bounds::count(&block)?;
+    bounds::count(&image)?;
     let mut counts = Vec::new();
     for axis in 0..rank {
-        let reach = (block[axis] - 1) * dilations[axis] + 1;
-        let free = image[axis] + pads[axis] + pads[rank + axis] - reach;
+        let reach = bounds::reach(block[axis], dilations[axis]);
+        let free = i128::from(image[axis]) + i128::from(pads[axis]) + i128::from(pads[rank + axis]) - reach;
         require!(free >= 0, "a window of {reach} elements is larger than axis {axis} of {image:?} with its padding");
-        counts.push(free / strides[axis] + 1);
+        let windows = bounds::windows(free, strides[axis]);
+        counts.push(bounds::computed(windows, || format!("the number of windows along axis {axis} of {image:?}"))?);
     }
     require!(
-        x.rank() == 3 && x.shape[1] % size == 0 && x.shape[2] == counts.iter().product::<i64>(),
+        x.rank() == 3 && x.shape[1] % size == 0 && x.shape[2] == bounds::count(&counts)?,
         "columns {:?} are not those of windows of {block:?} in images of {image:?}",
         x.shape
     );
@@ -80,7 +81,7 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
         "deformed convolutions of {:?} are not supported, only of images",
         x.shape
     );
-    let (groups, offset_groups) = (call.attrs.int("group", 1)?, call.attrs.int("offset_group", 1)?);
+    let (groups, offset_groups) = (bounds::size(call.attrs, "group", 1)?, bounds::size(call.attrs, "offset_group", 1)?);
     let (dilations, strides, pads) =
         (list(call, "dilations", 1, 2)?, list(call, "strides", 1, 2)?, list(call, "pads", 0, 4)?);
     let (kernel, spatial, depth) = (&w.shape[2..], &x.shape[2..], w.shape[1]);
@@ -89,7 +90,7 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     require!(
         groups > 0
             && offset_groups > 0
-            && x.shape[1] == depth * groups
+            && i128::from(x.shape[1]) == i128::from(depth) * i128::from(groups)
             && w.shape[0] % groups == 0
             && x.shape[1] % offset_groups == 0,
         "weights {:?} in {groups} groups, and {offset_groups} groups of offsets, do not fit {:?}",
@@ -98,9 +99,11 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     );
     let mut shape = vec![x.shape[0], w.shape[0]];
     for axis in 0..2 {
-        let free = spatial[axis] + pads[axis] + pads[2 + axis] - ((kernel[axis] - 1) * dilations[axis] + 1);
+        let reach = bounds::reach(kernel[axis], dilations[axis]);
+        let free = i128::from(spatial[axis]) + i128::from(pads[axis]) + i128::from(pads[2 + axis]) - reach;
         require!(free >= 0, "a window of {kernel:?} is larger than {spatial:?} with its padding");
-        shape.push(free / strides[axis] + 1);
+        let windows = bounds::windows(free, strides[axis]);
+        shape.push(bounds::computed(windows, || format!("the number of windows along axis {axis} of {spatial:?}"))?);
     }
     let cells = kernel[0] * kernel[1];
     let of_cells = |count: i64| vec![x.shape[0], count, shape[2], shape[3]];
@@ -164,6 +167,26 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
+/// The shape that was pooled to another one, by the attributes of `MaxUnpool`.
+///
+/// # Errors
+/// Lists of other lengths; paddings that are larger than all else; an extent beyond 2^40.
+pub(super) fn unpooled(attrs: &Attrs, shape: &[i64]) -> Result<Vec<i64>> {
+    let rank = shape.len().saturating_sub(2);
+    let list = |name: &str, default: i64, count: usize| bounds::sizes(attrs, name, default, count);
+    let (kernel, strides, pads) =
+        (list("kernel_shape", 1, rank)?, list("strides", 1, rank)?, list("pads", 0, 2 * rank)?);
+    let mut inner = shape[..shape.len() - rank].to_vec();
+    for axis in 0..rank {
+        let steps = (i128::from(shape[2 + axis]) - 1) * i128::from(strides[axis]);
+        let extent = steps + i128::from(kernel[axis]) - i128::from(pads[axis]) - i128::from(pads[rank + axis]);
+        require!(extent >= 0, "the paddings {pads:?} are larger than what was pooled");
+        inner.push(bounds::computed(extent, || format!("axis {axis} of what was pooled, for `strides` {strides:?},"))?);
+    }
+    bounds::count(&inner)?;
+    Ok(inner)
+}
+
 /// Elements go back to where they were the largest ones; everything else is 0.
 fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
@@ -171,15 +194,13 @@ fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     let rank = x.rank() - 2;
     let Some(kernel) = call.attrs.ints("kernel_shape")? else { fail!("attribute `kernel_shape` is missing") };
     require!(kernel.len() == rank, "windows of {kernel:?} over {:?}", &x.shape[2..]);
-    let (strides, pads) = (list(call, "strides", 1, rank)?, list(call, "pads", 0, 2 * rank)?);
     // The indices are those of elements of this shape.
-    let mut inner = x.shape[..2].to_vec();
-    for axis in 0..rank {
-        let extent = (x.shape[2 + axis] - 1) * strides[axis] + kernel[axis] - pads[axis] - pads[rank + axis];
-        require!(extent >= 0, "the paddings {pads:?} are larger than what was pooled");
-        inner.push(extent);
-    }
-    let shape = call.optional_ints(2)?.unwrap_or_else(|| inner.clone());
+    let inner = unpooled(call.attrs, &x.shape)?;
+    let shape = match call.optional(2) {
+        Some(_) => bounds::known(call, 2)?,
+        None => inner.clone(),
+    };
+    bounds::count(&shape)?;
     let is_larger = shape.len() == inner.len() && shape.iter().zip(&inner).all(|(outer, inner)| outer >= inner);
     require!(is_larger, "the shape {shape:?} is smaller than {inner:?}");
     if x.shape.contains(&0) || inner.contains(&0) {
@@ -240,8 +261,8 @@ fn roi_align(call: &Call) -> Result<Vec<Tensor>> {
         "output_half_pixel" => false,
         other => fail!("attribute `coordinate_transformation_mode` is `{other}`, which is unknown"),
     };
-    let sizes = [call.attrs.int("output_height", 1)?, call.attrs.int("output_width", 1)?];
-    let (sampling, scale) = (call.attrs.int("sampling_ratio", 0)?, call.attrs.float("spatial_scale", 1.0)?);
+    let sizes = [bounds::size(call.attrs, "output_height", 1)?, bounds::size(call.attrs, "output_width", 1)?];
+    let (sampling, scale) = (bounds::size(call.attrs, "sampling_ratio", 0)?, call.attrs.float("spatial_scale", 1.0)?);
     require!(sizes.iter().all(|size| *size > 0) && sampling >= 0, "parts of {sizes:?} with {sampling} points");
     let shape = [regions.shape[0], x.shape[1], sizes[0], sizes[1]];
     if shape.contains(&0) {

@@ -3,16 +3,22 @@
 use kernpack_compiler::ir::{Expr, I64, IterVar, Tensor};
 use kernpack_compiler::te;
 
-use super::call::{Operand, tensor};
+use super::call::{Operand, tensor, zeros};
 use super::reduce::Axes;
 use super::{Call, Operator, Pattern, extremum};
-use crate::error::{Result, fail, require};
+use crate::error::{Result, require};
 
 /// The operators of this family.
 pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "NegativeLogLikelihoodLoss", pattern: Pattern::Opaque, make: likelihood },
     Operator { name: "SoftmaxCrossEntropyLoss", pattern: Pattern::Opaque, make: cross_entropy },
 ];
+
+/// The axes of scores, of which the one of the classes goes. There may be no scores, but not without classes.
+fn axes_of(x: &Operand) -> Result<Axes> {
+    require!(x.rank() >= 2 && x.shape[1] != 0, "expected scores of classes, got {:?}", x.shape);
+    Axes::new(x, &[1])
+}
 
 fn likelihood(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
@@ -21,8 +27,10 @@ fn likelihood(call: &Call) -> Result<Vec<Tensor>> {
 
 fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    require!(x.rank() >= 2 && !x.shape.contains(&0), "expected scores of classes, got {:?}", x.shape);
-    let axes = Axes::new(x, &[1])?;
+    let axes = axes_of(x)?;
+    if x.shape.contains(&0) {
+        return Ok(vec![loss(call, x, |position| x.at(position))?, zeros(&x.shape, x.dtype)]);
+    }
     let (r, s) = (axes.loops(x), axes.loops(x));
     let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(x.at(&axes.join(left, &r)), &r));
     let total = tensor(&axes.kept, |left| te::sum(te::exp(x.at(&axes.join(left, &s)) - largest.at(left)), &s[..]));
@@ -40,9 +48,8 @@ fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
 /// The loss of scores `[n, classes, ..]` for targets `[n, ..]`.
 fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Tensor> {
     let target = call.input(1)?;
-    require!(x.rank() >= 2 && !x.shape.contains(&0), "expected scores of classes, got {:?}", x.shape);
     let classes = x.shape[1];
-    let axes = Axes::new(x, &[1])?;
+    let axes = axes_of(x)?;
     require!(target.shape == axes.kept, "targets {:?} do not fit scores {:?}", target.shape, x.shape);
     let ignored = call.attrs.find_int("ignore_index")?;
     let class_of = |position: &[Expr]| target.at(position).cast(I64);
@@ -65,6 +72,13 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
         te::constant(0.0, x.dtype) - score(&at) * weight(position)
     };
     let reduction = call.attrs.text("reduction", "mean")?;
+    require!(
+        ["none", "sum", "mean"].contains(&reduction),
+        "attribute `reduction` is `none`, `sum` or `mean`, not `{reduction}`"
+    );
+    if x.shape.contains(&0) && reduction != "none" {
+        return Ok(zeros(&[], x.dtype));
+    }
     let losses = tensor(&axes.kept, one);
     if reduction == "none" {
         return Ok(losses);
@@ -76,12 +90,9 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
     let at = |loops: &[IterVar]| loops.iter().map(IterVar::expr).collect::<Vec<_>>();
     let (r, s) = (all("r"), all("s"));
     let sum = tensor(&[], |_| te::sum(losses.at(at(&r)), &r[..]));
-    match reduction {
-        "sum" => Ok(sum),
-        "mean" => {
-            let weights = tensor(&[], |_| te::sum(weight(&at(&s)), &s[..]));
-            Ok(tensor(&[], |_| sum.at(&[] as &[Expr]) / weights.at(&[] as &[Expr])))
-        }
-        other => fail!("attribute `reduction` is `none`, `sum` or `mean`, not `{other}`"),
+    if reduction == "sum" {
+        return Ok(sum);
     }
+    let weights = tensor(&[], |_| te::sum(weight(&at(&s)), &s[..]));
+    Ok(tensor(&[], |_| sum.at(&[] as &[Expr]) / weights.at(&[] as &[Expr])))
 }

@@ -4,7 +4,7 @@ use kernpack_compiler::ir::{Expr, Tensor};
 use kernpack_compiler::te;
 
 use super::call::{broadcast, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -80,10 +80,12 @@ fn split(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axis = x.axis(call.attrs.int("axis", 0)?)?;
     let parts = match call.ints_or_attr(1, "split")? {
-        Some(parts) => parts,
+        Some(parts) => bounds::all_bounded("`split`", parts)?,
         None => {
             let count = call.attrs.int("num_outputs", extent(call.wanted.len()))?;
             require!(count > 0, "it has no outputs");
+            let given = extent(call.wanted.len());
+            require!(count == given, "attribute `num_outputs` is {count}, and there are {given} outputs");
             let part = (x.shape[axis] + count - 1) / count;
             (0..count).map(|index| (x.shape[axis] - index * part).clamp(0, part)).collect()
         }
@@ -172,6 +174,7 @@ fn tile(call: &Call) -> Result<Vec<Tensor>> {
 fn pad(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let Some(pads) = call.ints_or_attr(1, "pads")? else { fail!("the pads are missing") };
+    let pads = bounds::all_bounded("`pads`", pads)?;
     let axes = match call.optional_ints(3)? {
         Some(axes) => axes.into_iter().map(|axis| x.axis(axis)).collect::<Result<Vec<usize>>>()?,
         None => (0..x.rank()).collect(),
@@ -227,7 +230,7 @@ fn pad(call: &Call) -> Result<Vec<Tensor>> {
 
 fn center_crop_pad(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    let wanted = call.ints(1)?;
+    let wanted = bounds::known(call, 1)?;
     let axes = match call.attrs.ints("axes")? {
         Some(axes) => axes.into_iter().map(|axis| x.axis(axis)).collect::<Result<Vec<usize>>>()?,
         None => (0..x.rank()).collect(),
@@ -255,9 +258,10 @@ fn center_crop_pad(call: &Call) -> Result<Vec<Tensor>> {
 
 fn blocks(call: &Call) -> Result<(i64, [i64; 4])> {
     let x = call.input(0)?;
-    let block = call.attrs.needed_int("blocksize")?;
+    let block = bounds::bounded("attribute `blocksize`", call.attrs.needed_int("blocksize")?)?;
     let Ok(shape) = <[i64; 4]>::try_from(&x.shape[..]) else { fail!("expected four dimensions, got {:?}", x.shape) };
     require!(block > 0, "the block size is {block}");
+    require!(block < 1 << 20, "attribute `blocksize` is {block}: a block has more than 2^40 elements");
     Ok((block, shape))
 }
 

@@ -3,9 +3,9 @@
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, Tensor};
 use kernpack_compiler::te;
 
-use super::call::{Operand, tensor};
+use super::call::{Operand, tensor, zeros};
 use super::reduce::Axes;
-use super::{Call, Operator, Pattern, extremum};
+use super::{Call, Operator, Pattern, bounds, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -43,7 +43,7 @@ fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axes = softmax_axes(call)?;
     if x.shape.contains(&0) {
-        return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
     let (r, s) = (axes.loops(x), axes.loops(x));
     let largest = tensor(&axes.kept, |left| extremum::largest_of_powers(x.at(&axes.join(left, &r)).cast(wide(x)), &r))
@@ -64,8 +64,10 @@ fn softmax(call: &Call, log: bool) -> Result<Vec<Tensor>> {
 fn hardmax(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axes = softmax_axes(call)?;
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let loops = axes.loops(x);
-    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
     // The number of an element among those that go.
     let extents: Vec<i64> = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).collect();
     let number = |indices: &[Expr]| super::call::flatten(indices, &extents);
@@ -109,15 +111,14 @@ fn from_axis(x: &Operand, axis: usize) -> Result<Axes> {
     Axes::new(x, &axes)
 }
 
-fn not_empty(x: &Operand) -> Result<()> {
-    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
-    Ok(())
-}
-
 fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    not_empty(x)?;
     let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    if x.shape.contains(&0) {
+        let has_moments = axes.ones.contains(&0) || !(call.wants(1) || call.wants(2));
+        require!(has_moments, "a row of {:?} has no elements to take the mean of", x.shape);
+        return Ok(vec![zeros(&x.shape, x.dtype), zeros(&axes.ones, wide(x)), zeros(&axes.ones, wide(x))]);
+    }
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(x, &axes);
     let inverse =
@@ -144,8 +145,10 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    not_empty(x)?;
     let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let count: i64 = (0..x.rank()).filter(|axis| axes.gone[*axis]).map(|axis| x.shape[axis]).product();
     let r = axes.loops(x);
@@ -162,8 +165,10 @@ fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn instance_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale, shift) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    not_empty(x)?;
     require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let axes = from_axis(x, 2)?;
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(x, &axes);
@@ -176,13 +181,15 @@ fn instance_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale, shift) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    not_empty(x)?;
     let groups = call.attrs.needed_int("num_groups")?;
     require!(
         x.rank() >= 2 && groups > 0 && x.shape[1] % groups == 0,
         "{groups} groups of the channels of {:?}",
         x.shape
     );
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let size = x.shape[1] / groups;
     let inner: i64 = x.shape[2..].iter().product();
     // As a tensor [batch, group, element of the group].
@@ -206,8 +213,10 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn mean_variance_norm(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    not_empty(x)?;
     let axes = Axes::new(x, &call.attrs.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]))?;
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let Moments { mean, variance } = moments(x, &axes);
     Ok(vec![tensor(&x.shape, |position| {
         let left = axes.left(position);
@@ -235,7 +244,7 @@ fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 /// By the mean and the variance of the batch; running ones move towards them.
 fn batch_norm_in_training(call: &Call, x: &Operand) -> Result<Vec<Tensor>> {
-    not_empty(x)?;
+    require!(!x.shape.contains(&0), "training: {:?} has no elements to take the mean of", x.shape);
     let (scale, shift) = (call.input(1)?, call.input(2)?);
     let running = [call.input(3)?, call.input(4)?];
     let wide = wide(x);
@@ -264,8 +273,10 @@ fn batch_norm_in_training(call: &Call, x: &Operand) -> Result<Vec<Tensor>> {
 
 fn lp_norm(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    not_empty(x)?;
     let axes = Axes::new(x, &[call.attrs.int("axis", -1)?])?;
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
+    }
     let r = axes.loops(x);
     let p = call.attrs.int("p", 2)?;
     require!(p == 1 || p == 2, "attribute `p` is 1 or 2, not {p}");
@@ -283,11 +294,13 @@ fn lp_norm(call: &Call) -> Result<Vec<Tensor>> {
 
 fn lrn(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    not_empty(x)?;
     require!(x.rank() >= 3, "expected batches of channels, got {:?}", x.shape);
-    let size = call.attrs.needed_int("size")?;
+    let size = bounds::bounded("attribute `size`", call.attrs.needed_int("size")?)?;
     if size <= 0 {
         fail!("attribute `size` is {size}");
+    }
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
     let (alpha, beta, bias) =
         (call.attrs.float("alpha", 1e-4)?, call.attrs.float("beta", 0.75)?, call.attrs.float("bias", 1.0)?);

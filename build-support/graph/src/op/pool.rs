@@ -3,7 +3,7 @@
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, IterVar, Tensor};
 use kernpack_compiler::te;
 
-use super::call::tensor;
+use super::call::{Operand, flatten, tensor, unflatten, zeros};
 use super::conv::{Windows, inside};
 use super::reduce::Axes;
 use super::{Call, Operator, Pattern};
@@ -19,13 +19,19 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "GlobalMaxPool", pattern: Pattern::Reduction, make: |call| global(call, true) },
 ];
 
-fn windows(call: &Call) -> Result<(Windows, Vec<i64>)> {
-    let x = call.input(0)?;
+/// Batches of channels of at least one element; there may be none of them.
+fn is_image(x: &Operand) -> Result<()> {
     require!(
-        x.rank() >= 3 && !x.shape.contains(&0),
-        "expected batches of channels with spatial axes, got {:?}",
+        x.rank() >= 3 && !x.shape[2..].contains(&0),
+        "expected batches of channels with spatial axes of at least one element, got {:?}",
         x.shape
     );
+    Ok(())
+}
+
+fn windows(call: &Call) -> Result<(Windows, Vec<i64>)> {
+    let x = call.input(0)?;
+    is_image(x)?;
     let Some(kernel) = call.attrs.ints("kernel_shape")? else { fail!("attribute `kernel_shape` is missing") };
     let windows = Windows::new(call, &x.shape[2..], &kernel, call.attrs.flag("ceil_mode", false)?)?;
     let mut shape = x.shape[..2].to_vec();
@@ -47,6 +53,9 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
     let (windows, shape) = windows(call)?;
     let spatial = &x.shape[2..];
     let loops = windows.loops();
+    if shape.contains(&0) {
+        return Ok(vec![zeros(&shape, x.dtype), zeros(&shape, I64)]);
+    }
     let least = if x.dtype.is_float() { te::constant(f64::NEG_INFINITY, x.dtype) } else { te::min_value(x.dtype) };
     let stays = windows.stays_inside(spatial);
     let value = |position: &[Expr]| {
@@ -62,9 +71,7 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
         let position = exprs(axes);
         let places = windows.places(&position[2..], &exprs(&loops));
         let mut number = &position[0] * x.shape[1] + &position[1];
-        let order: Vec<usize> =
-            if column_major { (0..spatial.len()).rev().collect() } else { (0..spatial.len()).collect() };
-        for axis in order {
+        for axis in 0..spatial.len() {
             number = number * spatial[axis] + &places[axis];
         }
         // What lies around the input has no place, and is no element even where all of them are as small.
@@ -73,7 +80,19 @@ fn max_pool(call: &Call) -> Result<Vec<Tensor>> {
         vec![index, largest]
     });
     let (largest, index) = (results.swap_remove(1), results.swap_remove(0));
-    Ok(vec![tensor(&shape, |position| largest.at(position)), tensor(&shape, |position| index.at(position))])
+    let places = tensor(&shape, |position| {
+        let number = index.at(position);
+        if !column_major {
+            return number;
+        }
+        // Of equal elements the first one is found in the order of rows, and only its number is that by columns.
+        let at = unflatten(&number, &x.shape);
+        let (mut turned, mut extents) = (at[..2].to_vec(), x.shape[..2].to_vec());
+        turned.extend(at[2..].iter().rev().cloned());
+        extents.extend(spatial.iter().rev());
+        flatten(&turned, &extents)
+    });
+    Ok(vec![tensor(&shape, |position| largest.at(position)), places])
 }
 
 fn average_pool(call: &Call) -> Result<Vec<Tensor>> {
@@ -81,6 +100,9 @@ fn average_pool(call: &Call) -> Result<Vec<Tensor>> {
     let (windows, shape) = windows(call)?;
     let spatial = &x.shape[2..];
     let loops = windows.loops();
+    if shape.contains(&0) {
+        return Ok(vec![zeros(&shape, x.dtype)]);
+    }
     let wide = if x.dtype.bits() < 32 { F32 } else { x.dtype };
     let stays = windows.stays_inside(spatial);
     let sums = tensor(&shape, |position| {
@@ -91,10 +113,10 @@ fn average_pool(call: &Call) -> Result<Vec<Tensor>> {
         te::sum(value, &loops[..])
     });
     let counts_padding = call.attrs.flag("count_include_pad", false)?;
-    let all: i64 = windows.kernel.iter().product();
+    let all: f64 = windows.kernel.iter().map(|extent| *extent as f64).product();
     Ok(vec![tensor(&shape, |position| {
         if stays {
-            return (sums.at(position) / te::constant(all as f64, wide)).cast(x.dtype);
+            return (sums.at(position) / te::constant(all, wide)).cast(x.dtype);
         }
         // Cells of the window that count, along each axis.
         let mut count = Expr::int(1);
@@ -119,6 +141,9 @@ fn lp_pool(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (windows, shape) = windows(call)?;
     let spatial = &x.shape[2..];
+    if shape.contains(&0) {
+        return Ok(vec![zeros(&shape, x.dtype)]);
+    }
     let loops = windows.loops();
     let p = te::constant(call.attrs.int("p", 2)? as f64, x.dtype);
     let sums = tensor(&shape, |position| {
@@ -149,13 +174,12 @@ fn global_lp_pool(call: &Call) -> Result<Vec<Tensor>> {
 
 fn global(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    require!(
-        x.rank() >= 3 && !x.shape.contains(&0),
-        "expected batches of channels with spatial axes, got {:?}",
-        x.shape
-    );
+    is_image(x)?;
     let all: Vec<i64> = (2..x.rank()).map(|axis| i64::try_from(axis).unwrap_or(0)).collect();
     let axes = Axes::new(x, &all)?;
+    if x.shape.contains(&0) {
+        return Ok(vec![zeros(&axes.ones, x.dtype)]);
+    }
     let loops = axes.loops(x);
     let count: i64 = x.shape[2..].iter().product();
     let reduced = tensor(&axes.kept, |left| {

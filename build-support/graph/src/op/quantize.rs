@@ -4,7 +4,7 @@ use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I32, IterVar, Tensor, U8};
 use kernpack_compiler::te;
 
-use super::call::{Operand, tensor};
+use super::call::{Operand, tensor, zeros};
 use super::extremum::{max, min};
 use super::narrow::{decoded, encoded};
 use super::{Call, Operator, Pattern};
@@ -114,7 +114,10 @@ fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
 /// The scale is (max(0, largest) - min(0, smallest)) / 255.
 fn dynamic(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
-    require!(!x.shape.contains(&0), "{:?} has no elements", x.shape);
+    if x.shape.contains(&0) {
+        // As onnxruntime has it.
+        return Ok(vec![zeros(&x.shape, U8), tensor(&[], |_| te::constant(1.0, F32)), zeros(&[], U8)]);
+    }
     let all = |name: &str| -> Vec<IterVar> {
         let axes = x.shape.iter().enumerate();
         axes.map(|(axis, extent)| te::reduce_axis(0, *extent, &format!("{name}{axis}"))).collect()

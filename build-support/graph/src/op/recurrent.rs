@@ -5,7 +5,7 @@ use kernpack::{Any, DataType, Str};
 use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, I64, Stmt, Tensor, Var};
 use kernpack_compiler::te::{self, extern_op};
 
-use super::call::{Operand, extents};
+use super::call::{Operand, extents, tensor, zeros};
 use super::extremum::{clamp, max};
 use super::statements::{each, element, in_vectors, lanes, memory, put};
 use super::{Call, Operator, Pattern};
@@ -169,7 +169,17 @@ fn steps(call: &Call, cell: Cell) -> Result<Vec<Tensor>> {
         }
         _ => same(call.optional(4), &[hidden], "the bias is")?,
     }
-    require!(steps > 0 && batch > 0 && hidden > 0, "{steps} steps, {batch} sequences, {hidden} units");
+    require!(hidden > 0, "the network has no units");
+    if steps == 0 || batch == 0 {
+        // The states stay as they are before the first step.
+        let states = zeros(&[steps, 1, batch, hidden], dtype);
+        let last = |first: Option<&Operand>| match first {
+            Some(first) => tensor(&[1, batch, hidden], |position| first.at(&position[1..])),
+            None => zeros(&[1, batch, hidden], dtype),
+        };
+        let cells = if cell == Cell::Lstm { call.optional(4) } else { None };
+        return Ok(vec![states, last(call.optional(2)), last(cells)]);
+    }
     let activations = Activation::of(call)?;
     let wide = if dtype.bits() < 32 { F32 } else { dtype };
     let clip = match call.attrs.float("clip", 0.0)? {

@@ -3,7 +3,7 @@
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
-use super::call::{Operand, extents, tensor};
+use super::call::{Operand, extents, tensor, zeros};
 use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, require};
 
@@ -201,6 +201,10 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     let axes = Axes::new(x, &[axis])?;
     let extent = x.shape[x.axis(axis)?];
     require!(extent > 0, "axis {axis} of {:?} has no elements", x.shape);
+    if x.shape.contains(&0) {
+        let shape = if call.attrs.flag("keepdims", true)? { &axes.ones } else { &axes.kept };
+        return Ok(vec![zeros(shape, I64)]);
+    }
     let takes_last = call.attrs.flag("select_last_index", false)?;
     let loops = axes.loops(x);
     let [k] = &loops[..] else { return Ok(Vec::new()) };

@@ -7,7 +7,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, fail, require};
 use crate::onnx::dtype_of;
 
@@ -84,7 +84,8 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     let length = number(call, 1)?.unwrap_or(x.shape[axis]);
     let (inverse, onesided) = (call.attrs.flag("inverse", false)?, call.attrs.flag("onesided", false)?);
     require!(!(inverse && onesided), "the attributes `inverse` and `onesided` together are not supported");
-    require!(length > 0, "a transform of {length} elements");
+    require!(length > 0 || x.shape.contains(&0), "a transform of {length} elements");
+    bounds::bounded("the length of the transform", length)?;
     let mut shape = x.shape.clone();
     shape[axis] = if onesided { length / 2 + 1 } else { length };
     shape[x.rank() - 1] = 2;
@@ -122,6 +123,7 @@ fn stft(call: &Call) -> Result<Vec<Tensor>> {
         (None, None) => x.shape[1],
     };
     require!(step > 0 && length > 0, "windows of {length} samples, one each {step}");
+    bounds::bounded("the length of the windows", length)?;
     require!(length <= x.shape[1], "a window of {length} samples is longer than the {} of the signal", x.shape[1]);
     if let Some(window) = window {
         require!(window.shape == [length], "a window {:?} for frames of {length} samples", window.shape);
@@ -154,6 +156,7 @@ fn output_type(call: &Call) -> Result<DataType> {
 fn window(call: &Call, factors: &[f64]) -> Result<Vec<Tensor>> {
     let Some(size) = number(call, 0)? else { fail!("input 0, the size, is missing") };
     require!(size >= 0, "a window of {size} elements");
+    bounds::bounded("input 0", size)?;
     let dtype = output_type(call)?;
     let turn = if call.attrs.flag("periodic", true)? { size } else { size - 1 }.max(1);
     Ok(vec![tensor(&[size], |position| {

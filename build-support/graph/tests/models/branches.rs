@@ -6,7 +6,7 @@ use super::checks::Built;
 use super::structures::{body, bools, floats, ints, model, with_graph, with_int};
 use super::{Message, node, parts};
 
-fn choice(condition: &str, outputs: &[&str], yes: Message, no: Message) -> Message {
+pub(super) fn choice(condition: &str, outputs: &[&str], yes: Message, no: Message) -> Message {
     let node = node("If", &[condition], outputs).text(3, "choice");
     with_graph(with_graph(node, "then_branch", yes), "else_branch", no)
 }

@@ -30,7 +30,7 @@ impl Built {
     }
 
     /// As [`Self::new`], in so many ways.
-    fn in_ways(count: usize, nodes: Vec<Message>, inputs: &Inputs, outputs: &[&str]) -> Self {
+    pub(super) fn in_ways(count: usize, nodes: Vec<Message>, inputs: &Inputs, outputs: &[&str]) -> Self {
         let bytes = model(nodes, inputs, outputs);
         let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
         let plain = LowerOptions { fuse: false, schedule: false, threads: Threads::Single };

@@ -61,6 +61,76 @@ fn data_outside_of_the_folder() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// A folder that was unpacked may have links to anywhere: only those that stay in it are followed.
+#[cfg(unix)]
+#[test]
+fn links_out_of_the_folder() {
+    use std::os::unix::fs::symlink;
+    let folder = std::env::temp_dir().join(format!("kernpack-links-{}", std::process::id()));
+    let (inner, other) = (folder.join("model"), folder.join("model-other"));
+    for made in [&inner.join("part"), &other] {
+        std::fs::create_dir_all(made).unwrap();
+    }
+    for file in [folder.join("secret"), other.join("secret"), inner.join("whole"), inner.join("part/whole")] {
+        std::fs::write(file, [0; 8]).unwrap();
+    }
+    let pipe = std::process::Command::new("mkfifo").arg(inner.join("pipe")).status().unwrap();
+    assert!(pipe.success());
+    let links = [
+        // Links that stay: to a file, to a folder, by another link, and by the name of the folder itself.
+        ("inside", "whole".into(), true),
+        ("folder", "part".into(), true),
+        ("twice", "inside".into(), true),
+        ("part/up", "../whole".into(), true),
+        ("absolute", inner.join("whole"), true),
+        ("around", "../model/whole".into(), true),
+        // Links that leave: to a file, to a folder whose name begins alike, by another link, to a device.
+        ("outside", "../secret".into(), false),
+        ("sibling", "../model-other/secret".into(), false),
+        ("above", "..".into(), false),
+        ("other", other.clone(), false),
+        ("chained", "outside".into(), false),
+        ("part/out", "../../secret".into(), false),
+        ("device", "/dev/zero".into(), false),
+        ("passwords", "/etc/passwd".into(), false),
+    ];
+    for (name, target, _) in &links {
+        symlink::<&std::path::PathBuf, _>(target, inner.join(name)).unwrap();
+    }
+    let named = |name: &str| match name {
+        "folder" => "folder/whole".to_owned(),
+        "above" => "above/secret".to_owned(),
+        "other" => "other/secret".to_owned(),
+        name => name.to_owned(),
+    };
+    // The folder of the model may be a link itself: the user has named it.
+    let alias = folder.join("alias");
+    symlink(&inner, &alias).unwrap();
+    for folder in [&inner, &alias] {
+        for (name, _, stays) in &links {
+            let location = named(name);
+            let error = refused(&beside(&location, None), Some(folder));
+            if *stays {
+                assert_eq!(error, "", "{location}");
+                continue;
+            }
+            let start = format!("tensor 'w': its data is in '{location}', and {}", folder.join(&location).display());
+            assert!(error.starts_with(&start), "{error}");
+            assert!(
+                error.contains(" is a link to ")
+                    && error.ends_with("copy the file into the folder in place of the link"),
+                "{error}"
+            );
+        }
+        let pipe = refused(&beside("pipe", None), Some(folder));
+        assert!(pipe.ends_with("pipe: it is no file"), "{pipe}");
+    }
+    symlink("missing", inner.join("dangling")).unwrap();
+    let dangling = refused(&beside("dangling", None), Some(&inner));
+    assert!(dangling.contains("dangling: No such file"), "{dangling}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn more_elements_than_memory() {
     let side = 1 << 21;

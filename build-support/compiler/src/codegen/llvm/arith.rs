@@ -9,16 +9,16 @@ use super::CodeGenLLVM;
 use super::divide::Divisor;
 use super::emit::Value;
 use crate::error::{Result, fail};
-use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64, I32};
+use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, F32, F64, I32};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Arithmetic. `nsw`: signed overflow cannot happen.
+    /// Arithmetic; the right operand with its expression. `nsw`: signed overflow cannot happen.
     pub(super) fn binary(
         &self,
         op: BinaryOp,
         dtype: DataType,
         a: Value<'ctx>,
-        b: Value<'ctx>,
+        (b, right): (Value<'ctx>, &Expr),
         nsw: bool,
     ) -> Result<Value<'ctx>> {
         if dtype.is_float() {
@@ -30,13 +30,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             BinaryOp::Add => self.int_op(InstructionOpcode::Add, a, b, nsw)?,
             BinaryOp::Sub => self.int_op(InstructionOpcode::Sub, a, b, nsw)?,
             BinaryOp::Mul => self.int_op(InstructionOpcode::Mul, a, b, nsw)?,
-            BinaryOp::Div | BinaryOp::Mod => self.divide(op, dtype, a, b, Divisor::Any)?,
-            // Of unsigned integers both divisions are the same.
-            BinaryOp::FloorDiv if !signed => self.divide(BinaryOp::Div, dtype, a, b, Divisor::Any)?,
-            BinaryOp::FloorMod if !signed => self.divide(BinaryOp::Mod, dtype, a, b, Divisor::Any)?,
-            BinaryOp::FloorDiv | BinaryOp::FloorMod => {
+            BinaryOp::FloorDiv | BinaryOp::FloorMod if signed => {
                 fail!(Internal, "a floor division reached code generation: run LowerIntrin first")
             }
+            // Of unsigned integers both divisions are the same.
+            BinaryOp::Div | BinaryOp::FloorDiv => self.divide(BinaryOp::Div, dtype, a, b, Divisor::of(right))?,
+            BinaryOp::Mod | BinaryOp::FloorMod => self.divide(BinaryOp::Mod, dtype, a, b, Divisor::of(right))?,
             BinaryOp::Min | BinaryOp::Max => {
                 let predicate = match (op, signed) {
                     (BinaryOp::Min, true) => IntPredicate::SLT,

@@ -4,10 +4,9 @@ use inkwell::values::{BasicValue, InstructionOpcode};
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
-use super::divide::Divisor;
 use super::emit::{Value, confused, is_shuffle};
 use crate::error::{CompileError, ErrorKind, Result, fail};
-use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
+use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// The value of an expression.
@@ -71,12 +70,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             ExprNode::Binary { op, a, b, dtype } => {
                 let nsw = self.state.in_index && self.is_index(a) && self.is_index(b);
                 let (left, right) = (self.value(a)?, self.value(b)?);
-                match op {
-                    BinaryOp::Div | BinaryOp::Mod if dtype.is_integer() => {
-                        self.divide(*op, *dtype, left, right, Divisor::of(b))?
-                    }
-                    _ => self.binary(*op, *dtype, left, right, nsw)?,
-                }
+                self.binary(*op, *dtype, left, (right, b), nsw)?
             }
             ExprNode::Compare { op, a, b } => {
                 let (left, right) = (self.value(a)?, self.value(b)?);

@@ -61,20 +61,12 @@ pub(crate) fn binary(op: BinaryOp, dtype: DataType, a: Value, b: Value) -> Resul
 }
 
 pub(crate) fn compare(op: CompareOp, dtype: DataType, a: Value, b: Value) -> Value {
-    let ordering = if dtype.is_float() {
-        a.float().partial_cmp(&b.float())
+    let holds = if dtype.is_float() {
+        op.holds(a.float(), b.float())
     } else if dtype.is_uint() {
-        Some((a.int() as u64).cmp(&(b.int() as u64)))
+        op.holds(a.int() as u64, b.int() as u64)
     } else {
-        Some(a.int().cmp(&b.int()))
-    };
-    let holds = match op {
-        CompareOp::Eq => ordering.is_some_and(|o| o.is_eq()),
-        CompareOp::Ne => !ordering.is_some_and(|o| o.is_eq()),
-        CompareOp::Lt => ordering.is_some_and(|o| o.is_lt()),
-        CompareOp::Le => ordering.is_some_and(|o| o.is_le()),
-        CompareOp::Gt => ordering.is_some_and(|o| o.is_gt()),
-        CompareOp::Ge => ordering.is_some_and(|o| o.is_ge()),
+        op.holds(a.int(), b.int())
     };
     Value::Int(holds.into())
 }

@@ -1,0 +1,94 @@
+//! Comparisons solved for the variable of a loop: the iterations in which guards hold.
+
+use super::analyzer::{Analyzer, State};
+use super::facts::is_index;
+use super::int_set::{IntSet, SetMap};
+use super::render::render;
+use super::sum::Sum;
+use crate::ir::visit::uses_var;
+use crate::ir::{CompareOp, Expr, ExprNode, Var, VarMap, substitute};
+
+/// Iterations of a loop.
+pub(crate) enum Iterations {
+    /// All of them.
+    All,
+    /// Those below a value.
+    Below(Expr),
+    /// Those from a value on.
+    From(Expr),
+}
+
+/// The iterations in which a comparison holds for all values of other variables in their sets (`always`), or beyond which it holds for none. None: it cannot
+/// be solved.
+///
+/// Both sides are taken as whole numbers. Data stays as it is: it is not moved to the other side where the result may wrap. What is assumed: the sums of
+/// indices that bounds are made of do not overflow, as those of the comparison do not.
+pub(crate) fn solve(
+    var: &Var,
+    comparison: &Expr,
+    sets: &SetMap,
+    analyzer: &Analyzer,
+    always: bool,
+) -> Option<Iterations> {
+    let ExprNode::Compare { op, a, b } = &**comparison else { return None };
+    if !is_index(a) {
+        return None;
+    }
+    // It holds where this is negative.
+    let mut indices = analyzer.with(|state| {
+        let (left, right) = (state.sum_of(a), state.sum_of(b));
+        match op {
+            CompareOp::Lt | CompareOp::Le => Some(left.minus(&right)),
+            CompareOp::Gt | CompareOp::Ge => Some(right.minus(&left)),
+            CompareOp::Eq | CompareOp::Ne => None,
+        }
+    })?;
+    if matches!(op, CompareOp::Le | CompareOp::Ge) {
+        indices.add_base(-1);
+    }
+    // Sets know nothing of sums of data that are no machine integers.
+    let mut data = Sum::constant(indices.dtype, 0);
+    (data.terms, indices.terms) = indices.terms.into_iter().partition(|term| term.data);
+    if !indices.fits() || !data.fits() || data.terms.iter().any(|term| uses_var(&term.index, |used| used == var)) {
+        return None;
+    }
+    let range = IntSet::evaluate(&render(&indices, None), sets, analyzer);
+    let extreme = analyzer.simplify(if always { range.max()? } else { range.min()? });
+    let at = |value: Expr| substitute(&extreme, &VarMap::from_iter([(var.clone(), value)]));
+    let step = analyzer.simplify(&(at(var + 1) - &extreme)).as_int()?;
+    if step == 0 {
+        let mut past = data;
+        let proved = analyzer.with(|state| {
+            past.add_scaled(&state.sum_of(&extreme), 1);
+            past.add_base(1);
+            always && state.proves_not_positive(&past)
+        });
+        return proved.then_some(Iterations::All);
+    }
+    let first = analyzer.simplify(&at(Expr::constant(var.dtype(), 0)));
+    analyzer.with(|state| {
+        let mut rest = state.sum_of(&first);
+        rest.add_scaled(&data, 1);
+        state.bound(rest, step)
+    })
+}
+
+impl State {
+    /// Where `step * i + rest < 0`.
+    fn bound(&self, rest: Sum, step: i64) -> Option<Iterations> {
+        let size = step.checked_abs()?;
+        let divisor = Expr::constant(rest.dtype, size);
+        // i < ceil(-rest / step), or i >= floor(rest / -step) + 1; by 1 nothing is rounded.
+        let mut bound = if step > 0 { rest.scaled(-1) } else { rest };
+        bound.add_base(if step > 0 { size - 1 } else { i64::from(size == 1) });
+        if !self.is_computable(&bound) {
+            return None;
+        }
+        let quotient = if size == 1 { render(&bound, None) } else { render(&bound, None).floor_div(divisor) };
+        Some(match step {
+            0.. => Iterations::Below(quotient),
+            -1 => Iterations::From(quotient),
+            _ => Iterations::From(quotient + 1),
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Data of tensors in files beside the model.
+//!
+//! A model names these files, and whoever made it may be anyone. So a file has to lie in the folder of the model, also
+//! after all links are followed: a folder that was unpacked may have links to anywhere.
+
+use std::fs::File;
+use std::io::{Error, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{GraphError, Result, fail, require};
+
+/// The path of a file in the folder of the model, and some of its bytes.
+///
+/// # Errors
+/// A file outside of the folder, by its name or by a link; one that is not a regular file, or too short.
+pub(super) fn read(folder: &Path, location: &str, offset: u64, length: u64) -> Result<(PathBuf, Vec<u8>)> {
+    let relative = Path::new(location);
+    let stays = relative.components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
+    require!(stays && !location.is_empty(), "its data is in '{location}', which is outside of the folder of the model");
+    // The folder of a model in the working folder has no name.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let path = folder.join(relative);
+    let failed = |error: Error| GraphError::new(format!("{}: {error}", path.display()));
+    let real = path.canonicalize().map_err(failed)?;
+    let own = folder.canonicalize().map_err(failed)?;
+    if !real.starts_with(&own) {
+        fail!(
+            "its data is in '{location}', and {} is a link to {}, which is outside of the folder of the model: copy the file into the folder in place of the link",
+            path.display(),
+            real.display()
+        );
+    }
+    let bytes = bytes_of(&real, offset, length).map_err(failed)?;
+    Ok((path, bytes))
+}
+
+/// Bytes of a file whose path has no links.
+fn bytes_of(path: &Path, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    // Opening a pipe waits for its writer.
+    if !std::fs::symlink_metadata(path)?.is_file() {
+        return Err(Error::other("it is no file"));
+    }
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    if offset.checked_add(length).is_none_or(|end| end > size) {
+        return Err(Error::other(format!("bytes {offset} to {offset} + {length} of a file of {size} bytes")));
+    }
+    file.seek(SeekFrom::Start(offset))?;
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,153 @@
+"""Who runs a case: onnxruntime without optimizations, the reference of the package onnx, and Kernpack in a process of its own."""
+
+import os
+import pickle
+import signal
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python-compiler/python"))
+import models  # noqa: E402
+
+#: Seconds for compiling and running one case.
+LIMIT = 60
+
+#: How the text begins that tells of a process that gave no answer.
+CRASHED = "no answer: "
+
+
+def onnxruntime_without_optimizations(case):
+    """The outputs by onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(case.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, case.inputs)
+
+
+def reference(case):
+    """The outputs by the reference evaluator of the package onnx."""
+    with np.errstate(all="ignore"):
+        return ReferenceEvaluator(case.model).run(None, case.inputs)
+
+
+def kernpack(case, level=3, plain=False, constants=(), **options):
+    """Our outputs. `constants` names inputs that are known when the model is compiled."""
+    known = {name: case.inputs[name] for name in constants}
+    model = models.from_onnx(case.model.SerializeToString(), constants=known, plain=plain, allow_nan=True, **options)
+    run = models.compile(model, opt_level=level)
+    result = run(**{name: value for name, value in case.inputs.items() if name not in known})
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def open_batch(case):
+    """Our outputs of the model whose first extent is left to the call, up to a bound."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    del model.graph.value_info[:]
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    extent = next(iter(case.inputs.values())).shape[0]
+    for info in model.graph.input:
+        shape = info.type.tensor_type.shape
+        if shape.dim and shape.dim[0].dim_value == extent:
+            shape.dim[0].dim_param = "batch"
+    return kernpack(replace(case, model=model), dims_up_to={"batch": extent + 3})
+
+
+#: Ways to compile a case: with all rules, each node by plain loops, all inputs but the first known, and the first extent left open.
+WAYS = {
+    "fused": lambda case: kernpack(case),
+    "plain": lambda case: kernpack(case, level=0, plain=True),
+    "constants": lambda case: kernpack(case, constants=list(case.inputs)[1:]),
+    "batch": open_batch,
+}
+
+
+def applies(way, case):
+    """Whether a case can be compiled in a way."""
+    if way == "constants":
+        return len(case.inputs) > 1
+    return way != "batch" or next(iter(case.inputs.values())).shape[:1] > (1,)
+
+
+def refuses(way, error):
+    """Whether an error says that we do not have something, rather than that something is wrong. Most models are made for one extent."""
+    return way == "batch" and not error.startswith(CRASHED) or "unsupported" in error or "not supported" in error
+
+
+def tried(function, case):
+    """What a judge gives: `(outputs, None)` or `(None, error)`."""
+    try:
+        return function(case), None
+    except Exception as error:  # noqa: BLE001
+        return None, f"{type(error).__name__}: {error}"
+
+
+def in_child(function, case):
+    """As `tried`, in a child process: what crashes or hangs is told like an error. The third part is the seconds."""
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        signal.alarm(LIMIT)
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(tried(function, case), pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        data = pipe.read()
+    _, status = os.waitpid(child, 0)
+    seconds = time.monotonic() - start
+    if not os.WIFSIGNALED(status):
+        return (*pickle.loads(data), seconds)
+    ended = os.WTERMSIG(status)
+    text = f"after {LIMIT} s" if ended == signal.SIGALRM else f"the process ended by {signal.Signals(ended).name}"
+    return None, CRASHED + text, seconds
+
+
+def difference(case, wanted, got):
+    """How outputs differ beyond what the case allows, or None."""
+    if len(wanted) != len(got):
+        return f"{len(got)} outputs, wanted {len(wanted)}"
+    for place, (want, have) in enumerate(zip(map(np.asarray, wanted), map(np.asarray, got))):
+        if (want.shape, want.dtype) != (have.shape, have.dtype):
+            return f"output {place}: {have.dtype}{list(have.shape)}, wanted {want.dtype}{list(want.shape)}"
+        wrong = ~equal(case, want, have)
+        if wrong.any():
+            at = tuple(int(index) for index in np.argwhere(wrong)[0])
+            return f"output {place}: {int(wrong.sum())} of {wrong.size} differ, the first at {list(at)}: {have[at]!r}, wanted {want[at]!r}"
+    return None
+
+
+def equal(case, want, have):
+    """A mask of numbers that are as wanted."""
+    if want.dtype.kind != "f":
+        return want == have
+    # Tolerances of a case are for float32: float64 has four digits more at least, float16 as many roundings of its own.
+    size = want.dtype.itemsize
+    scale = {2: 2.0**13, 4: 1.0, 8: 1e-4}[size]
+    info = np.finfo(want.dtype)
+    with np.errstate(all="ignore"):
+        wide, ours = want.astype("f8"), have.astype("f8")
+        # What sums lose is told by numbers of usual size: one of 1e38 among them would allow anything.
+        usual = np.abs(wide[np.isfinite(wide) & (np.abs(wide) < 1e6)])
+        largest = usual.max() if usual.size else 0.0
+        # Some flush what is smaller than a normal number to zero; float16 has no smaller ones to spare.
+        least = 2 * float(info.tiny) if size > 2 else 4 * float(info.smallest_subnormal)
+        share = min(scale * case.relative, 4e-3 if size == 2 else 1)
+        allowed = share * np.abs(wide) + scale * (case.of_largest * largest + case.absolute) + least
+        near = np.isfinite(wide) & np.isfinite(ours) & (np.abs(wide - ours) <= allowed)
+        # The largest number and infinity are neighbours.
+        limit = float(info.max) * (1 - 4 * float(info.eps))
+        beyond = (np.abs(wide) >= limit) & (np.abs(ours) >= limit) & (np.sign(wide) == np.sign(ours))
+    return near | (wide == ours) | (np.isnan(wide) & np.isnan(ours)) | beyond
