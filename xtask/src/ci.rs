@@ -19,13 +19,15 @@ const OUTSIDE: [&str; 2] = ["tests/downstream/Cargo.toml", "tests/bench/Cargo.to
 
 /// Commands of this program that run beside formatting, lints, documentation, tests and demo, one after the other: mostly programs that
 /// use one core. They build in folders of their own. `valgrind` and `asan` use what conformance has built.
-const BESIDE: [(&[&str], Option<&Suite>); 6] = [
+const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["races"], Some(&proved::RACES)),
     (&["fuzz", "--seconds", "10"], Some(&proved::FUZZ)),
     (&["conformance"], Some(&proved::CONFORMANCE)),
     (&["valgrind"], Some(&proved::VALGRIND)),
     (&["asan"], Some(&proved::ASAN)),
     (&["onnx"], Some(&proved::ONNX)),
+    // The same cases each time: what fails is a fault of the change.
+    (&["differential", "--seconds", "60", "--seed", "1"], Some(&proved::DIFFERENTIAL)),
 ];
 
 /// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out

@@ -117,6 +117,14 @@ pub(crate) const ONNX: Suite = Suite {
     programs: &[("python", "--version")],
 };
 
+/// Random models beside onnxruntime.
+pub(crate) const DIFFERENTIAL: Suite = Suite {
+    name: "differential",
+    packages: &["python-compiler"],
+    files: &["tests/differential", "xtask/requirements-differential.txt", "xtask/src/differential.rs"],
+    programs: &[("python", "--version")],
+};
+
 /// Compiler and build helper with the toolchains of Debian unstable: a command of its own, and a part of `ci --all`.
 pub(crate) const TOOLCHAINS: Suite = Suite {
     name: "toolchains",
@@ -256,7 +264,9 @@ mod tests {
     #[test]
     fn the_inputs_of_every_suite_are_there() {
         let workspace = Workspace::find().unwrap();
-        for suite in [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, TOOLCHAINS, COMPILERS] {
+        for suite in
+            [CONFORMANCE, VALGRIND, ASAN, RACES, AARCH64, PROFILES, FUZZ, ONNX, DIFFERENTIAL, TOOLCHAINS, COMPILERS]
+        {
             let inputs = suite.inputs(&workspace).unwrap_or_else(|error| panic!("{}: {error}", suite.name));
             let record = inputs.record(suite.name);
             let has = |name: &str| record.lines().any(|line| line.ends_with(&format!(" {name}")));
