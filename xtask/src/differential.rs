@@ -1,4 +1,5 @@
-//! `cargo xtask differential`: random operators, graphs and near misses of what rules rewrite, beside onnxruntime and ONNX's reference evaluator.
+//! `cargo xtask differential`: random operators, graphs and near misses of what rules rewrite, beside onnxruntime and ONNX's reference evaluator; random integer expressions beside
+//! NumPy.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -13,9 +14,13 @@ const JUDGES: Recipe = Recipe {
     packages: include_str!("../requirements-differential.txt"),
 };
 
-/// The program, and what it is known to find.
+/// The program for models, and the differences that are known.
 const PROGRAM: &str = "tests/differential/run.py";
 const KNOWN: &str = "tests/differential/known.txt";
+
+/// The program for integer expressions, and how many of them stand before the models.
+const INTEGERS: &str = "tests/differential/integers.py";
+const EXPRESSIONS: u32 = 2000;
 
 /// How to call it.
 const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
@@ -25,14 +30,15 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --seed N      the first case (default: one that no run had before; it is printed)
   --kind KIND   operators, graphs or near_misses only; may be repeated
   --word WORD   only operators and patterns with this word in their names
+  --integers N  only integer expressions, N of them; without --kind and --word, 2000 of them are compared first
   --replay NAME..  these cases again, by the names that a run has printed
 ";
 
-/// What to run.
+/// The programs to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Arguments of the program.
-    arguments: Vec<String>,
+    /// Each with its arguments.
+    programs: Vec<(&'static str, Vec<String>)>,
 }
 
 impl Run {
@@ -42,9 +48,9 @@ impl Run {
             if names.is_empty() || names.iter().any(|name| name.split('/').count() != 3) {
                 return Err(format!("--replay: expected names such as operators/Conv/17\n{USAGE}").into());
             }
-            return Ok(Self { arguments: words.iter().map(|word| (*word).to_owned()).collect() });
+            return Ok(Self { programs: vec![(PROGRAM, words.iter().map(|word| (*word).to_owned()).collect())] });
         }
-        let (mut limit, mut seed, mut rest) = (None, now.to_string(), Vec::new());
+        let (mut limit, mut seed, mut rest, mut integers) = (None, now.to_string(), Vec::new(), None);
         let mut words = words.iter();
         while let Some(&option) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| format!("{option}: a value is missing\n{USAGE}"));
@@ -57,14 +63,24 @@ impl Run {
                         .map_err(|_| format!("--seed: expected a number below 2^32, got '{text}'"))?
                         .to_string();
                 }
+                "--integers" => integers = Some(positive(option, value()?)?),
                 "--kind" | "--word" => rest.extend([option.to_owned(), value()?.to_owned()]),
                 _ => return Err(format!("unknown argument '{option}'\n{USAGE}").into()),
             }
         }
+        let is_all = rest.is_empty();
+        let with_seed =
+            |option: &str, count: u32| vec![option.to_owned(), count.to_string(), "--seed".to_owned(), seed.clone()];
+        if let Some(count) = integers {
+            if limit.is_some() || !is_all {
+                return Err(format!("--integers: goes with --seed alone\n{USAGE}").into());
+            }
+            return Ok(Self { programs: vec![(INTEGERS, with_seed("--cases", count))] });
+        }
         let (option, count) = limit.unwrap_or(("--seconds", 300));
-        let mut arguments = vec![option.to_owned(), count.to_string(), "--seed".to_owned(), seed];
-        arguments.append(&mut rest);
-        Ok(Self { arguments })
+        let models = (PROGRAM, [with_seed(option, count), rest].concat());
+        let expressions = is_all.then(|| (INTEGERS, with_seed("--cases", EXPRESSIONS)));
+        Ok(Self { programs: expressions.into_iter().chain([models]).collect() })
     }
 }
 
@@ -87,11 +103,17 @@ pub(crate) fn run(words: &[&str]) -> Result {
     cargo.args(["--workspace", "--lib", "--test", "new"]);
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;
     let library = shared_library(&workspace.cargo_target().join("debug"), "python_compiler");
-    println!("differential: {}", run.arguments.join(" "));
-    let mut program = workspace.command(&interpreter);
-    program.arg(PROGRAM).arg("--known").arg(KNOWN).arg("--folder").arg(workspace.folder("differential")?);
-    program.args(&run.arguments).env("PYTHON_COMPILER_LIBRARY", library).env("PYTHONDONTWRITEBYTECODE", "1");
-    step::run("differential", &mut program, Show::Lines).map(drop)
+    for (program, arguments) in run.programs {
+        println!("{program} {}", arguments.join(" "));
+        let mut command = workspace.command(&interpreter);
+        command.arg(program).args(arguments);
+        if program == PROGRAM {
+            command.arg("--known").arg(KNOWN).arg("--folder").arg(workspace.folder("differential")?);
+        }
+        command.env("PYTHON_COMPILER_LIBRARY", &library).env("PYTHONDONTWRITEBYTECODE", "1");
+        step::run(program, &mut command, Show::Lines)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -99,20 +121,27 @@ mod tests {
     use super::*;
 
     fn parsed(words: &[&str]) -> String {
-        Run::parse(words, 7).map_or_else(|error| error.to_string(), |run| run.arguments.join(" "))
+        let line = |(program, arguments): &(&str, Vec<String>)| {
+            let name = program.trim_start_matches("tests/differential/").trim_end_matches(".py");
+            format!("{name} {}", arguments.join(" "))
+        };
+        Run::parse(words, 7)
+            .map_or_else(|error| error.to_string(), |run| run.programs.iter().map(line).collect::<Vec<_>>().join("; "))
     }
 
     #[test]
     fn arguments() {
-        assert_eq!(parsed(&[]), "--seconds 300 --seed 7");
-        assert_eq!(parsed(&["--cases", "9", "--seed", "3", "--word", "Conv"]), "--cases 9 --seed 3 --word Conv");
-        assert_eq!(parsed(&["--replay", "operators/Conv/17"]), "--replay operators/Conv/17");
+        assert_eq!(parsed(&[]), "integers --cases 2000 --seed 7; run --seconds 300 --seed 7");
+        assert_eq!(parsed(&["--cases", "9", "--seed", "3", "--word", "Conv"]), "run --cases 9 --seed 3 --word Conv");
+        assert_eq!(parsed(&["--integers", "50", "--seed", "3"]), "integers --cases 50 --seed 3");
+        assert_eq!(parsed(&["--replay", "operators/Conv/17"]), "run --replay operators/Conv/17");
         for (words, wanted) in [
             (&["--replay"][..], "--replay: expected names such as operators/Conv/17"),
             (&["--replay", "17"], "--replay: expected names such as operators/Conv/17"),
             (&["--seconds", "0"], "--seconds: expected a positive number, got '0'"),
             (&["--seed", "-1"], "--seed: expected a number below 2^32, got '-1'"),
             (&["--cases"], "--cases: a value is missing"),
+            (&["--integers", "9", "--cases", "9"], "--integers: goes with --seed alone"),
             (&["--fast"], "unknown argument '--fast'"),
         ] {
             assert!(parsed(words).starts_with(wanted), "{}", parsed(words));

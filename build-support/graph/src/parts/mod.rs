@@ -3,7 +3,9 @@
 //! A batch is such a dimension: what a model gives for one index of it depends on the inputs at that index alone. So a model of 64 rows gives for 7 rows what a model of 4 gives
 //! for rows 0 to 3 and for rows 3 to 6. [`proof`] makes sure that this is so; a model of which it is not known is refused, and the node is named.
 
+mod open;
 mod proof;
+mod rows;
 
 use std::sync::Arc;
 

@@ -380,7 +380,7 @@ fn what_cannot_be_cut_is_refused() {
         (
             "an axis twice",
             refused(vec![named(node("Relu", &["x"], &["y"]))], Vec::new(), &["batch", "batch"]),
-            format!("value 'x': {EXTENT}"),
+            format!("input 'x': {EXTENT}"),
         ),
     ];
     let end = ": the model cannot be computed for any extent of 'batch': say one extent, `.dim(\"batch\", extent)`, or several that a call may have, `.dim_in(\"batch\", [..])`";
