@@ -1,6 +1,6 @@
 """Compares Kernpack with onnxruntime and the reference evaluator of ONNX on random models.
 
-usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses] [--word WORD] [--known FILE] [--folder FOLDER]
+usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses|quantized] [--word WORD] [--known FILE] [--folder FOLDER]
        run.py --replay NAME..
 
 A case is named `kind/what/number`, and its name is its seed: `--replay operators/Conv/17` makes the same case again. A result is right if it is that of one judge. What
@@ -22,6 +22,7 @@ import near_misses
 import numpy as np
 import onnx
 import operators
+import quantized
 from case import Case, Draw
 
 #: Functions of a draw by kind and name.
@@ -29,6 +30,7 @@ KINDS = {
     "operators": {name: (lambda draw, name=name, function=function: function(draw, name)) for name, function in operators.ALL.items()},
     "graphs": {"graph": graphs.graph},
     "near_misses": near_misses.ALL,
+    "quantized": quantized.ALL,
 }
 
 

@@ -28,7 +28,7 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --seconds N   for how long (default 300)
   --cases N     how many cases, instead
   --seed N      the first case (default: one that no run had before; it is printed)
-  --kind KIND   operators, graphs or near_misses only; may be repeated
+  --kind KIND   operators, graphs, near_misses or quantized only; may be repeated
   --word WORD   only operators and patterns with this word in their names
   --integers N  only integer expressions, N of them; without --kind and --word, 2000 of them are compared first
   --replay NAME..  these cases again, by the names that a run has printed

@@ -1,0 +1,140 @@
+"""Networks of one to three layers, as `onnxruntime.quantization` writes them. `ALL` has a function for each of its schemes."""
+
+import logging
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from case import Case
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+ALL = {}
+
+
+def scheme(function):
+    """Registers a scheme."""
+    ALL[function.__name__] = function
+    return function
+
+
+class Batches(CalibrationDataReader):
+    """Inputs by which the ranges are told."""
+
+    def __init__(self, arrays):
+        self.left = [{"x": array} for array in arrays]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+class Network:
+    """Layers in a row, over images or rows."""
+
+    def __init__(self, draw):
+        self.draw, self.nodes, self.constants = draw, [], []
+        self.is_image = draw.chance()
+        rows = draw.one([], [draw.number(1, 5)]) if not self.is_image else []
+        self.shape = [draw.number(1, 3), draw.one(1, 3, 4, 8), draw.number(4, 9), draw.number(4, 9)] if self.is_image else [draw.number(1, 9), *rows, draw.number(2, 17)]
+        self.given, self.last = list(self.shape), "x"
+        for _ in range(draw.number(1, 3)):
+            self.layer()
+
+    def node(self, kind, *more, **attributes):
+        """A node that reads the value before it and constants."""
+        names = []
+        for array in more:
+            names.append(f"c{len(self.constants)}")
+            self.constants.append(numpy_helper.from_array(array, names[-1]))
+        result = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, [self.last, *names], [result], name=f"n{len(self.nodes)}", **attributes))
+        self.last = result
+
+    def weights(self, *shape):
+        return self.draw.array("float32", shape)
+
+    def layer(self):
+        """A layer with weights, and what follows it."""
+        draw, shape = self.draw, self.shape
+        out = draw.one(1, 3, 8, 16)
+        if self.is_image:
+            groups = draw.one(1, 1, shape[1])
+            out *= groups
+            self.node("Conv", self.weights(out, shape[1] // groups, 3, 3), *draw.one([], [self.weights(out)]), group=groups, pads=[1] * 4)
+            self.shape = [shape[0], out, *shape[2:]]
+        elif len(shape) == 2 and draw.chance():
+            turned = draw.chance()
+            self.node("Gemm", self.weights(*((out, shape[1]) if turned else (shape[1], out))), *draw.one([], [self.weights(out)]), transB=int(turned))
+            self.shape = [shape[0], out]
+        else:
+            self.node("MatMul", self.weights(shape[-1], out))
+            self.shape = [*shape[:-1], out]
+        follows = draw.one(None, "Relu", "Relu", "Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Clip", "LeakyRelu", "Sigmoid", "Concat")
+        if follows in ("Add", "Mul"):
+            self.node(follows, self.weights(1, out, 1, 1) if self.is_image else self.weights(out))
+        elif follows in ("MaxPool", "AveragePool") and self.is_image and min(self.shape[2:]) > 2:
+            self.node(follows, kernel_shape=[2, 2], strides=[2, 2])
+            self.shape = [*self.shape[:2], *(extent // 2 for extent in self.shape[2:])]
+        elif follows == "GlobalAveragePool" and self.is_image:
+            self.node(follows)
+            self.shape = [*self.shape[:2], 1, 1]
+        elif follows == "Clip":
+            self.node(follows, np.array(0.0, "float32"), np.array(6.0, "float32"))
+        elif follows == "Concat":
+            self.node(follows, self.weights(*self.shape), axis=draw.axis(len(self.shape)))
+            self.shape[self.nodes[-1].attribute[0].i] *= 2
+        elif follows in ("Relu", "LeakyRelu", "Sigmoid"):
+            self.node(follows)
+
+    def model(self):
+        info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, self.given)
+        result = helper.make_tensor_value_info(self.last, onnx.TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "graph", [info], [result], self.constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return onnx.shape_inference.infer_shapes(model)
+
+
+def case(draw, what, quantize):
+    """A case of a network that `quantize(model, path)` writes. One step of the quantization of a result is allowed: a rounding on the way may fall on either side."""
+    network = Network(draw)
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        quantize(network.model(), str(path), lambda: draw.array("float32", network.given))
+        model = onnx.load(path)
+    layers = " ".join(node.op_type for node in network.nodes)
+    return Case(f"{what}: {layers} of {network.given}", model, {"x": draw.array("float32", network.given)}, relative=1e-4, of_largest=0.03)
+
+
+@scheme
+def dynamic(draw):
+    options = {"weight_type": draw.one(QuantType.QInt8, QuantType.QUInt8), "per_channel": draw.chance(), "reduce_range": draw.chance(0.3)}
+    return case(draw, f"dynamic {options}", lambda model, path, _: quantize_dynamic(model, path, **options))
+
+
+def static(draw, quant_format):
+    options = {
+        "activation_type": draw.one(QuantType.QUInt8, QuantType.QInt8),
+        "weight_type": draw.one(QuantType.QInt8, QuantType.QUInt8),
+        "per_channel": draw.chance(),
+        "calibrate_method": draw.one(CalibrationMethod.MinMax, CalibrationMethod.Percentile),
+        "extra_options": {"ActivationSymmetric": draw.chance(0.3), "WeightSymmetric": draw.chance(0.7)},
+    }
+    if options["activation_type"] == QuantType.QInt8:
+        options["weight_type"] = QuantType.QInt8
+
+    def quantize(model, path, array):
+        quantize_static(model, path, Batches([array() for _ in range(3)]), quant_format=quant_format, **options)
+
+    return case(draw, f"{quant_format.name} {options}", quantize)
+
+
+@scheme
+def qdq(draw):
+    return static(draw, QuantFormat.QDQ)
+
+
+@scheme
+def qoperator(draw):
+    return static(draw, QuantFormat.QOperator)
