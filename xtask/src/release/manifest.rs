@@ -88,7 +88,7 @@ fn problem_of_keyword(keyword: &str) -> Option<String> {
 fn problem_of_docs(package: &Value) -> Option<String> {
     let settings = package["metadata"]["docs"]["rs"].as_object();
     let Some(settings) = settings else { return Some("missing".to_owned()) };
-    if !settings.get("targets").is_some_and(|targets| targets.as_array().is_some_and(|all| !all.is_empty())) {
+    if settings.get("targets").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         return Some("expected `targets`, the targets that the documentation is made for".to_owned());
     }
     let known = package["features"].as_object();
