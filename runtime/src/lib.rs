@@ -35,6 +35,11 @@ pub mod python;
 mod slices;
 pub mod sys;
 
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use kernpack_macros::{Object, library, object_methods, packed_func};
 
 #[doc(inline)]

@@ -102,7 +102,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   fuzz          libFuzzer on the readers of foreign data: fuzz [json | json_graph | dtype | dlpack | library_bin | device_image | module_tree | rpc | onnx] (--seconds N, --merge)
   valgrind      the reference Rust suite and the C host under memcheck, with our libtvm_ffi.so
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
-  release       what a release uploads, without uploading it: each crate packed and built from its package, in order, and what is left to do by hand
+  release       what a release uploads, without uploading it: manifests and licences checked, each crate packed and built from its package, in
+                order, and what is left to do by hand
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)

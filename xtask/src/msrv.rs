@@ -13,6 +13,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use serde_json::Value;
 
 use crate::Result;
+use crate::release::is_published;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
 
@@ -71,8 +72,7 @@ pub(crate) fn run() -> Result {
 fn published(metadata: &Value) -> Result<Vec<Published>> {
     let mut published = Vec::new();
     for package in list(metadata, "packages") {
-        // A list of registries that is empty is `publish = false`.
-        if !package["source"].is_null() || package["publish"].as_array().is_some_and(Vec::is_empty) {
+        if !is_published(package) {
             continue;
         }
         let name = package["name"].as_str().unwrap_or_default().to_string();

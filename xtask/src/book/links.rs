@@ -1,4 +1,4 @@
-//! Whether every link of every page leads somewhere, and every page of `docs/` is in the book.
+//! Checks that every link of every document leads somewhere, and that every page of `docs/` is in the book.
 
 use super::Result;
 use std::fs;

@@ -30,12 +30,15 @@ use std::time::Instant;
 /// Pages outside of `docs/`, from the root.
 const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
 
+/// Documents in the root that are not pages: their links are checked, their blocks are not.
+const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+
 /// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     match arguments {
         [] => {
             let workspace = Workspace::find()?;
-            links::check(workspace.root(), &pages(workspace.root())?)?;
+            links::check(workspace.root(), &linked(workspace.root())?)?;
             variables::check(workspace.root())?;
             plots::check(workspace.root())?;
             mdbook::build(&workspace)
@@ -167,6 +170,22 @@ fn read_pages(root: &Path) -> Result<Vec<Page>> {
     Ok(all)
 }
 
+/// The paths of all documents whose links are checked, from the root: the pages, the documents in the root and the
+/// READMEs of all members of the workspace.
+fn linked(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = pages(root)?;
+    paths.extend(DOCUMENTS.iter().map(PathBuf::from));
+    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+    let members = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
+    let (members, _) = members.ok_or("Cargo.toml has no members")?;
+    for member in members.split('"').skip(1).step_by(2) {
+        paths.extend(Some(Path::new(member).join("README.md")).filter(|path| root.join(path).is_file()));
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
 /// The paths of all pages, from the root, in the order of their names.
 fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = OUTSIDE.iter().map(PathBuf::from).collect();
@@ -213,7 +232,11 @@ mod tests {
 
     #[test]
     fn links_lead_somewhere() {
-        links::check(&root(), &pages(&root()).unwrap()).unwrap();
+        let linked = linked(&root()).unwrap();
+        for page in ["docs/versions.md", "SECURITY.md", "runtime/README.md", "build-support/cli/README.md"] {
+            assert_eq!(linked.iter().filter(|other| *other == Path::new(page)).count(), 1, "{page}");
+        }
+        links::check(&root(), &linked).unwrap();
     }
 
     #[test]
