@@ -1,5 +1,7 @@
 """Networks of one to three layers, as `onnxruntime.quantization` writes them. `ALL` has a function for each of its schemes."""
 
+import contextlib
+import io
 import logging
 import tempfile
 from pathlib import Path
@@ -99,7 +101,7 @@ def case(draw, what, quantize):
     """A case of a network that `quantize(model, path)` writes. One step of the quantization of a result is allowed: a rounding on the way may fall on either side."""
     network = Network(draw)
     logging.disable(logging.WARNING)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         path = Path(folder, "model.onnx")
         quantize(network.model(), str(path), lambda: draw.array("float32", network.given))
         model = onnx.load(path)
