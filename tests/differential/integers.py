@@ -7,6 +7,7 @@ makes the same ones again. Ends with status 1 if one differs.
 """
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 
@@ -110,7 +111,9 @@ def check(name):
     draw = Draw(name)
     inputs = {dtype: te.placeholder([LENGTH], dtype, dtype) for dtype in INTEGERS}
     values = {dtype: numbers(draw, dtype) for dtype in INTEGERS}
-    outputs, wanted = [], []
+    # Every input is read: a kernel has no other ones.
+    total = te.compute([LENGTH], lambda i: functools.reduce(binary.Add, [te.cast(tensor[i], "int64") for tensor in inputs.values()]), "total")
+    outputs, wanted = [total], [("int64", sum(array.astype("int64") for array in values.values()), "the sum of all")]
     for number in range(BATCH):
         dtype, depth, what = draw.one(*INTEGERS), draw.number(1, 4), None
 

@@ -53,8 +53,9 @@ class Network:
         self.nodes.append(helper.make_node(kind, [self.last, *names], [result], name=f"n{len(self.nodes)}", **attributes))
         self.last = result
 
-    def weights(self, *shape):
-        return self.draw.array("float32", shape)
+    def weights(self, *shape, inputs=1):
+        """Numbers with which a sum of `inputs` products is about 1: one step of what is quantized then matters little to any formula."""
+        return (self.draw.array("float32", shape) / inputs**0.5).astype("float32")
 
     def layer(self):
         """A layer with weights, and what follows it."""
@@ -63,14 +64,14 @@ class Network:
         if self.is_image:
             groups = draw.one(1, 1, shape[1])
             out *= groups
-            self.node("Conv", self.weights(out, shape[1] // groups, 3, 3), *draw.one([], [self.weights(out)]), group=groups, pads=[1] * 4)
+            self.node("Conv", self.weights(out, shape[1] // groups, 3, 3, inputs=9 * shape[1] // groups), *draw.one([], [self.weights(out)]), group=groups, pads=[1] * 4)
             self.shape = [shape[0], out, *shape[2:]]
         elif len(shape) == 2 and draw.chance():
             turned = draw.chance()
-            self.node("Gemm", self.weights(*((out, shape[1]) if turned else (shape[1], out))), *draw.one([], [self.weights(out)]), transB=int(turned))
+            self.node("Gemm", self.weights(*((out, shape[1]) if turned else (shape[1], out)), inputs=shape[1]), *draw.one([], [self.weights(out)]), transB=int(turned))
             self.shape = [shape[0], out]
         else:
-            self.node("MatMul", self.weights(shape[-1], out))
+            self.node("MatMul", self.weights(shape[-1], out, inputs=shape[-1]))
             self.shape = [*shape[:-1], out]
         follows = draw.one(None, "Relu", "Relu", "Add", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "Clip", "LeakyRelu", "Sigmoid", "Concat")
         if follows in ("Add", "Mul"):

@@ -24,12 +24,11 @@ mod half;
 mod hostile;
 #[path = "models/loops.rs"]
 mod loops;
-#[path = "models/parts.rs"]
-mod merged;
 #[path = "models/merged.rs"]
 mod merged;
 #[path = "models/nan.rs"]
 mod nan;
+#[path = "models/parts.rs"]
 mod parts;
 #[path = "models/quantized.rs"]
 mod quantized;

@@ -27,14 +27,29 @@ fn pairs(dtype: DataType) -> (Vec<i128>, Vec<i128>) {
     pairs.into_iter().unzip()
 }
 
-/// `out[i] = a[i] op b[i]`.
-fn divided(name: &str, op: BinaryOp, dtype: DataType, lanes: u16, count: usize, divisor: Option<i64>) -> LoweredFunc {
+/// By what is divided.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// `b[i]`.
+    Data,
+    Constant(i64),
+    /// A constant, shifted by `b[i]`. An odd one is never 0 for LLVM, because all other shifts are poison.
+    Shifted(BinaryOp, i64),
+}
+
+/// `out[i] = a[i] op divisor`.
+fn divided(name: &str, op: BinaryOp, dtype: DataType, lanes: u16, count: usize, divisor: By) -> LoweredFunc {
     let [a, b, out] = ["a", "b", "out"].map(|name| Buffer::new(name, dtype, [Expr::int(count as i64)], "global"));
     let i = Var::index("i");
     let place = (i.expr() * i64::from(lanes)).ramp(1, lanes);
+    let lane_type = dtype.with_lanes(lanes);
+    let data = Expr::load(&b, &place);
     let by = match divisor {
-        Some(value) => Expr::constant(dtype.with_lanes(lanes), value),
-        None => Expr::load(&b, &place),
+        By::Data => data,
+        By::Constant(value) => Expr::constant(lane_type, value),
+        By::Shifted(op, value) => {
+            Expr::from_node(ExprNode::Binary { op, a: Expr::constant(lane_type, value), b: data, dtype: lane_type })
+        }
     };
     let value = ExprNode::Binary { op, a: Expr::load(&a, &place), b: by, dtype: dtype.with_lanes(lanes) };
     let store = Stmt::store(out.clone(), &place, Expr::from_node(value));
@@ -42,7 +57,7 @@ fn divided(name: &str, op: BinaryOp, dtype: DataType, lanes: u16, count: usize, 
     function(name, [tensor(&a), tensor(&b), written(&out)], body)
 }
 
-fn check(target: &Target, all_lanes: &[u16], divisors: &[Option<i64>]) {
+fn check(target: &Target, all_lanes: &[u16], divisors: &[By]) {
     let mut functions = Vec::new();
     for dtype in TYPES {
         let count = pairs(dtype).0.len();
@@ -65,10 +80,16 @@ fn check(target: &Target, all_lanes: &[u16], divisors: &[Option<i64>]) {
     let module = build(IrModule::new(all), target).unwrap();
     for (dtype, op, divisor, name, lowered) in functions {
         let (a, mut b) = pairs(dtype);
-        if let Some(divisor) = divisor {
-            b = vec![wrapped(dtype, i128::from(divisor)); b.len()];
+        if let By::Shifted(..) = divisor {
+            let bits = i128::from(dtype.bits());
+            b = (0..b.len()).map(|at| wrapped(dtype, at as i128 % (bits + 3))).collect();
         }
-        let expected: Vec<i128> = a.iter().zip(&b).map(|(a, b)| arithmetic(op, dtype, *a, *b)).collect();
+        let by = |b: i128| match divisor {
+            By::Data => b,
+            By::Constant(value) => wrapped(dtype, value.into()),
+            By::Shifted(op, value) => arithmetic(op, dtype, wrapped(dtype, value.into()), b),
+        };
+        let expected: Vec<i128> = a.iter().zip(&b).map(|(a, b)| arithmetic(op, dtype, *a, by(*b))).collect();
         let out = tensor_of(dtype, &vec![1; a.len()]);
         module.function(&name).unwrap().call((&tensor_of(dtype, &a), &tensor_of(dtype, &b), &out)).unwrap();
         assert_eq!(numbers_of(dtype, &out), expected, "{name}: {a:?} by {b:?}");
@@ -81,12 +102,19 @@ fn check(target: &Target, all_lanes: &[u16], divisors: &[Option<i64>]) {
 
 #[test]
 fn divisions_by_any_number_give_a_number() {
-    check(&Target::host(), &[1, 3, 4, 16], &[None]);
+    check(&Target::host(), &[1, 3, 4, 16], &[By::Data]);
 }
 
 #[test]
 fn divisions_by_constants_give_a_number() {
-    check(&Target::host(), &[1, 4], &[Some(0), Some(-1), Some(-8)]);
+    check(&Target::host(), &[1, 4], &[0, -1, -8].map(By::Constant));
+}
+
+#[test]
+fn divisions_by_shifted_numbers_give_a_number() {
+    let shifts = [BinaryOp::ShiftLeft, BinaryOp::ShiftRight];
+    let divisors = shifts.into_iter().flat_map(|op| [1, 5, 6, -1].map(|value| By::Shifted(op, value)));
+    check(&Target::host(), &[1, 4, 8], &divisors.collect::<Vec<_>>());
 }
 
 /// The instruction of a division by data or by a size is guarded by selects; one by a positive number is not guarded.
@@ -102,9 +130,9 @@ fn divisions_are_guarded_without_branches_where_they_have_to() {
     let selects =
         |lines: &[String]| lines.iter().filter(|line| line.contains(" select ") || line.contains("umax")).count();
     for dtype in [I32, U32] {
-        let lines = around(dtype, None);
+        let lines = around(dtype, By::Data);
         assert!(selects(&lines) >= 2 && lines.iter().all(|line| !line.contains(" br ")), "{lines:#?}");
-        let lines = around(dtype, Some(5));
+        let lines = around(dtype, By::Constant(5));
         assert_eq!(selects(&lines), 0, "{lines:#?}");
     }
 }

@@ -69,7 +69,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let amount = self.select(fits, b, self.constant(dtype, bits - 1)?)?;
             return self.op(opcode, a, amount);
         }
-        let shifted = self.op(opcode, a, b)?;
+        // Not poison where it is not chosen: LLVM takes such a product of an odd number for a divisor that is never 0, and divides vectors by it.
+        let amount = self.op(InstructionOpcode::And, b, self.constant(dtype, bits - 1)?)?;
+        let shifted = self.op(opcode, a, amount)?;
         self.select(fits, shifted, self.constant(dtype, 0)?)
     }
 
