@@ -24,11 +24,14 @@ pub(crate) fn listen(address: SocketAddr) -> Option<UnixListener> {
     Some(listener)
 }
 
-/// Takes a connection, as a socket like any other.
+/// Takes a connection, as a socket like any other. One of another user ends: that user's clients do not come here.
 pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
     // The type says TCP; what is done with it here is what sockets of all kinds can.
     let (stream, _) = listener.accept()?;
     let socket = OwnedFd::from(stream);
+    if !is_trusted(&socket) {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
     widen(&socket);
     Ok(TcpStream::from(socket))
 }
@@ -77,7 +80,8 @@ pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Whether who listens is this user or root: others could have taken the name of a server that does not listen nearby.
+/// Returns true if the peer's process is of this user or of root. Another user could have taken the name of a server that does not listen nearby,
+/// or could run code as the server's user.
 fn is_trusted(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;

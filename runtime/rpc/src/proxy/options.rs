@@ -15,7 +15,7 @@ pub struct ProxyOptions {
     pub tracker_host: Option<String>,
     /// How long a client waits for a server of its key.
     pub wait: Duration,
-    /// Connections of servers and clients at one time.
+    /// Connections of servers and clients at one time. Not more than the process may have descriptors for (`ulimit -n`).
     pub connections: usize,
 }
 

@@ -25,16 +25,19 @@ pub struct TlsStream {
     input: Box<[u8]>,
     /// What of them is still to be decrypted.
     ready: Range<usize>,
+    /// How long a read and a write may take, however few bytes of a record come at a time.
+    times: [Option<Duration>; 2],
 }
 
 impl TlsStream {
     /// Does the handshake, all of it within a time.
     pub(super) fn begin(connection: impl Into<Connection>, socket: TcpStream, within: Duration) -> io::Result<Self> {
-        let mut this = Self { connection: connection.into(), socket, input: vec![0; AT_ONCE].into(), ready: 0..0 };
+        let input = vec![0; AT_ONCE].into();
+        let mut this = Self { connection: connection.into(), socket, input, ready: 0..0, times: [None; 2] };
         this.connection.set_buffer_limit(Some(AT_ONCE));
-        let deadline = Instant::now() + within;
+        let begun = Instant::now();
         while this.connection.is_handshaking() || this.connection.wants_write() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = within.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -55,7 +58,9 @@ impl TlsStream {
 
     /// Sends what is encrypted.
     pub(super) fn send(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
         while self.connection.wants_write() {
+            check(self.times[1], begun)?;
             match self.connection.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
@@ -118,13 +123,27 @@ impl TlsStream {
     }
 }
 
+/// Ends what has taken its time.
+fn check(time: Option<Duration>, begun: Instant) -> io::Result<()> {
+    match time.is_some_and(|time| begun.elapsed() >= time) {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    }
+}
+
 impl Read for TlsStream {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self.plain(target) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        let begun = Instant::now();
         loop {
             match self.plain(target) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
+            check(self.times[0], begun)?;
             // The peer may wait for what is not sent yet.
             self.send()?;
             let _ = self.receive()?;
@@ -160,6 +179,7 @@ impl Write for TlsStream {
 
 impl Transport for TlsStream {
     fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        self.times = [read, write];
         self.socket.set_read_timeout(read)?;
         self.socket.set_write_timeout(write)
     }

@@ -15,6 +15,7 @@
 //! ```
 
 mod client;
+mod host;
 mod message;
 mod packed;
 mod queue;

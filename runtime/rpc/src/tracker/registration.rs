@@ -1,7 +1,7 @@
 //! A server's side: it offers itself, again and again.
 
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -167,10 +167,17 @@ impl Shared {
 
     fn run(&self) {
         let mut pause = Duration::from_millis(250);
+        let mut told = String::new();
         loop {
             // A tracker that is not there, was restarted or says what it should not: the next try.
             let begin = Instant::now();
-            let _ended = self.offer_until_it_ends();
+            if let Err(WireError::Protocol(problem)) = self.offer_until_it_ends()
+                && problem != told
+            {
+                // A tracker that refuses the offer will do so again.
+                let _ = writeln!(std::io::stderr(), "kernpack-rpc: {}: {problem}", self.offer.tracker.address);
+                told = problem;
+            }
             {
                 let mut state = self.lock();
                 state.connection = None;
@@ -198,7 +205,7 @@ impl Shared {
             if state.is_stopped {
                 return Ok(());
             }
-            state.connection = Some(line.try_clone().map_err(WireError::Io)?);
+            state.connection = Some(line.share());
         }
         loop {
             self.offer_free(&mut line)?;
