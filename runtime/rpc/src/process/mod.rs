@@ -32,6 +32,9 @@ pub(crate) const SESSION: &str = "--kernpack-rpc-session";
 /// The first argument of a session program that is only to say that it starts here. Launchers have it, too: see `runtime/rpc/launcher`.
 const PROBE: &str = "--kernpack-rpc-probe";
 
+/// The variable with the token of a server, for the server and for programs that connect to it.
+pub(crate) const TOKEN_VARIABLE: &str = "KERNPACK_RPC_TOKEN";
+
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// Serves a session, if that is what this process was started for, and does not return then.
@@ -105,11 +108,23 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
             Ok(0)
         }
         pid => {
+            // A session does not change what watches it.
+            hide();
             Warden::new(pid, socket, life, &limits, &position).watch();
             remove(&folder);
             Ok(0)
         }
     }
+}
+
+/// Keeps other processes of this user, sessions among them, from reading the memory, the environment and the open files of this process: it has keys and
+/// tokens. There is no dump of it either.
+pub(crate) fn hide() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a plain call. A system that does not have it keeps the process as it was.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0)
+    };
 }
 
 /// Removes a folder of a session. One that is gone is fine.

@@ -17,7 +17,7 @@ use super::program::Program;
 use crate::guests::Strangers;
 use crate::limits::Limits;
 use crate::line::Line;
-use crate::process::SESSION;
+use crate::process::{SESSION, TOKEN_VARIABLE};
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
@@ -228,6 +228,8 @@ impl Sessions {
         let mut command = self.program.command();
         command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.env("LD_LIBRARY_PATH", library_path(folder.path()));
+        // The server's token is not for the code of clients.
+        command.env_remove(TOKEN_VARIABLE);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
