@@ -124,7 +124,7 @@ mod tests {
             ("target/debug/secret", "kit/built"),
             ("..", "kit/data/up"),
             ("other", "link"),
-            ("../../other/kit", "work/kit"),
+            ("../other/kit", "work/kit"),
         ] {
             symlink(target, base.join(link)).unwrap();
         }
