@@ -66,7 +66,9 @@ fn outputs_that_take_nothing() {
 #[test]
 fn readers_that_have_gone() {
     let folder = folder("gone");
-    for (arguments, code) in [(&["rpc", "keygen", "--folder", "keys"][..], 1), (&["rpc", "--help"], 0), (&["--help"], 0)] {
+    for (arguments, code) in
+        [(&["rpc", "keygen", "--folder", "keys"][..], 1), (&["rpc", "--help"], 0), (&["--help"], 0)]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
         command.arg("kernpack").args(arguments).current_dir(&folder).stderr(Stdio::piped());
         // The end that would read is closed before the command begins.

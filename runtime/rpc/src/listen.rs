@@ -142,9 +142,7 @@ impl Listen {
     /// Lets a peer prove that it knows the token. `None`: it does not, and gets no answer; else the proof of this side, for one that wants it.
     pub(crate) fn admit(&self, transport: &mut dyn Transport, key: &Key, begun: Instant) -> Option<Option<String>> {
         match (&self.token, &key.nonce) {
-            (Some(token), Some(nonce)) => {
-                challenge(transport, nonce, token, self.left(begun)).ok().flatten().map(Some)
-            }
+            (Some(token), Some(nonce)) => challenge(transport, nonce, token, self.left(begun)).ok().flatten().map(Some),
             // Peers of Apache TVM send the token as it is.
             _ => self.lets_in(key.token.as_deref()).then_some(None),
         }

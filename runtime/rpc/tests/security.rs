@@ -74,7 +74,11 @@ fn forged_servers_get_no_token() {
         ("asks again and again", vec![challenge.clone(); 4], "does not answer as an RPC server does"),
         ("asks nothing", vec![[&(MAGIC + 3).to_le_bytes()[..], &message("server:")].concat()], "none was offered"),
         ("knows no key", vec![(MAGIC + 2).to_le_bytes().to_vec()], "another key"),
-        ("asks with a long text", vec![[&(MAGIC + 3).to_le_bytes()[..], &i32::MAX.to_le_bytes()].concat()], "the most is 4096"),
+        (
+            "asks with a long text",
+            vec![[&(MAGIC + 3).to_le_bytes()[..], &i32::MAX.to_le_bytes()].concat()],
+            "the most is 4096",
+        ),
     ] {
         let (address, heard) = forged(answers);
         let open = connect(address.to_string()).key("pi").token(TOKEN).connect_timeout(TIME).open();
@@ -204,7 +208,9 @@ fn trackers_take_only_addresses_of_the_peer() {
         ("\"0.0.0.0\"", false),
         ("\"no.such.host.invalid\"", false),
     ] {
-        for asked in [format!("[3,\"k\",[6,\"k:1\"],{host}]"), format!("[5,{{\"key\":\"server:k\",\"addr\":[{host},6]}}]")] {
+        for asked in
+            [format!("[3,\"k\",[6,\"k:1\"],{host}]"), format!("[5,{{\"key\":\"server:k\",\"addr\":[{host},6]}}]")]
+        {
             let answers = ask(strict.address(), &[&asked, "[1]"]);
             match own {
                 true => assert_eq!(answers, ["0", "0"], "{asked}"),

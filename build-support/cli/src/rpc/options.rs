@@ -1,9 +1,9 @@
+use kernpack_rpc::ProxyOptions;
 use kernpack_rpc::program::{
     self, KEYGEN_OPTIONS, Keygen, PROXY_OPTIONS, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS, Serve,
     TRACKER_OPTIONS,
 };
 use kernpack_rpc::tracker::TrackerOptions;
-use kernpack_rpc::ProxyOptions;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;

@@ -111,7 +111,9 @@ mod tests {
         for folder in ["kit/data", "kit/.git", "kit/target/debug", "kit/.github", "other/kit", "work/target"] {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
-        for file in ["kit/data/table", "kit/.git/config", "kit/target/debug/secret", "kit/.github/README", "other/secret"] {
+        for file in
+            ["kit/data/table", "kit/.git/config", "kit/target/debug/secret", "kit/.github/README", "other/secret"]
+        {
             fs::write(base.join(file), "").unwrap();
         }
         for (target, link) in [

@@ -48,7 +48,10 @@ fn problem(path: &str) -> Option<&'static str> {
 
 /// Returns the first file that Python would import in place of a module of the library, with that module's path: extension modules of any suffix,
 /// sources, and a package of the name.
-pub(crate) fn hiding<'a>(files: impl Iterator<Item = &'a str> + Clone, modules: &[String]) -> Option<(&'a str, String)> {
+pub(crate) fn hiding<'a>(
+    files: impl Iterator<Item = &'a str> + Clone,
+    modules: &[String],
+) -> Option<(&'a str, String)> {
     let of = |file: &str, module: &str| {
         let Some(rest) = file.strip_prefix(module) else { return false };
         let rest = rest.strip_prefix("/__init__").unwrap_or(rest);
@@ -82,7 +85,10 @@ mod tests {
             (&["kit/a\0"], Some("control character")),
             (&["kit/a\u{2028}"], Some("control character")),
             (&["kit/\u{1b}[1m"], Some("control character")),
-            (&["kit/Data.csv", "kit/data.csv"], Some("'kit/Data.csv' and 'kit/data.csv' of the wheel differ only by case")),
+            (
+                &["kit/Data.csv", "kit/data.csv"],
+                Some("'kit/Data.csv' and 'kit/data.csv' of the wheel differ only by case"),
+            ),
             (&["kit/Data/a", "kit/data/b"], Some("'kit/Data' and 'kit/data'")),
             (&["kit/data", "kit/Data/b"], Some("'kit/data' and 'kit/Data'")),
             (&["kit/\u{c4}", "kit/\u{e4}"], Some("differ only by case")),

@@ -164,7 +164,9 @@ mod tests {
         fs::write(module.join("kit.abi3.so"), "").unwrap();
         assert_eq!(
             Sources::find(&package, &[], &["kit".to_owned()]).unwrap_err(),
-            format!("{shown} has a file kit.abi3.so, which Python imports in place of the library's module kit; give it another name")
+            format!(
+                "{shown} has a file kit.abi3.so, which Python imports in place of the library's module kit; give it another name"
+            )
         );
         package.settings = Settings::of(&json!({ "kernpack": { "wheel": { "python": "src/py" } } })).unwrap();
         assert_eq!(

@@ -64,6 +64,9 @@ mod tests {
         assert_eq!(add(&mut strangers, 5, "192.0.2.1"), Some(0), "the same in another form");
         assert_eq!(add(&mut strangers, 6, "192.0.2.3"), Some(2), "the oldest of all");
         strangers.remove(3);
-        assert_eq!((strangers.pop(), strangers.pop(), strangers.pop(), strangers.pop()), (Some(4), Some(5), Some(6), None));
+        assert_eq!(
+            (strangers.pop(), strangers.pop(), strangers.pop(), strangers.pop()),
+            (Some(4), Some(5), Some(6), None)
+        );
     }
 }

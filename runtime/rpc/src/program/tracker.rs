@@ -10,8 +10,8 @@ use kernpack::{Result, error};
 use super::listening::{Known, Listening, stay};
 use super::output::print;
 use super::words::{each, number, time};
-use crate::{Place, process};
 use crate::tracker::{PORT, Tracker, TrackerClient, TrackerOptions};
+use crate::{Place, process};
 
 /// The options of a tracker.
 pub const TRACKER_OPTIONS: &str = "\

@@ -71,12 +71,10 @@ impl Proxy {
         let shared = Arc::new(Shared { options, port: address.port(), guests, pool: Pool::default() });
         let (of_listener, of_sweeper) = (Arc::clone(&shared), Arc::clone(&shared));
         let mut threads = Vec::new();
-        let listening = thread::Builder::new()
-            .name("rpc-proxy".to_owned())
-            .spawn(move || {
-                let welcome = |stream, peer| welcome(&of_listener, stream, peer);
-                accept(&listener, None, &woken, welcome, || of_listener.guests.make_room());
-            });
+        let listening = thread::Builder::new().name("rpc-proxy".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&of_listener, stream, peer);
+            accept(&listener, None, &woken, welcome, || of_listener.guests.make_room());
+        });
         threads.push(listening.map_err(failed)?);
         // From here on a failure ends what has begun.
         let mut proxy = Self { address, shared, wake: Some(wake), threads };

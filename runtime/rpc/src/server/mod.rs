@@ -79,12 +79,10 @@ impl Server {
         let sessions = Arc::new(Sessions::new(options, program, registration));
         let shared = Arc::clone(&sessions);
         let nearby = shared.options.listen.bind_nearby(address);
-        let listening = thread::Builder::new()
-            .name("rpc-listen".to_owned())
-            .spawn(move || {
-                let welcome = |stream, peer| welcome(&shared, stream, peer);
-                accept(&listener, nearby.as_ref(), &woken, welcome, || shared.make_room());
-            });
+        let listening = thread::Builder::new().name("rpc-listen".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&shared, stream, peer);
+            accept(&listener, nearby.as_ref(), &woken, welcome, || shared.make_room());
+        });
         let mut server =
             Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?), outward: None };
         if let Some(proxy) = server.sessions.options.proxy.clone() {

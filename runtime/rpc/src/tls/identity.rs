@@ -65,9 +65,8 @@ impl Identity {
         };
         let texts = [(made.signing_key.serialize_pem(), 0o600), (made.cert.pem(), 0o644), (token + "\n", 0o600)];
         let mut written = Vec::new();
-        let all = Self::FILES.iter().zip(&texts).try_for_each(|(name, (text, mode))| {
-            write(name, text, *mode, &mut written)
-        });
+        let all =
+            Self::FILES.iter().zip(&texts).try_for_each(|(name, (text, mode))| write(name, text, *mode, &mut written));
         let loaded = all.and_then(|()| Self::load(&folder.join("cert.pem"), &folder.join("key.pem")));
         if loaded.is_err() {
             // Half of the files are of no use, and in the way of the next try.

@@ -187,6 +187,11 @@ impl Line {
 
     /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
     pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
+        self.receive_in(within, MESSAGE_TIME)
+    }
+
+    /// The same; `rest_time` is how long the message may take from its first byte on.
+    fn receive_in(&mut self, within: Option<Duration>, rest_time: Duration) -> Result<Value, WireError> {
         let mut length = [0; 4];
         let end = within.and_then(|within| Instant::now().checked_add(within));
         loop {
@@ -213,8 +218,8 @@ impl Line {
                 return Err(WireError::Interrupted);
             }
         }
-        let (rest, deadline) = ("the rest of a message", Instant::now().checked_add(MESSAGE_TIME));
-        self.read_until(&mut length[1..], rest, deadline, MESSAGE_TIME)?;
+        let (rest, deadline) = ("the rest of a message", Instant::now().checked_add(rest_time));
+        self.read_until(&mut length[1..], rest, deadline, rest_time)?;
         let length = i32::from_le_bytes(length);
         let Some(length) = usize::try_from(length).ok().filter(|length| *length <= self.most) else {
             return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {}", self.most)));
@@ -224,7 +229,7 @@ impl Line {
         while bytes.len() < length {
             let begin = bytes.len();
             bytes.resize(length.min(begin + (1 << 16)), 0);
-            self.read_until(&mut bytes[begin..], rest, deadline, MESSAGE_TIME)?;
+            self.read_until(&mut bytes[begin..], rest, deadline, rest_time)?;
         }
         serde_json::from_slice(&bytes)
             .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
@@ -235,7 +240,8 @@ impl Line {
         let begun = Instant::now();
         let stranger = || WireError::Protocol("a peer without the token".to_owned());
         let said = |line: &mut Self| {
-            let message = line.receive(Some(within.saturating_sub(begun.elapsed())))?;
+            let left = within.saturating_sub(begun.elapsed());
+            let message = line.receive_in(Some(left), left)?;
             let text = message.get(1).and_then(Value::as_str).filter(|_| Code::of(&message) == Some(Code::Token));
             text.map(ToOwned::to_owned).filter(|text| is_digits(text)).ok_or_else(stranger)
         };
@@ -253,8 +259,11 @@ impl Line {
     pub(super) fn prove(&mut self, token: &str, within: Duration) -> Result<(), WireError> {
         let begun = Instant::now();
         let told = |line: &mut Self, text: &str| {
-            let answer = line.ask(&json!([Code::Token as i64, text]), within.saturating_sub(begun.elapsed()))?;
-            let text = answer.get(1).and_then(Value::as_str).filter(|_| answer.get(0).and_then(Value::as_i64) == Some(0));
+            line.send(&json!([Code::Token as i64, text]))?;
+            let left = within.saturating_sub(begun.elapsed());
+            let answer = line.receive_in(Some(left), left)?;
+            let text =
+                answer.get(1).and_then(Value::as_str).filter(|_| answer.get(0).and_then(Value::as_i64) == Some(0));
             text.map(ToOwned::to_owned)
                 .ok_or_else(|| WireError::Protocol("it wants no token, or is no tracker of Kernpack".to_owned()))
         };
@@ -263,7 +272,9 @@ impl Line {
         let given = told(self, &proof(token, Side::Caller, &own, &asked))?;
         match proves(&given, token, Side::Listener, &own, &asked) {
             true => Ok(()),
-            false => Err(WireError::Content("it does not prove that it knows the token: it is another tracker".to_owned())),
+            false => {
+                Err(WireError::Content("it does not prove that it knows the token: it is another tracker".to_owned()))
+            }
         }
     }
 
@@ -272,6 +283,13 @@ impl Line {
         self.send(message)?;
         self.receive(Some(within))
     }
+}
+
+/// A message for a log: not more than a line of it.
+pub(super) fn shortened(message: &Value) -> String {
+    let text = message.to_string();
+    let short: String = text.chars().take(100).collect();
+    if short.len() < text.len() { short + ".." } else { short }
 }
 
 #[cfg(test)]
@@ -340,6 +358,41 @@ mod tests {
             drop(line);
             let mut rest = Vec::new();
             assert_eq!(client.read_to_end(&mut rest).unwrap_or(0), 0);
+        }
+    }
+
+    #[test]
+    fn messages_that_trickle_in() {
+        // The handshake with a token, one byte after the other: its time holds for all of it.
+        let (mut client, mut line) = pair();
+        let message = json!([Code::Token as i64, "0".repeat(64)]).to_string();
+        let sender = thread::spawn(move || {
+            let bytes = [&(message.len() as i32).to_le_bytes()[..], message.as_bytes()].concat();
+            for byte in bytes.iter().cycle() {
+                if client.write_all(&[*byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        let error = line.challenge("c2VjcmV0", Duration::from_millis(100)).unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
+        assert!(begun.elapsed() < MESSAGE_TIME / 2, "{:?}", begun.elapsed());
+        line.close();
+        drop(line);
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn tokens_are_proved() {
+        for (own, given, is_known) in [("c2VjcmV0", "c2VjcmV0", true), ("c2VjcmV0", "c2VjcmV1", false)] {
+            let (client, mut line) = pair();
+            let mut other = Line::new(client).unwrap();
+            let proved = thread::spawn(move || other.prove(given, MESSAGE_TIME).is_ok());
+            assert_eq!(line.challenge(own, MESSAGE_TIME).is_ok(), is_known);
+            line.close();
+            assert_eq!(proved.join().unwrap(), is_known);
         }
     }
 }

@@ -12,13 +12,13 @@ use std::time::Instant;
 use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
-use super::PORT;
 use super::host::address_of;
-use super::message::{Code, Line, MOST_TO_TRACKER};
+use super::message::{Code, Line, MOST_TO_TRACKER, shortened};
+use super::options::TrackerOptions;
 use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
 use crate::guests::{Guest, Guests, room};
-use crate::listen::{Listen, accept};
+use crate::listen::accept;
 use crate::wire::{WireError, notice_when_gone};
 
 /// Servers and requests of one connection at a time.
@@ -26,29 +26,6 @@ const MOST_OF_PEER: usize = 1024;
 
 /// The most bytes of a key, a match key and a host name.
 const MOST_OF_TEXT: usize = 256;
-
-/// How a tracker listens, and what it allows.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TrackerOptions {
-    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
-    pub listen: Listen,
-    /// What a peer has to say to end the tracker; `None`: none can.
-    pub stop_key: Option<String>,
-    /// Servers may say that they are at other hosts than they connect from, as [`ServerOptions::tracker_host`](crate::ServerOptions) does
-    /// behind a router. Each of them can send clients anywhere then.
-    pub any_host: bool,
-    /// Connections at one time: each server has one, and each client that asks or waits. Not more than the process may have descriptors for
-    /// (`ulimit -n`).
-    pub connections: usize,
-}
-
-impl Default for TrackerOptions {
-    /// The loopback address and port 9190.
-    fn default() -> Self {
-        Self { listen: Listen::at(PORT), stop_key: None, any_host: false, connections: 4096 }
-    }
-}
 
 /// A tracker that listens. Dropping it ends all connections.
 pub struct Tracker {
@@ -92,12 +69,10 @@ impl Tracker {
         let guests = Arc::new(Guests::new(room(options.connections, options.listen.descriptors())));
         let shared = Arc::new(Shared { options, guests, state: Mutex::default(), wake: Mutex::new(Some(wake)) });
         let own = Arc::clone(&shared);
-        let listening = thread::Builder::new()
-            .name("rpc-tracker".to_owned())
-            .spawn(move || {
-                let welcome = |stream, peer| welcome(&own, stream, peer);
-                accept(&listener, None, &woken, welcome, || own.guests.make_room());
-            });
+        let listening = thread::Builder::new().name("rpc-tracker".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&own, stream, peer);
+            accept(&listener, None, &woken, welcome, || own.guests.make_room());
+        });
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 
@@ -189,8 +164,9 @@ impl Shared {
                 Some(outside) => thread.spawn_scoped(threads, move || outside.pass_on()).map(drop),
                 None => Ok(()),
             };
-            let ended =
-                passed.map_err(WireError::Io).and_then(|()| self.listen_to(guest.number(), &mut line, peer, Some(guest)));
+            let ended = passed
+                .map_err(WireError::Io)
+                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, Some(guest)));
             line.close();
             ended
         })
@@ -367,13 +343,6 @@ impl Shared {
         let keys = keys.map(|(key, free, waiting)| KeyStatus { key: key.to_owned(), total: 0, free, waiting });
         Summary { servers: Vec::new(), keys: keys.collect() }.to_json(infos)
     }
-}
-
-/// A message for a log: not more than a line of it.
-fn shortened(message: &Value) -> String {
-    let text = message.to_string();
-    let short: String = text.chars().take(100).collect();
-    if short.len() < text.len() { short + ".." } else { short }
 }
 
 /// What a tracker answers to the first 32 KiB of these bytes of one peer, for fuzzers.

@@ -1,11 +1,11 @@
 //! The handshake: the client sends a magic number and its key, the server a code and its own key.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::clock::{Clock, push_text};
 use super::proof::{self, Side};
-use super::transport::is_timeout;
-use super::{Key, MAX_KEY, Transport, WireError};
+use super::{Key, Transport, WireError};
 
 /// What a connection to a server begins with.
 pub const MAGIC: i32 = 0xFF271;
@@ -110,7 +110,9 @@ pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Resu
     }
     match clock.read_number(transport)?.wrapping_sub(MAGIC) {
         CHALLENGE => secret.prove(transport, &mut clock),
-        _ => Err(WireError::Protocol("the proxy asks for no proof of the token: it has none, or is an older one".to_owned())),
+        _ => Err(WireError::Protocol(
+            "the proxy asks for no proof of the token: it has none, or is an older one".to_owned(),
+        )),
     }
 }
 
@@ -157,7 +159,8 @@ impl Secret {
             return Ok(());
         }
         Err(WireError::Content(
-            "it does not prove that it knows the token: it is another server, or has no token (then give none)".to_owned(),
+            "it does not prove that it knows the token: it is another server, or has no token (then give none)"
+                .to_owned(),
         ))
     }
 }
@@ -201,82 +204,6 @@ fn accepted(transport: &mut dyn Transport, clock: &mut Clock, number: i32, name:
             "the server has another key than '{name}', or no server of a proxy has it; see `--key` of the server"
         ))),
         _ => Err(WireError::Protocol("it does not answer as an RPC server does; is this the right port?".to_owned())),
-    }
-}
-
-fn push_text(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend_from_slice(&(text.len() as i32).to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
-}
-
-/// The time that a handshake has in all, so that one byte a second does not hold it open.
-struct Clock {
-    within: Duration,
-    end: Option<Instant>,
-}
-
-impl Clock {
-    fn new(within: Duration) -> Self {
-        Self { within, end: Instant::now().checked_add(within) }
-    }
-
-    fn late(&self) -> WireError {
-        WireError::TimedOut { awaited: "the handshake", after: self.within }
-    }
-
-    /// Sets the transport to what is left.
-    fn start(&self, transport: &mut dyn Transport) -> Result<(), WireError> {
-        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(self.late());
-        }
-        transport.set_timeouts(left, left).map_err(WireError::Io)
-    }
-
-    fn read(&mut self, transport: &mut dyn Transport, mut target: &mut [u8]) -> Result<(), WireError> {
-        while !target.is_empty() {
-            self.start(transport)?;
-            match transport.read(target) {
-                Ok(0) => return Err(WireError::Cut),
-                Ok(count) => target = &mut target[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(self.late()),
-                Err(error) => return Err(WireError::Io(error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn read_number(&mut self, transport: &mut dyn Transport) -> Result<i32, WireError> {
-        let mut bytes = [0; 4];
-        self.read(transport, &mut bytes)?;
-        Ok(i32::from_le_bytes(bytes))
-    }
-
-    fn read_text(&mut self, transport: &mut dyn Transport) -> Result<String, WireError> {
-        let length = self.read_number(transport)?;
-        let fitting = usize::try_from(length).ok().filter(|&length| length <= MAX_KEY);
-        let Some(length) = fitting else {
-            return Err(WireError::Protocol(format!("a key of {length} bytes; the most is {MAX_KEY}")));
-        };
-        // At most 4 KiB, whatever is announced.
-        let mut bytes = vec![0; length];
-        self.read(transport, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| WireError::Protocol("a key that is not UTF-8".to_owned()))
-    }
-
-    fn write(&mut self, transport: &mut dyn Transport, mut bytes: &[u8]) -> Result<(), WireError> {
-        while !bytes.is_empty() {
-            self.start(transport)?;
-            match transport.write(bytes) {
-                Ok(0) => return Err(WireError::Cut),
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(self.late()),
-                Err(error) => return Err(WireError::Io(error)),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -370,6 +297,43 @@ mod tests {
         let error = hear(&mut server, Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
         drop(server);
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn tokens_are_proved() {
+        for (known, is_known) in [("c2VjcmV0", true), ("c2VjcmV1", false)] {
+            let (mut client, mut server) = UnixStream::pair().unwrap();
+            let served = thread::spawn(move || {
+                let key = hear(&mut server, TIME).unwrap();
+                assert_eq!((key.name.as_str(), &key.token), ("pi", &None), "the token is not sent");
+                let proof = challenge(&mut server, &key.nonce.unwrap(), "c2VjcmV0", TIME).unwrap();
+                if let Some(proof) = proof {
+                    answer(&mut server, Hello::Welcome, &Key { proof: Some(proof), ..Key::server("pi") }, TIME)
+                        .unwrap();
+                }
+            });
+            let key = Key { token: Some(known.to_owned()), ..Key::client("pi") };
+            assert_eq!(greet(&mut client, &key, TIME).ok(), is_known.then(|| Key::server("pi")), "{known}");
+            served.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn challenges_that_trickle_in() {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        let sender = thread::spawn(move || {
+            let mut sent = server.write_all(&(MAGIC + CHALLENGE).to_le_bytes());
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(5));
+                sent = server.write_all(&[1]);
+            }
+        });
+        let key = Key { token: Some("c2VjcmV0".to_owned()), ..Key::client("pi") };
+        let error = greet(&mut client, &key, Duration::from_millis(100)).unwrap_err();
+        // Four bytes of a length come in time, and are wrong, or the time is over.
+        assert!(matches!(error, WireError::TimedOut { .. } | WireError::Protocol(_)), "{error}");
+        drop(client);
         sender.join().unwrap();
     }
 }

@@ -162,7 +162,10 @@ mod tests {
             ("client: -timeout=2", Key { timeout: Some(Duration::from_secs(2)), ..plain.clone() }),
             ("client:  -new=1 \t-token=a=b", Key { token: Some("a=b".into()), ..plain.clone() }),
             (&format!("client: -nonce={NUMBER}"), Key { nonce: Some(NUMBER.into()), ..plain.clone() }),
-            (&format!("client: -proof={NUMBER} -answers=1"), Key { proof: Some(NUMBER.into()), answers: true, ..plain }),
+            (
+                &format!("client: -proof={NUMBER} -answers=1"),
+                Key { proof: Some(NUMBER.into()), answers: true, ..plain },
+            ),
         ] {
             assert_eq!(Key::parse(text).unwrap(), expected, "{text}");
         }

@@ -13,6 +13,7 @@
 //! assert_eq!(values, [Value::Int(7), Value::Str("seven".into())]);
 //! ```
 
+mod clock;
 mod code;
 mod connection;
 mod decode;

@@ -101,9 +101,8 @@ mod tests {
         let (caller, listener, other) = (nonce().unwrap(), nonce().unwrap(), nonce().unwrap());
         assert!(caller != listener && is_digits(&caller));
         let own = proof("c2VjcmV0", Side::Caller, &caller, &listener);
-        let check = |given: &str, token: &str, side, caller: &str, listener: &str| {
-            proves(given, token, side, caller, listener)
-        };
+        let check =
+            |given: &str, token: &str, side, caller: &str, listener: &str| proves(given, token, side, caller, listener);
         assert!(check(&own, "c2VjcmV0", Side::Caller, &caller, &listener));
         assert!(!check(&own, "c2VjcmV1", Side::Caller, &caller, &listener), "another token");
         assert!(!check(&own, "c2VjcmV0", Side::Listener, &caller, &listener), "sent back");
