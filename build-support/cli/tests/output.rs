@@ -113,11 +113,9 @@ fn words_that_are_not_text() {
         assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
         assert!(text.starts_with("error: ") && !text.contains("panicked"), "{words:?}: {text}");
     }
-    for (variable, words) in [("KERNPACK_RPC_TOKEN", &["rpc", "serve", "--port", "0"][..])] {
-        let output = program().args(words).env(variable, bad()).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{variable}: {text}");
-        assert!(text.contains(&format!("{variable} is not UTF-8")), "{text}");
-    }
+    let output = program().args(["rpc", "serve", "--port", "0"]).env("KERNPACK_RPC_TOKEN", bad()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("KERNPACK_RPC_TOKEN is not UTF-8"), "{text}");
     fs::remove_dir_all(folder).unwrap();
 }

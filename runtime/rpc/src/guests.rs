@@ -57,14 +57,14 @@ pub(crate) struct Guest {
     guests: Arc<Guests>,
 }
 
-/// The new connection that is to be taken, once there are descriptors for it: `descriptors` is how many each one has.
+/// The number of connections that this process has descriptors for, `descriptors` each: at most as many as are wanted, and at least one.
 pub(crate) fn room(wanted: usize, descriptors: u64) -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the struct is writable.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE as _, &mut limit) } != 0 {
         return wanted;
     }
-    // The type of a limit is not the same on each system.
+    #[allow(clippy::unnecessary_cast, reason = "the type of a limit is not the same on each system")]
     let free = (limit.rlim_cur as u64).saturating_sub(OTHERS) / descriptors;
     wanted.min(usize::try_from(free).unwrap_or(usize::MAX).max(1))
 }

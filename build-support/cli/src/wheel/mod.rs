@@ -123,8 +123,10 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         let place = package.target_directory.join("kernpack/develop").join(metadata::file_name(&name));
         let place = editable::write(&place, folder, &contents, &bytes)?;
         // Python takes each line for a folder to look into, or for a program.
-        inside::one_line("the folder of the package", &place.display().to_string())?;
-        archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{}\n", place.display()));
+        let place =
+            place.to_str().ok_or_else(|| format!("the folder of the package {} is not UTF-8", place.display()))?;
+        inside::one_line("the folder of the package", place)?;
+        archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{place}\n"));
     } else {
         for (path, content) in &contents.files {
             let place = format!("{folder}/{path}");

@@ -216,3 +216,46 @@ impl Drop for TlsStream {
         let _ = self.send();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::tls::{Identity, TlsAcceptor, TlsConnector, Trust};
+
+    #[test]
+    fn a_record_that_trickles_in_is_no_progress() {
+        let folder = std::env::temp_dir().join(format!("kernpack-rpc-trickle-{}", std::process::id()));
+        let identity = Identity::generate(&folder, &["localhost".to_owned()]).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        let connector = TlsConnector::new(&Trust::Fingerprint(identity.fingerprint())).unwrap();
+        let acceptor = TlsAcceptor::new(identity).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let time = Duration::from_secs(30);
+        let client = thread::spawn(move || {
+            let mut client = connector.connect("localhost", TcpStream::connect(address).unwrap(), time).unwrap();
+            client.put(&[7; 10_000]).unwrap();
+            let mut record = Vec::new();
+            let _ = client.connection.write_tls(&mut record).unwrap();
+            // Each byte comes in time, the record does not.
+            for byte in record {
+                if client.socket.write_all(&[byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let mut server = acceptor.accept(listener.accept().unwrap().0, time).unwrap();
+        server.set_timeouts(Some(Duration::from_millis(200)), Some(time)).unwrap();
+        let begun = Instant::now();
+        let error = server.read(&mut [0; 16]).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        server.close();
+        drop(server);
+        client.join().unwrap();
+    }
+}
