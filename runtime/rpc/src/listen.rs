@@ -1,7 +1,7 @@
 //! How servers, trackers and proxies listen.
 
 use std::fmt::{self, Display};
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kernpack::{Result, bail, ensure, error};
 
 use crate::line::Line;
+use crate::log;
 use crate::token;
 use crate::wire::{Key, Transport, challenge};
 
@@ -156,8 +157,7 @@ impl Listen {
     /// Says what happens, if that is wanted; `who` says it.
     pub(crate) fn say(&self, who: &str, peer: impl Display, what: impl FnOnce() -> String) {
         if self.verbose {
-            // A log that is closed is no reason to stop.
-            let _ = writeln!(io::stderr(), "{who}: {peer}: {}", what());
+            log::say(format_args!("{who}: {peer}: {}", what()));
         }
     }
 }

@@ -118,4 +118,37 @@ mod tests {
         assert!(dial(address).is_none() && listen(address).is_some());
         assert!(listen("192.0.2.1:9090".parse().unwrap()).is_none());
     }
+
+    #[test]
+    fn other_users_are_turned_away() {
+        // SAFETY: a plain call.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("skipped: only root can be another user");
+            return;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap();
+        let listener = listen(address).unwrap();
+        // SAFETY: the child makes system calls and allocates, which fork allows in glibc, and does not return.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain calls.
+            let is_other = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
+            // The server is root's, whom the client trusts; the server does not trust the client.
+            let gets_in = dial(address).is_none_or(|mut stream| stream.read(&mut [0]).is_ok_and(|count| count > 0));
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(if is_other && !gets_in { 0 } else { 1 }) };
+        }
+        let taken = loop {
+            match accept(&listener) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                other => break other,
+            }
+        };
+        let refused = taken.map(|mut stream| stream.write_all(b"in")).map_err(|error| error.kind());
+        let mut status = -1;
+        // SAFETY: the status is writable.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!((refused.err(), status), (Some(io::ErrorKind::ConnectionAborted), 0));
+    }
 }

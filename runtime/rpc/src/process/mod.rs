@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::warden::Warden;
 use crate::limits::Limits;
+use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::session;
 use crate::wire::{Connection, Patience};
@@ -61,13 +62,13 @@ pub fn run_session_if_asked() {
     }
     let limits = args.next().and_then(|text| Limits::from_text(text.to_str()?));
     let (Some(limits), Some(folder)) = (limits, args.next()) else {
-        eprintln!("kernpack-rpc: {SESSION} is for the server's own use");
+        say(format_args!("kernpack-rpc: {SESSION} is for the server's own use"));
         exit(2);
     };
     match run(limits, folder, args.collect()) {
         Ok(code) => exit(code),
         Err(error) => {
-            eprintln!("kernpack-rpc: the session could not begin: {error}");
+            say(format_args!("kernpack-rpc: the session could not begin: {error}"));
             exit(1);
         }
     }
@@ -103,7 +104,7 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
             let served = session::serve(socket, &limits, folder, emulator, &position);
             position.set(Phase::Done);
             if let Err(error) = served {
-                eprintln!("kernpack-rpc: {error}");
+                say(format_args!("kernpack-rpc: {error}"));
             }
             Ok(0)
         }
@@ -132,7 +133,7 @@ pub(crate) fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
-        eprintln!("kernpack-rpc: cannot remove {}: {error}", folder.display());
+        say(format_args!("kernpack-rpc: cannot remove {}: {error}", folder.display()));
     }
 }
 

@@ -19,9 +19,10 @@ mod runner;
 mod tracker;
 mod words;
 
+pub use crate::log::say;
 #[cfg(feature = "tls")]
 pub use keygen::{KEYGEN_OPTIONS, Keygen};
-pub use output::{print, say};
+pub use output::print;
 pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
 pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};

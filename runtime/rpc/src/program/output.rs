@@ -1,6 +1,5 @@
 //! What programs print. An output that is closed or full is an error of the command, never a panic.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,9 +30,4 @@ pub fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(text.as_bytes())?;
     output.flush()
-}
-
-/// Says something on the standard error. One that is closed or full is no reason to stop.
-pub fn say(text: impl Display) {
-    let _ = writeln!(io::stderr(), "{text}");
 }

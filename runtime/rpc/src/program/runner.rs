@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Bytes, Error, Function, Result, bail, ensure, error};
 
-use super::output::say;
 use super::token_of_environment;
 use super::words::{each, time};
 use crate::client::Session;
+use crate::log::say;
 use crate::session::{POLL, START};
 use crate::wire::Output;
 

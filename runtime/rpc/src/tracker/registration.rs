@@ -1,7 +1,7 @@
 //! A server's side: it offers itself, again and again.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::client::open;
 use super::message::{Code, Line};
 use crate::Place;
+use crate::log::say;
 use crate::wire::WireError;
 
 /// How often a server asks which of its match keys are still there.
@@ -175,7 +176,7 @@ impl Shared {
                 && problem != told
             {
                 // A tracker that refuses the offer will do so again.
-                let _ = writeln!(std::io::stderr(), "kernpack-rpc: {}: {problem}", self.offer.tracker.address);
+                say(format_args!("kernpack-rpc: {}: {problem}", self.offer.tracker.address));
                 told = problem;
             }
             {
