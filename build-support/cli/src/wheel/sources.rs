@@ -60,7 +60,10 @@ impl Sources {
                 folder.display()
             ));
         }
-        if let Some((file, hidden)) = names::hiding(files.keys().map(String::as_str), modules) {
+        // Without an `__init__.py` of the author there is one of ours.
+        let init = (!files.contains_key("__init__.py")).then(|| "__init__".to_owned());
+        let modules: Vec<String> = modules.iter().cloned().chain(init).collect();
+        if let Some((file, hidden)) = names::hiding(files.keys().map(String::as_str), &modules) {
             return Err(format!(
                 "{} has a file {file}, which Python imports in place of the library's module {hidden}; give it another name",
                 folder.display()
@@ -209,6 +212,23 @@ mod tests {
             assert!(problem.contains("python/kit/out is, or lies behind, a link to "), "{problem}");
             fs::remove_file(module.join("out")).unwrap();
         }
+        // A folder outside, which Cargo.toml names, and a link to it, which leads there without being named.
+        let outside = folder.with_extension("outside");
+        fs::create_dir_all(outside.join("real/kit")).unwrap();
+        fs::write(outside.join("real/kit/own.txt"), "").unwrap();
+        symlink("real", outside.join("link")).unwrap();
+        let named = |place: &str| {
+            let place = format!("../{}/{place}", outside.file_name().unwrap().to_str().unwrap());
+            let settings = json!({ "kernpack": { "wheel": { "python": place } } });
+            let manifest = package.manifest.clone();
+            let settings = Settings::of(&settings).unwrap();
+            Sources::find(&Package { manifest, library: "kit".to_owned(), settings, ..Package::default() }, &[], &[])
+        };
+        assert_eq!(names(&named("real").unwrap()), ["own.txt"]);
+        assert!(named("link").unwrap_err().contains("link is a link to "));
+        fs::write(outside.join("real/kit/__init__.abi3.so"), "").unwrap();
+        assert!(named("real").unwrap_err().contains("__init__.abi3.so, which Python imports in place of"));
+        fs::remove_dir_all(&outside).unwrap();
         // The folder itself.
         fs::remove_dir_all(&module).unwrap();
         symlink(std::env::temp_dir(), &module).unwrap();
