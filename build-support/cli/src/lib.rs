@@ -16,7 +16,7 @@ mod rpc;
 mod text;
 mod wheel;
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ pub fn run() -> ExitCode {
     match command.and_then(run_command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("error: {problem}");
+            kernpack_rpc::program::say(format_args!("error: {problem}"));
             ExitCode::FAILURE
         }
     }
@@ -64,7 +64,7 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
 }
 
 fn print(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    match kernpack_rpc::program::print(text) {
         // The reader has read enough: `| head`.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(format!("cannot write to the standard output: {error}")),

@@ -169,7 +169,7 @@ fn input_and_output_go_at_once() {
 fn refusals() {
     let tested = Tested::new(&[]);
     check(&tested.run(&[], "echo ran", &[]), 125, "", "start it with --token-file and --allow-run");
-    let output = rpc("serve").args(["--port", "0", "--allow-run"]).output().unwrap();
+    let output = rpc("serve").args(["--port", "0", "--allow-run", "--no-token"]).output().unwrap();
     check(&output, 1, "", "--allow-run goes with --token-file");
     let tested = Tested::new(&["--allow-run"]);
     let script = tested.script("program", "echo ran");

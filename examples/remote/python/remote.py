@@ -46,7 +46,7 @@ def board(address: str | None, server: Path) -> Iterator[tuple[str, int]]:
         host, port = address.rsplit(":", 1)
         yield host, int(port)
         return
-    command = [*EMULATOR, str(server), "--port", "0", "--emulator", " ".join(EMULATOR)]
+    command = [*EMULATOR, str(server), "--no-token", "--port", "0", "--emulator", " ".join(EMULATOR)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

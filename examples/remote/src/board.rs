@@ -22,7 +22,7 @@ impl Board {
     /// Starts the server under qemu, at a port that is free. It ends with this value.
     pub(crate) fn under_qemu(server: &Path) -> Result<Self, Failure> {
         let mut command = Command::new(EMULATOR[0]);
-        command.args(&EMULATOR[1..]).arg(server).args(["--port", "0"]);
+        command.args(&EMULATOR[1..]).arg(server).args(["--no-token", "--port", "0"]);
         // Each session has a process, which qemu runs, too.
         command.args(["--emulator", &EMULATOR.join(" ")]);
         command.stdout(Stdio::piped()).env_remove("LD_LIBRARY_PATH");

@@ -1,15 +1,28 @@
 //! The connections of a tracker or proxy: how many there are, and which of them have not said yet who they are.
 
-use std::collections::{HashMap, VecDeque};
-use std::net::{Shutdown, TcpStream};
+mod strangers;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Handshakes at one time. A new connection takes the place of the one that has waited longest.
-const HANDSHAKES: usize = 256;
+pub(crate) use self::strangers::Strangers;
+
+/// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
+const HANDSHAKES: [usize; 2] = [128, 64];
+
+/// Connections that were told to end and have not yet. More of them are waited for before a new one is taken.
+const LEAVING: usize = 32;
+
+/// How long that wait may take.
+const BACK_PRESSURE: Duration = Duration::from_secs(1);
 
 /// How long connections may take to end when it stops.
 const STOP: Duration = Duration::from_secs(10);
+
+/// Descriptors of this process that are for other things than connections.
+const OTHERS: u64 = 64;
 
 /// The connections.
 pub(crate) struct Guests {
@@ -19,13 +32,23 @@ pub(crate) struct Guests {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     is_stopped: bool,
     next: u64,
-    sockets: HashMap<u64, TcpStream>,
-    /// Those in the handshake, the oldest first.
-    strangers: VecDeque<u64>,
+    sockets: HashMap<u64, Socket>,
+    /// Those in the handshake.
+    strangers: Strangers,
+    /// Those that have said who they are and cannot prove it, while they have nothing here.
+    idle: Strangers,
+    /// How many have been told to end.
+    leaving: usize,
+}
+
+/// A connection, to end it from elsewhere.
+struct Socket {
+    stream: TcpStream,
+    host: IpAddr,
+    is_leaving: bool,
 }
 
 /// A connection that is counted until this is dropped.
@@ -34,9 +57,47 @@ pub(crate) struct Guest {
     guests: Arc<Guests>,
 }
 
+/// The number of connections that this process has descriptors for, `descriptors` each: at most as many as are wanted, and at least one.
+pub(crate) fn room(wanted: usize, descriptors: u64) -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is writable.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE as _, &mut limit) } != 0 {
+        return wanted;
+    }
+    #[allow(clippy::unnecessary_cast, reason = "the type of a limit is not the same on each system")]
+    let free = (limit.rlim_cur as u64).saturating_sub(OTHERS) / descriptors;
+    wanted.min(usize::try_from(free).unwrap_or(usize::MAX).max(1))
+}
+
+impl State {
+    /// Ends a connection; its thread sees it.
+    fn send_away(&mut self, number: Option<u64>) -> bool {
+        let Some(socket) = number.and_then(|number| self.sockets.get_mut(&number)) else { return false };
+        let _ = socket.stream.shutdown(Shutdown::Both);
+        if !std::mem::replace(&mut socket.is_leaving, true) {
+            self.leaving += 1;
+        }
+        true
+    }
+
+    /// Ends the connection that is worth least: of strangers the oldest, then of those that have nothing here.
+    fn make_room(&mut self) -> bool {
+        let oldest = self.strangers.pop().or_else(|| self.idle.pop());
+        self.send_away(oldest)
+    }
+}
+
 impl Guests {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, state: Mutex::default(), changed: Condvar::new() }
+        let state = State {
+            is_stopped: false,
+            next: 0,
+            sockets: HashMap::new(),
+            strangers: Strangers::new(HANDSHAKES[0].min(most / 2).max(1), HANDSHAKES[1].min(most / 4).max(1)),
+            idle: Strangers::new(most, most.div_ceil(2)),
+            leaving: 0,
+        };
+        Self { most, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -47,24 +108,27 @@ impl Guests {
         self.lock().sockets.len()
     }
 
-    /// Counts a new connection; `None` when there is no room for it.
-    pub(crate) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Guest> {
+    /// Ends a connection that has not proved who it is, because the system has no descriptors left.
+    pub(crate) fn make_room(&self) {
+        let _ = self.lock().make_room();
+    }
+
+    /// Counts a new connection from a host; `None` when there is no room for it.
+    pub(crate) fn enter(self: &Arc<Self>, stream: &TcpStream, host: IpAddr) -> Option<Guest> {
         let handle = stream.try_clone().ok()?;
         let mut state = self.lock();
-        let is_full = state.sockets.len() >= self.most;
-        if state.is_stopped || is_full && state.strangers.is_empty() {
-            return None;
+        let begun = Instant::now();
+        while state.leaving >= LEAVING && begun.elapsed() < BACK_PRESSURE {
+            state = self.changed.wait_timeout(state, BACK_PRESSURE).unwrap_or_else(PoisonError::into_inner).0;
         }
-        if is_full || state.strangers.len() >= HANDSHAKES {
-            // Its thread sees the end.
-            if let Some(oldest) = state.strangers.pop_front().and_then(|number| state.sockets.get(&number)) {
-                let _ = oldest.shutdown(Shutdown::Both);
-            }
+        if state.is_stopped || state.sockets.len() - state.leaving >= self.most && !state.make_room() {
+            return None;
         }
         let number = state.next;
         state.next += 1;
-        let _ = state.sockets.insert(number, handle);
-        state.strangers.push_back(number);
+        let _ = state.sockets.insert(number, Socket { stream: handle, host, is_leaving: false });
+        let gone = state.strangers.add(number, host);
+        let _ = state.send_away(gone);
         Some(Guest { number, guests: Arc::clone(self) })
     }
 
@@ -73,7 +137,7 @@ impl Guests {
         let mut state = self.lock();
         state.is_stopped = true;
         for socket in state.sockets.values() {
-            let _ = socket.shutdown(Shutdown::Both);
+            let _ = socket.stream.shutdown(Shutdown::Both);
         }
     }
 
@@ -100,15 +164,95 @@ impl Guest {
 
     /// Its handshake is done: it gives way to no other one.
     pub(crate) fn is_known(&self) {
-        self.guests.lock().strangers.retain(|number| *number != self.number);
+        let mut state = self.guests.lock();
+        state.strangers.remove(self.number);
+        state.idle.remove(self.number);
+    }
+
+    /// Its handshake is done, and nothing proves who it is: it gives way when there is no room, until it [is known](Self::is_known).
+    pub(crate) fn is_idle(&self) {
+        let mut state = self.guests.lock();
+        state.strangers.remove(self.number);
+        if let Some(host) = state.sockets.get(&self.number).map(|socket| socket.host) {
+            let gone = state.idle.add(self.number, host);
+            let _ = state.send_away(gone);
+        }
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
         let mut state = self.guests.lock();
-        state.strangers.retain(|number| *number != self.number);
-        let _ = state.sockets.remove(&self.number);
+        state.strangers.remove(self.number);
+        state.idle.remove(self.number);
+        if state.sockets.remove(&self.number).is_some_and(|socket| socket.is_leaving) {
+            state.leaving -= 1;
+        }
         self.guests.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Connections, each with the other end.
+    fn connections(count: usize) -> Vec<(TcpStream, TcpStream)> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = |_| {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        };
+        (0..count).map(pair).collect()
+    }
+
+    fn is_ended(stream: &TcpStream) -> bool {
+        stream.set_nonblocking(true).unwrap();
+        (&*stream).read(&mut [0]).is_ok()
+    }
+
+    #[test]
+    fn who_gives_way() {
+        let guests = Arc::new(Guests::new(8));
+        let all = connections(12);
+        let host = |number: u8| IpAddr::from([192, 0, 2, number]);
+        let enter = |index: usize, number: u8| guests.enter(&all[index].1, host(number)).unwrap();
+        let ended = || (0..12).filter(|index| is_ended(&all[*index].0)).collect::<Vec<_>>();
+        // Two strangers of one address, and four in all.
+        let first = [enter(0, 1), enter(1, 1)];
+        let third = enter(2, 1);
+        assert_eq!(ended(), [0]);
+        let others = [enter(3, 2), enter(4, 3)];
+        assert_eq!(ended(), [0]);
+        let fifth = enter(5, 4);
+        assert_eq!(ended(), [0, 1]);
+        drop(first);
+        assert_eq!(guests.count(), 4);
+        // Those that are known stay; those that only say who they are give way after strangers.
+        third.is_known();
+        others.iter().for_each(Guest::is_idle);
+        fifth.is_known();
+        let more: Vec<Guest> = (6..10).map(|index| enter(index, index as u8)).collect();
+        assert_eq!(ended(), [0, 1]);
+        more.iter().for_each(Guest::is_known);
+        let _ninth = enter(10, 10);
+        assert_eq!(ended(), [0, 1, 3]);
+        others[1].is_known();
+        let _tenth = enter(11, 11);
+        assert_eq!(ended(), [0, 1, 3, 10]);
+        _tenth.is_known();
+        assert!(guests.enter(&all[0].1, host(12)).is_none(), "all are known");
+        guests.close();
+        assert_eq!(ended().len(), 12);
+    }
+
+    #[test]
+    fn connections_have_descriptors() {
+        assert_eq!(room(3, 2), 3);
+        let most = room(usize::MAX, 2);
+        assert!(most < usize::MAX && room(usize::MAX, 4) <= most.div_ceil(2));
     }
 }

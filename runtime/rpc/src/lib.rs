@@ -9,6 +9,7 @@ mod guests;
 mod limits;
 mod line;
 mod listen;
+mod log;
 #[cfg(target_os = "linux")]
 mod nearby;
 mod place;

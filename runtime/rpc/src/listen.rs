@@ -1,17 +1,18 @@
 //! How servers, trackers and proxies listen.
 
 use std::fmt::{self, Display};
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernpack::{Result, bail, ensure, error};
 
 use crate::line::Line;
+use crate::log;
 use crate::token;
+use crate::wire::{Key, Transport, challenge};
 
 /// Where a server, a tracker or a proxy listens, and to whom it answers.
 #[derive(Clone)]
@@ -126,6 +127,28 @@ impl Listen {
         Some(Line::Plain(stream))
     }
 
+    /// How many descriptors of this process a connection takes at most.
+    pub(crate) fn descriptors(&self) -> u64 {
+        #[cfg(feature = "tls")]
+        return if self.tls.is_some() { 4 } else { 2 };
+        #[cfg(not(feature = "tls"))]
+        2
+    }
+
+    /// The rest of the time that a handshake has, which began then.
+    pub(crate) fn left(&self, begun: Instant) -> Duration {
+        self.handshake_time.saturating_sub(begun.elapsed())
+    }
+
+    /// Lets a peer prove that it knows the token. `None`: it does not, and gets no answer; else the proof of this side, for one that wants it.
+    pub(crate) fn admit(&self, transport: &mut dyn Transport, key: &Key, begun: Instant) -> Option<Option<String>> {
+        match (&self.token, &key.nonce) {
+            (Some(token), Some(nonce)) => challenge(transport, nonce, token, self.left(begun)).ok().flatten().map(Some),
+            // Peers of Apache TVM send the token as it is.
+            _ => self.lets_in(key.token.as_deref()).then_some(None),
+        }
+    }
+
     /// Whether a peer that gives this token may come in.
     pub(crate) fn lets_in(&self, given: Option<&str>) -> bool {
         self.token.as_deref().is_none_or(|expected| token::is_same(expected, given.unwrap_or_default()))
@@ -134,8 +157,7 @@ impl Listen {
     /// Says what happens, if that is wanted; `who` says it.
     pub(crate) fn say(&self, who: &str, peer: impl Display, what: impl FnOnce() -> String) {
         if self.verbose {
-            // A log that is closed is no reason to stop.
-            let _ = writeln!(io::stderr(), "{who}: {peer}: {}", what());
+            log::say(format_args!("{who}: {peer}: {}", what()));
         }
     }
 }
@@ -153,19 +175,24 @@ impl fmt::Debug for Listen {
     }
 }
 
+/// The time between two tries to take a connection when the system refuses, at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(320)];
+
 /// Takes connections until `woken` is closed at its other end; each is given as one that blocks. `nearby` is what listens beside the port, if
-/// anything does.
+/// anything does; `make_room` ends a connection when the system has no descriptors for a new one.
 pub(crate) fn accept(
     listener: &TcpListener,
     nearby: Option<&UnixListener>,
     woken: &UnixStream,
     welcome: impl Fn(TcpStream, SocketAddr),
+    make_room: impl Fn(),
 ) {
     // A connection that is gone before it is taken must not block.
     if listener.set_nonblocking(true).is_err() {
         return;
     }
     let Ok(own) = listener.local_addr() else { return };
+    let mut pause = PAUSES[0];
     loop {
         // A number below zero is none.
         let of_nearby = nearby.map_or(-1, AsRawFd::as_raw_fd);
@@ -186,12 +213,20 @@ pub(crate) fn accept(
         };
         match taken {
             Ok((stream, peer)) => {
+                pause = PAUSES[0];
                 let _ = stream.set_nonblocking(false);
                 welcome(stream, peer);
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // Too many descriptors are open: the next try waits for some to be closed.
-            Err(_) => thread::sleep(Duration::from_millis(20)),
+            // A connection that ended before it was taken.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            // The system or the process has no descriptors or memory left: the next try waits for some.
+            Err(_) => {
+                make_room();
+                // SAFETY: the second descriptor of the array, which is open.
+                unsafe { libc::poll(&raw mut poll[1], 1, pause.as_millis() as libc::c_int) };
+                pause = (pause * 2).min(PAUSES[1]);
+            }
         }
     }
 }

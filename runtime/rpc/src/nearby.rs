@@ -24,11 +24,14 @@ pub(crate) fn listen(address: SocketAddr) -> Option<UnixListener> {
     Some(listener)
 }
 
-/// Takes a connection, as a socket like any other.
+/// Takes a connection, as a socket like any other. One of another user ends: that user's clients do not come here.
 pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
     // The type says TCP; what is done with it here is what sockets of all kinds can.
     let (stream, _) = listener.accept()?;
     let socket = OwnedFd::from(stream);
+    if !is_trusted(&socket) {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
     widen(&socket);
     Ok(TcpStream::from(socket))
 }
@@ -77,7 +80,8 @@ pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Whether who listens is this user or root: others could have taken the name of a server that does not listen nearby.
+/// Returns true if the peer's process is of this user or of root. Another user could have taken the name of a server that does not listen nearby,
+/// or could run code as the server's user.
 fn is_trusted(socket: &OwnedFd) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -113,5 +117,38 @@ mod tests {
         drop(listener);
         assert!(dial(address).is_none() && listen(address).is_some());
         assert!(listen("192.0.2.1:9090".parse().unwrap()).is_none());
+    }
+
+    #[test]
+    fn other_users_are_turned_away() {
+        // SAFETY: a plain call.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("skipped: only root can be another user");
+            return;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = port.local_addr().unwrap();
+        let listener = listen(address).unwrap();
+        // SAFETY: the child makes system calls and allocates, which fork allows in glibc, and does not return.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: plain calls.
+            let is_other = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
+            // The server is root's, whom the client trusts; the server does not trust the client.
+            let gets_in = dial(address).is_none_or(|mut stream| stream.read(&mut [0]).is_ok_and(|count| count > 0));
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(if is_other && !gets_in { 0 } else { 1 }) };
+        }
+        let taken = loop {
+            match accept(&listener) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                other => break other,
+            }
+        };
+        let refused = taken.map(|mut stream| stream.write_all(b"in")).map_err(|error| error.kind());
+        let mut status = -1;
+        // SAFETY: the status is writable.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!((refused.err(), status), (Some(io::ErrorKind::ConnectionAborted), 0));
     }
 }

@@ -7,8 +7,6 @@ mod network;
 #[path = "server/soak.rs"]
 mod soak;
 
-mod ports;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -429,15 +427,21 @@ fn hostile_handles_and_addresses() {
 
 #[test]
 fn a_stopped_server_tells_its_clients() {
-    let mut tested = Tested::start(|options| options.listen.port = ports::own_port());
-    let mut raw = tested.raw();
+    // Whoever listens at the port afterwards does not have this key.
+    let key = format!("stopped-{}", std::process::id());
+    let mut tested = Tested::start(|options| options.key = key.clone());
+    let open = |address: SocketAddr| {
+        let mut stream = TcpStream::connect(address)?;
+        greet(&mut stream, &Key::client(key.as_str()), TIME).map(|_| stream).map_err(std::io::Error::other)
+    };
+    let mut raw = Raw::begin(open(tested.address()).unwrap());
     raw.lives();
     let (address, server) = (tested.address(), tested.server.take().unwrap());
     let stopping = thread::spawn(move || server.stop());
     fails(raw.reply(), "the server was stopped");
     drop(raw);
     stopping.join().unwrap();
-    assert!(TcpStream::connect(address).is_err());
+    assert!(open(address).is_err());
     assert_eq!(fs::read_dir(&tested.folder).unwrap().count(), 0);
 }
 
@@ -503,7 +507,7 @@ fn a_program_that_is_replaced_while_it_serves() {
     // A link, and no copy: a copy is open for writing here, a process that another test starts meanwhile inherits
     // that, and the kernel starts no program that is open for writing (ETXTBSY).
     fs::hard_link(env!("CARGO_BIN_EXE_kernpack-rpc-server"), &path).unwrap();
-    let program = Program::start(&mut Command::new(&path));
+    let program = Program::start(Command::new(&path).arg("--no-token"));
     let serves = |what: &str| {
         let session = connect(program.address.as_str()).timeout(TIME).open();
         let session = session.unwrap_or_else(|error| panic!("{what}: {error}"));

@@ -30,7 +30,8 @@ class Server:
 
     def __init__(self, *options):
         self.folder = tempfile.mkdtemp(dir=FOLDER.name)
-        command = [SERVER, "--port", "0", "--folder", self.folder, *options]
+        token = [] if "--token-file" in options else ["--no-token"]
+        command = [SERVER, "--port", "0", "--folder", self.folder, *token, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         assert line.startswith("listening on 127.0.0.1:"), line

@@ -205,3 +205,46 @@ fn a_tracker_for_other_machines() {
     tracker.stop();
     assert_eq!(client.summary().unwrap_err().kind(), "ConnectionError");
 }
+
+/// Sends these bytes one by one, each soon after the one before; the time until the other side ends the connection.
+fn trickle(mut stream: TcpStream, bytes: &[u8]) -> Duration {
+    let begun = Instant::now();
+    stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    for byte in bytes.iter().cycle() {
+        if stream.write_all(&[*byte]).is_err() || matches!(stream.read(&mut [0; 4096]), Ok(0)) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "the connection goes on and on");
+    }
+    begun.elapsed()
+}
+
+#[test]
+fn records_that_trickle_in() {
+    let folder = Folder::new("trickle");
+    let identity = identity(&folder);
+    let (fingerprint, token) = (identity.fingerprint(), "c2VjcmV0IHRva2Vu".to_owned());
+    let mut options = ServerOptions::default();
+    options.listen.port = 0;
+    options.listen.token = Some(token.clone());
+    options.listen.tls = Some(TlsAcceptor::new(identity).unwrap());
+    options.listen.handshake_time = Duration::from_secs(1);
+    options.program = Some((PathBuf::from(env!("CARGO_BIN_EXE_kernpack-rpc-server")), Vec::new()));
+    let server = Server::start(options).unwrap();
+    // The head of a long record of the handshake, and its bytes: the end comes after the time of a handshake, not of each byte.
+    let record = [&[0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xf0][..], &[3; 100]].concat();
+    let time = trickle(TcpStream::connect(server.address()).unwrap(), &record);
+    assert!(time < Duration::from_secs(20), "{time:?}");
+    // A server that does the same to a client.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let forged = std::thread::spawn(move || {
+        trickle(listener.accept().unwrap().0, &[&[0x16, 3, 3, 0x3f, 0xff, 2, 0, 0x3f, 0xf0][..], &[3; 100]].concat())
+    });
+    let begun = Instant::now();
+    let open = connect(&address).tls(Trust::Fingerprint(fingerprint)).connect_timeout(Duration::from_secs(1));
+    let error = open.token(token).open().unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{error}");
+    assert!(["TimeoutError", "ConnectionError"].contains(&error.kind()), "{error}");
+    forged.join().unwrap();
+}

@@ -74,7 +74,8 @@ pub(crate) fn run(rounds: usize) -> Result {
     step::run("build the server and the client", &mut build, Show::Warnings)?;
     let folder = workspace.cargo_target().join("release");
     let client = folder.join("examples/rpc-bench");
-    let ours = Server::start(workspace.command(folder.join("kernpack-rpc-server")).args(["--port", "0"]))?;
+    let ours =
+        Server::start(workspace.command(folder.join("kernpack-rpc-server")).args(["--no-token", "--port", "0"]))?;
     let theirs = Server::start(
         workspace.command(&stock).arg(workspace.root().join("runtime/rpc/tests/stock_server.py")).arg(""),
     )?;
@@ -83,7 +84,11 @@ pub(crate) fn run(rounds: usize) -> Result {
     let made = workspace.command(&client).arg("keys").arg(&keys).output()?;
     let fingerprint = String::from_utf8_lossy(&made.stdout).trim().to_owned();
     let mut guarded = workspace.command(folder.join("kernpack-rpc-server"));
-    guarded.args(["--port", "0", "--tls-cert"]).arg(keys.join("cert.pem")).arg("--tls-key").arg(keys.join("key.pem"));
+    guarded
+        .args(["--no-token", "--port", "0", "--tls-cert"])
+        .arg(keys.join("cert.pem"))
+        .arg("--tls-key")
+        .arg(keys.join("key.pem"));
     let guarded = Server::start(&mut guarded)?;
     let openssl = workspace.root().join("tests/bench/rpc/openssl.py");
     let script = workspace.root().join("tests/bench/rpc/client.py");

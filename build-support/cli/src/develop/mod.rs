@@ -1,5 +1,7 @@
 //! `cargo kernpack develop`: installs a package into a Python environment from where it is.
 
+use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -17,9 +19,12 @@ pub(crate) fn install(options: &mut Options) -> Result<String> {
     options.out = Some(folder.clone());
     let installed = wheel::make(options).and_then(|made| {
         // The same version again, with other content.
-        pip(&python, &["--force-reinstall", "--no-deps", "--no-index", &made.path().to_string_lossy()])?;
+        pip(
+            &python,
+            &["--force-reinstall".as_ref(), "--no-deps".as_ref(), "--no-index".as_ref(), made.path().as_os_str()],
+        )?;
         if let Some(requires) = made.requires() {
-            pip(&python, &[requires])?;
+            pip(&python, &[requires.as_ref()])?;
         }
         Ok(format!("installed for {}\n  {}\n", python.display(), made.offer()))
     });
@@ -45,14 +50,21 @@ fn interpreter(named: Option<&Path>, environment: Option<&Path>) -> Result<PathB
     }
 }
 
+/// A new folder: one that is there may be another user's, or a link.
 fn tempfolder() -> Result<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("kernpack-develop-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    Ok(folder)
+    let mut number = 0;
+    loop {
+        let folder = std::env::temp_dir().join(format!("kernpack-develop-{}-{number}", std::process::id()));
+        match std::fs::create_dir(&folder) {
+            Ok(()) => return Ok(folder),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(format!("cannot make {}: {error}", folder.display())),
+        }
+    }
 }
 
 /// `pip install` with these words; what pip says goes to the standard error.
-fn pip(python: &Path, words: &[&str]) -> Result<()> {
+fn pip(python: &Path, words: &[&OsStr]) -> Result<()> {
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]).args(words);
     let output = command.stdin(Stdio::null()).output();
@@ -70,6 +82,15 @@ fn pip(python: &Path, words: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_are_new() {
+        let [first, second] = [tempfolder().unwrap(), tempfolder().unwrap()];
+        assert_ne!(first, second);
+        for folder in [first, second] {
+            std::fs::remove_dir(folder).unwrap();
+        }
+    }
 
     #[test]
     fn which_python() {

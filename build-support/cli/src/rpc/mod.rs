@@ -18,7 +18,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
         Options::Keygen(keygen) => keygen.run().map(drop).map_err(|problem| problem.message().to_owned()),
         Options::Runner(runner) => {
             let code = runner.run().unwrap_or_else(|problem| {
-                eprintln!("cargo kernpack rpc runner: {}", problem.message());
+                program::say(format_args!("cargo kernpack rpc runner: {}", problem.message()));
                 program::NOT_RUN
             });
             // Not an error of this program, and no words of its own: the code is the result.

@@ -1,9 +1,9 @@
+use kernpack_rpc::ProxyOptions;
 use kernpack_rpc::program::{
-    self, KEYGEN_OPTIONS, Keygen, PROXY_OPTIONS, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS,
+    self, KEYGEN_OPTIONS, Keygen, PROXY_OPTIONS, QUERY_OPTIONS, Query, RUNNER_OPTIONS, Runner, SERVE_OPTIONS, Serve,
     TRACKER_OPTIONS,
 };
 use kernpack_rpc::tracker::TrackerOptions;
-use kernpack_rpc::{ProxyOptions, ServerOptions};
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::arguments::Parsed;
@@ -29,7 +29,7 @@ cargo kernpack rpc COMMAND --help says more.
 pub(crate) enum Options {
     /// Print the text of a command.
     Help(String),
-    Serve(Box<ServerOptions>),
+    Serve(Box<Serve>),
     Tracker(Box<TrackerOptions>),
     Query(Query),
     Proxy(Box<ProxyOptions>),
@@ -102,7 +102,8 @@ mod tests {
     fn commands() {
         assert!(matches!(parsed(""), Ok(None)));
         assert!(matches!(parsed("--help"), Ok(None)));
-        let Ok(Some(Options::Serve(options))) = parsed("serve --port 0 --key=pi") else { panic!("options") };
+        let Ok(Some(Options::Serve(serve))) = parsed("serve --port 0 --key=pi") else { panic!("options") };
+        let options = serve.options;
         assert_eq!((options.listen.port, options.key.as_str(), options.listen.host.as_str()), (0, "pi", "127.0.0.1"));
         assert!(matches!(parsed("tracker --port 0"), Ok(Some(Options::Tracker(_)))));
         assert!(matches!(parsed("query --watch"), Ok(Some(Options::Query(_)))));

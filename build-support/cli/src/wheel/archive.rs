@@ -12,7 +12,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
-use super::inside::one_line;
+use super::names;
 use crate::Result;
 
 /// 1980-01-01 and 2107-12-31, in seconds since 1970: other times do not fit into a zip archive.
@@ -49,9 +49,10 @@ impl Archive {
     /// The bytes of the wheel. `dist_info` is the folder of its metadata, `epoch` the time of all files in seconds since 1970.
     ///
     /// # Errors
-    /// A time that does not fit, and a name of a file that is not one line.
+    /// A time that does not fit, and a name that a file of a wheel cannot have.
     pub(crate) fn to_vec(&self, dist_info: &str, epoch: i64) -> Result<Vec<u8>> {
         let problem = |error: &dyn std::fmt::Display| format!("cannot write the wheel: {error}");
+        names::check(self.paths())?;
         let record_path = format!("{dist_info}/RECORD");
         let mut record = String::new();
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -63,7 +64,6 @@ impl Archive {
         let (last, first): (Vec<&String>, Vec<&String>) = self.files.keys().partition(metadata_last);
         for path in first.into_iter().chain(last) {
             let file = &self.files[path];
-            one_line("the name of a file", path)?;
             let permissions = if file.executable { 0o755 } else { 0o644 };
             zip.start_file(path.as_str(), options.unix_permissions(permissions)).map_err(|error| problem(&error))?;
             zip.write_all(&file.content).map_err(|error| problem(&error))?;

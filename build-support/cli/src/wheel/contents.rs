@@ -52,7 +52,9 @@ impl Contents {
         });
         let inside: Vec<String> = inside.collect();
         let own = [&own[..], &[file.to_owned(), format!("{module}/__init__.py")], &inside].concat();
-        let sources = Sources::find(package, &own)?;
+        let modules = api.modules().into_iter().map(|inner| inner.replace('.', "/"));
+        let modules: Vec<String> = std::iter::once(module.clone()).chain(modules).collect();
+        let sources = Sources::find(package, &own, &modules)?;
         let mut files = vec![(file.to_owned(), Content::Library)];
         if sources.folder.is_none() {
             let init = match host {

@@ -4,24 +4,64 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::Result;
 
-/// Refuses a file that lies in a folder by its path, and that a link leads out of it: a package may come from anyone, and a wheel is for all to
-/// read. What the author names outside of the folder, without a link, is meant.
+/// Refuses a file that lies in a folder by its path, and that a link leads out of it, into what cargo builds (`target`) or into a hidden folder such as
+/// `.git`: a package may come from anyone, and a wheel is for all to read. What the author names without a link is meant.
 ///
 /// # Errors
 /// Such a file, and one whose links cannot be followed.
-pub(crate) fn check(folder: &Path, file: &Path) -> Result<()> {
-    let followed =
-        |path: &Path| path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()));
+pub(crate) fn check(folder: &Path, file: &Path, target: &Path) -> Result<()> {
     let (root, real) = (followed(folder)?, followed(file)?);
-    if real.starts_with(&root) || !is_named_in(folder, file) {
+    if !is_named_in(folder, file) {
         return Ok(());
     }
-    Err(format!(
-        "{} is, or lies behind, a link to {}, which is outside of {}: a wheel takes no files from elsewhere; copy it there in place of the link",
-        file.display(),
-        real.display(),
-        folder.display()
-    ))
+    let refused = |place: &str| {
+        Err(format!(
+            "{} is, or lies behind, a link to {}, which is {place}: a wheel takes no files from there; copy it in place of the link",
+            file.display(),
+            real.display(),
+        ))
+    };
+    let Ok(inner) = real.strip_prefix(&root) else {
+        return refused(&format!("outside of {}", folder.display()));
+    };
+    if plain(file).strip_prefix(plain(folder)).is_ok_and(|named| named == inner) {
+        return Ok(());
+    }
+    if target.canonicalize().is_ok_and(|target| real.starts_with(target)) {
+        return refused("among what cargo builds");
+    }
+    if inner.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b".")) {
+        return refused("hidden");
+    }
+    Ok(())
+}
+
+/// Refuses a folder outside of the package whose own path has a link behind the `..`: it was named, and what a link leads to was not.
+///
+/// # Errors
+/// Such a folder, with the part that is a link.
+pub(crate) fn check_named(base: &Path, place: &Path) -> Result<()> {
+    let mut path = base.to_path_buf();
+    let last = place.components().count().saturating_sub(2);
+    for (index, component) in place.components().enumerate() {
+        path.push(component);
+        // Above an absolute path the system may have links of its own (/tmp).
+        let is_ours = place.is_relative() || index >= last;
+        let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        if is_ours && is_link && matches!(component, Component::Normal(_)) {
+            return Err(format!(
+                "{} is a link to {}: `python` of [package.metadata.kernpack.wheel] in Cargo.toml names a folder outside of the package, which must be \
+                 one itself; name the folder that the link leads to",
+                path.display(),
+                followed(&path)?.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn followed(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 /// Returns true if a path lies in a folder as both are written.
@@ -65,29 +105,91 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    #[test]
-    fn links() {
-        let base = std::env::temp_dir().join(format!("kernpack-inside-{}", std::process::id()));
-        let kit = base.join("kit");
-        fs::create_dir_all(kit.join("data")).unwrap();
-        fs::create_dir_all(base.join("other")).unwrap();
-        for file in ["kit/data/table", "other/secret", "README"] {
+    /// A package `kit` beside other folders, with links of all kinds.
+    fn tree(name: &str) -> PathBuf {
+        let base = std::env::temp_dir().join(format!("kernpack-inside-{}-{name}", std::process::id()));
+        for folder in ["kit/data", "kit/.git", "kit/target/debug", "kit/.github", "other/kit", "work/target"] {
+            fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        for file in
+            ["kit/data/table", "kit/.git/config", "kit/target/debug/secret", "kit/.github/README", "other/secret"]
+        {
             fs::write(base.join(file), "").unwrap();
         }
-        symlink("data/table", kit.join("inside")).unwrap();
-        symlink("../other", kit.join("folder")).unwrap();
-        symlink("folder/secret", kit.join("twice")).unwrap();
-        for file in ["data/table", "inside", "../README", "data/../inside"] {
-            assert_eq!(check(&kit, &kit.join(file)), Ok(()), "{file}");
+        for (target, link) in [
+            ("data/table", "kit/inside"),
+            ("data", "kit/again"),
+            ("../other", "kit/folder"),
+            ("folder/secret", "kit/twice"),
+            (".git/config", "kit/config"),
+            (".git", "kit/git"),
+            ("target/debug/secret", "kit/built"),
+            ("..", "kit/data/up"),
+            ("other", "link"),
+            ("../other/kit", "work/kit"),
+        ] {
+            symlink(target, base.join(link)).unwrap();
         }
-        let real = base.canonicalize().unwrap();
-        for file in ["folder/secret", "twice", "data/../twice"] {
-            let message = check(&kit, &kit.join(file)).unwrap_err();
-            let wanted =
-                format!("a link to {}, which is outside of {}", real.join("other/secret").display(), kit.display());
-            assert!(message.contains(&wanted), "{message}");
+        base
+    }
+
+    #[test]
+    fn links() {
+        let base = tree("links");
+        let (kit, real) = (base.join("kit"), base.canonicalize().unwrap());
+        let target = kit.join("target");
+        for (file, led) in [
+            ("data/table", None),
+            ("inside", None),
+            ("again/table", None),
+            ("data/../inside", None),
+            ("data/up/inside", None),
+            ("../other/secret", None),
+            // Named without a link.
+            (".github/README", None),
+            ("target/debug/secret", None),
+            ("folder/secret", Some(("other/secret", "outside of"))),
+            ("twice", Some(("other/secret", "outside of"))),
+            ("data/../twice", Some(("other/secret", "outside of"))),
+            ("config", Some(("kit/.git/config", "hidden"))),
+            ("git/config", Some(("kit/.git/config", "hidden"))),
+            ("git", Some(("kit/.git", "hidden"))),
+            ("data/up/.git/config", Some(("kit/.git/config", "hidden"))),
+            ("built", Some(("kit/target/debug/secret", "among what cargo builds"))),
+            ("data/up/target", Some(("kit/target", "among what cargo builds"))),
+        ] {
+            let found = check(&kit, &kit.join(file), &target);
+            match led {
+                None => assert_eq!(found, Ok(()), "{file}"),
+                Some((place, why)) => {
+                    let wanted = format!("a link to {}, which is {why}", real.join(place).display());
+                    let message = found.unwrap_err();
+                    assert!(message.contains(&wanted), "{file}: {message}");
+                }
+            }
         }
-        assert!(check(&kit, &kit.join("none")).unwrap_err().starts_with("cannot read "));
+        assert!(check(&kit, &kit.join("none"), &target).unwrap_err().starts_with("cannot read "));
+        fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn folders_outside() {
+        let base = tree("outside");
+        let kit = base.join("kit");
+        for (place, link) in [
+            ("../other/kit", None),
+            ("../link/kit", Some("link")),
+            ("../work/kit", Some("work/kit")),
+            ("../other/../link/kit", Some("link")),
+        ] {
+            let found = check_named(&kit, Path::new(place));
+            assert_eq!(found.is_err(), link.is_some(), "{place}: {found:?}");
+            if let (Err(message), Some(link)) = (found, link) {
+                assert!(message.contains(&format!("{link} is a link to ")), "{message}");
+            }
+        }
+        assert!(check_named(&kit, &base.join("work/kit")).unwrap_err().contains("is a link to"));
+        assert_eq!(check_named(&kit, &base.join("other/kit")), Ok(()));
         fs::remove_dir_all(base).unwrap();
     }
 

@@ -8,6 +8,7 @@ mod contents;
 mod editable;
 mod inside;
 mod metadata;
+mod names;
 mod options;
 mod package;
 mod platform;
@@ -65,7 +66,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
         ));
     }
     let version = version::python(&package.version)?;
-    let epoch = archive::epoch(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref())?;
+    let epoch = std::env::var_os("SOURCE_DATE_EPOCH").map(|value| value.to_string_lossy().into_owned());
+    let epoch = archive::epoch(epoch.as_deref())?;
 
     let library = package.build(options, options.target.as_deref())?;
     let bytes = file::read(&library)?;
@@ -117,11 +119,14 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     let contents = Contents::of(&package, parts)?;
     let mut archive = Archive::default();
     if options.editable {
+        names::check(contents.files.iter().map(|(path, _)| path.as_str()))?;
         let place = package.target_directory.join("kernpack/develop").join(metadata::file_name(&name));
         let place = editable::write(&place, folder, &contents, &bytes)?;
         // Python takes each line for a folder to look into, or for a program.
-        inside::one_line("the folder of the package", &place.display().to_string())?;
-        archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{}\n", place.display()));
+        let place =
+            place.to_str().ok_or_else(|| format!("the folder of the package {} is not UTF-8", place.display()))?;
+        inside::one_line("the folder of the package", place)?;
+        archive.add(format!("__editable__.{}.pth", metadata::file_name(&name)), format!("{place}\n"));
     } else {
         for (path, content) in &contents.files {
             let place = format!("{folder}/{path}");
@@ -172,8 +177,10 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
     files.extend(beside.filter(usual));
     let mut names = Vec::new();
     for file in files {
-        inside::check(&package.root, &file)?;
-        let Some(name) = file.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+        inside::check(&package.root, &file, &package.target_directory)?;
+        let Some(name) = file.file_name() else { continue };
+        let name = name.to_str().ok_or_else(|| format!("the name of the license {} is not UTF-8", file.display()))?;
+        let name = name.to_owned();
         if names.contains(&name) {
             continue;
         }
@@ -187,7 +194,7 @@ fn add_licenses(archive: &mut Archive, package: &Package, dist_info: &str) -> Re
 fn readme(package: &Package) -> Result<Option<(String, String)>> {
     let Some(readme) = &package.readme else { return Ok(None) };
     let path = package.folder().join(readme);
-    inside::check(&package.root, &path)?;
+    inside::check(&package.root, &path, &package.target_directory)?;
     let text =
         String::from_utf8(file::read(&path)?).map_err(|_| format!("the readme {} is not UTF-8", path.display()))?;
     Ok(Some((file_name(&path), text)))

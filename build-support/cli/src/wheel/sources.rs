@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::inside;
+use super::names;
 use super::package::Package;
 use crate::Result;
 
@@ -23,10 +24,11 @@ impl Sources {
     /// The files of the package's folder `python/<module>`, or of the folder that its Cargo.toml names.
     ///
     /// # Errors
-    /// A folder that is named and not there, a name that the wheel needs for itself, and what cannot be read.
-    pub(crate) fn find(package: &Package, own: &[String]) -> Result<Self> {
+    /// A folder that is named and not there, a name that the wheel needs for itself, a file that hides one of the library's `modules`, and what
+    /// cannot be read.
+    pub(crate) fn find(package: &Package, own: &[String], modules: &[String]) -> Result<Self> {
         let (place, is_named) = package.settings.python();
-        let folder = package.folder().join(place).join(&package.library);
+        let folder = package.folder().join(&place).join(&package.library);
         if !folder.is_dir() {
             return match is_named {
                 true => Err(format!(
@@ -39,16 +41,31 @@ impl Sources {
             };
         }
         let mut files = BTreeMap::new();
-        inside::check(package.folder(), &folder)?;
+        let target = package.target_directory.as_path();
+        inside::check(package.folder(), &folder, target)?;
         // A folder outside of the package is there because Cargo.toml names it.
-        let all = if inside::is_named_in(package.folder(), &folder) { package.folder() } else { &folder };
-        collect(all, &folder, "", DEPTH, &mut files)?;
+        let all = if inside::is_named_in(package.folder(), &folder) {
+            package.folder()
+        } else {
+            inside::check_named(package.folder(), &place.join(&package.library))?;
+            &folder
+        };
+        collect(&Bounds { all, target }, &folder, "", DEPTH, &mut files)?;
         if files.is_empty() {
             return Ok(Self::default());
         }
         if let Some(taken) = own.iter().find(|name| files.contains_key(*name)) {
             return Err(format!(
                 "{} has a file {taken}, which is the library's own name in the package; give it another name",
+                folder.display()
+            ));
+        }
+        // Without an `__init__.py` of the author there is one of ours.
+        let init = (!files.contains_key("__init__.py")).then(|| "__init__".to_owned());
+        let modules: Vec<String> = modules.iter().cloned().chain(init).collect();
+        if let Some((file, hidden)) = names::hiding(files.keys().map(String::as_str), &modules) {
+            return Err(format!(
+                "{} has a file {file}, which Python imports in place of the library's module {hidden}; give it another name",
                 folder.display()
             ));
         }
@@ -66,8 +83,20 @@ impl Sources {
     }
 }
 
+/// Where links may lead: into this folder, and not among what cargo builds.
+struct Bounds<'a> {
+    all: &'a Path,
+    target: &'a Path,
+}
+
 /// Notes the files of a folder and of those in it, but for what Python and editors leave there.
-fn collect(all: &Path, folder: &Path, prefix: &str, depth: usize, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+fn collect(
+    bounds: &Bounds<'_>,
+    folder: &Path,
+    prefix: &str,
+    depth: usize,
+    files: &mut BTreeMap<String, PathBuf>,
+) -> Result<()> {
     let problem = |what: String| format!("cannot take the Python sources in {}: {what}", folder.display());
     if depth == 0 {
         return Err(problem(format!("folders are more than {DEPTH} deep")));
@@ -84,12 +113,12 @@ fn collect(all: &Path, folder: &Path, prefix: &str, depth: usize, files: &mut BT
         }
         let path = entry.path();
         // Links to other parts of the package are the author's; what a link leads to elsewhere is not part of it.
-        inside::check(all, &path)?;
+        inside::check(bounds.all, &path, bounds.target)?;
         // Of what a link leads to.
         let kind = fs::metadata(&path).map_err(|error| problem(format!("{name}: {error}")))?;
         let place = format!("{prefix}{name}");
         if kind.is_dir() {
-            collect(all, &path, &format!("{place}/"), depth - 1, files)?;
+            collect(bounds, &path, &format!("{place}/"), depth - 1, files)?;
         } else {
             files.insert(place, path);
         }
@@ -117,7 +146,7 @@ mod tests {
     #[test]
     fn files_of_the_module() {
         let (folder, mut package) = package("files");
-        assert!(Sources::find(&package, &[]).unwrap().folder.is_none());
+        assert!(Sources::find(&package, &[], &[]).unwrap().folder.is_none());
         let module = folder.join("python/kit");
         for file in ["__init__.py", "filters/__init__.py", "data/table.csv", "__pycache__/a.pyc", ".cache/b", "old.py~"]
         {
@@ -126,18 +155,25 @@ mod tests {
             fs::write(file, "").unwrap();
         }
         fs::write(folder.join("python/test_kit.py"), "").unwrap();
-        let sources = Sources::find(&package, &["kit.so".to_owned()]).unwrap();
+        let sources = Sources::find(&package, &["kit.so".to_owned()], &["kit".to_owned()]).unwrap();
         assert_eq!(names(&sources), ["__init__.py", "data/table.csv", "filters/__init__.py"]);
         assert!(sources.has("__init__.py") && !sources.has("test_kit.py"));
         fs::write(module.join("kit.pyi"), "").unwrap();
         let shown = module.display();
         assert_eq!(
-            Sources::find(&package, &["kit.so".to_owned(), "kit.pyi".to_owned()]).unwrap_err(),
+            Sources::find(&package, &["kit.so".to_owned(), "kit.pyi".to_owned()], &[]).unwrap_err(),
             format!("{shown} has a file kit.pyi, which is the library's own name in the package; give it another name")
+        );
+        fs::write(module.join("kit.abi3.so"), "").unwrap();
+        assert_eq!(
+            Sources::find(&package, &[], &["kit".to_owned()]).unwrap_err(),
+            format!(
+                "{shown} has a file kit.abi3.so, which Python imports in place of the library's module kit; give it another name"
+            )
         );
         package.settings = Settings::of(&json!({ "kernpack": { "wheel": { "python": "src/py" } } })).unwrap();
         assert_eq!(
-            Sources::find(&package, &[]).unwrap_err(),
+            Sources::find(&package, &[], &[]).unwrap_err(),
             format!(
                 "there is no folder {}/src/py/kit: `python` of [package.metadata.kernpack.wheel] in Cargo.toml names the folder in which the \
                  folder kit has the Python sources of the package",
@@ -154,7 +190,7 @@ mod tests {
         let module = folder.join("python/kit");
         fs::create_dir_all(&module).unwrap();
         std::os::unix::fs::symlink(&module, module.join("again")).unwrap();
-        let problem = Sources::find(&package, &[]).unwrap_err();
+        let problem = Sources::find(&package, &[], &[]).unwrap_err();
         assert!(problem.ends_with(": folders are more than 32 deep"), "{problem}");
         fs::remove_dir_all(folder).unwrap();
     }
@@ -169,17 +205,34 @@ mod tests {
         fs::write(module.join("own.txt"), "").unwrap();
         symlink("own.txt", module.join("again.txt")).unwrap();
         symlink("../../notes.txt", module.join("notes.txt")).unwrap();
-        assert_eq!(names(&Sources::find(&package, &[]).unwrap()), ["again.txt", "notes.txt", "own.txt"]);
+        assert_eq!(names(&Sources::find(&package, &[], &[]).unwrap()), ["again.txt", "notes.txt", "own.txt"]);
         for target in ["../../../../../../etc/passwd", "/etc", "/dev/zero"] {
             symlink(target, module.join("out")).unwrap();
-            let problem = Sources::find(&package, &[]).unwrap_err();
+            let problem = Sources::find(&package, &[], &[]).unwrap_err();
             assert!(problem.contains("python/kit/out is, or lies behind, a link to "), "{problem}");
             fs::remove_file(module.join("out")).unwrap();
         }
+        // A folder outside, which Cargo.toml names, and a link to it, which leads there without being named.
+        let outside = folder.with_extension("outside");
+        fs::create_dir_all(outside.join("real/kit")).unwrap();
+        fs::write(outside.join("real/kit/own.txt"), "").unwrap();
+        symlink("real", outside.join("link")).unwrap();
+        let named = |place: &str| {
+            let place = format!("../{}/{place}", outside.file_name().unwrap().to_str().unwrap());
+            let settings = json!({ "kernpack": { "wheel": { "python": place } } });
+            let manifest = package.manifest.clone();
+            let settings = Settings::of(&settings).unwrap();
+            Sources::find(&Package { manifest, library: "kit".to_owned(), settings, ..Package::default() }, &[], &[])
+        };
+        assert_eq!(names(&named("real").unwrap()), ["own.txt"]);
+        assert!(named("link").unwrap_err().contains("link is a link to "));
+        fs::write(outside.join("real/kit/__init__.abi3.so"), "").unwrap();
+        assert!(named("real").unwrap_err().contains("__init__.abi3.so, which Python imports in place of"));
+        fs::remove_dir_all(&outside).unwrap();
         // The folder itself.
         fs::remove_dir_all(&module).unwrap();
         symlink(std::env::temp_dir(), &module).unwrap();
-        let problem = Sources::find(&package, &[]).unwrap_err();
+        let problem = Sources::find(&package, &[], &[]).unwrap_err();
         assert!(problem.contains("python/kit is, or lies behind, a link to "), "{problem}");
         fs::remove_dir_all(folder).unwrap();
     }

@@ -53,10 +53,10 @@ fn query() {
         tracker: Place::new(address.as_str()),
         key: "pi".to_owned(),
         port: 9,
-        host: Some("board".to_owned()),
+        host: Some("localhost".to_owned()),
         sessions: 1,
     });
-    wait_for("board:9  pi");
+    wait_for("127.0.0.1:9  pi");
     wait_for("pi   1        1     0     0");
     tracker.stop();
     wait_for(&format!("no connection to the tracker {address}"));

@@ -11,6 +11,7 @@ mod image;
 mod start;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 const NAME: &str = "kernpack-rpc-server";
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Ok(None) => "this launcher carries no server: build it with `cargo xtask rpc-server`\n".to_owned(),
         Err(problem) => format!("{problem}\n"),
     };
-    eprint!("{NAME}: {problem}");
+    // An output that is closed or full changes nothing.
+    let _ = write!(std::io::stderr(), "{NAME}: {problem}");
     ExitCode::FAILURE
 }

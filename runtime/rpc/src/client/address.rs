@@ -3,7 +3,7 @@
 #[cfg(target_os = "linux")]
 use std::net::{IpAddr, SocketAddr};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernpack::{Error, Result, ensure, error};
 
@@ -69,9 +69,11 @@ pub(crate) fn dial_to(address: &str, usual: u16, peer: &str, within: Duration) -
             format!("there is no address for the host '{host}': {problem}; check the name, or write the IP address"),
         )
     })?;
-    let mut problem = None;
+    let (mut problem, begun) = (None, Instant::now());
     for candidate in found {
-        match TcpStream::connect_timeout(&candidate, within) {
+        // All addresses of a name share the time.
+        let left = within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&candidate, left) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 notice_when_gone(&stream);

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernpack::{Error, Result, ensure};
 
@@ -14,7 +14,7 @@ const SERVER: Duration = Duration::from_secs(60);
 /// A session that is to be opened: where, and how. [`connect`] begins one, [`Connect::open`] opens it.
 ///
 /// ```no_run
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// let session = kernpack_rpc::connect("192.168.0.7:9090")
 ///     .key("pi")
 ///     .timeout(Duration::from_secs(20))
@@ -60,8 +60,9 @@ impl Connect {
         self
     }
 
-    /// The token that the server was started with. It goes over the connection as it is: use it in a network that you trust, through an SSH
-    /// tunnel, or over TLS ([`Connect::open_over`]).
+    /// The token that the server was started with. It is not sent: client and server prove to each other that they know it. Without TLS
+    /// ([`Connect::tls`]), others in the network can read and change what follows, and can try short tokens by themselves: use 32 random
+    /// digits or more, as `cargo kernpack rpc keygen` does.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.key.token = Some(token.into());
         self
@@ -128,25 +129,36 @@ impl Connect {
         let nearby = self.tls.is_none();
         #[cfg(not(feature = "tls"))]
         let nearby = true;
+        let begun = Instant::now();
         let stream = dial(&self.address, nearby, self.connect_timeout)?;
         #[cfg(feature = "tls")]
         if let Some(trust) = &self.tls {
             let (host, _) = host_and_port(&self.address)?;
-            let stream = crate::tls::TlsConnector::new(trust)?.connect(host, stream, self.connect_timeout)?;
-            return self.open_over(Box::new(stream));
+            let stream = crate::tls::TlsConnector::new(trust)?.connect(host, stream, self.left(begun))?;
+            return self.open_at(begun, Box::new(stream));
         }
-        self.open_over(Box::new(stream))
+        self.open_at(begun, Box::new(stream))
+    }
+
+    /// The rest of the time that it may take to reach the server.
+    fn left(&self, begun: Instant) -> Duration {
+        self.connect_timeout.saturating_sub(begun.elapsed()).max(Duration::from_millis(1))
     }
 
     /// Opens the session over a connection that is made already: TLS, a pipe to a program, ... The address only names the server in messages.
     ///
     /// # Errors
     /// As for [`Connect::open`].
-    pub fn open_over(self, mut transport: Box<dyn Transport>) -> Result<Session> {
+    pub fn open_over(self, transport: Box<dyn Transport>) -> Result<Session> {
+        self.open_at(Instant::now(), transport)
+    }
+
+    /// Opens the session over a connection that began to be made then.
+    fn open_at(self, begun: Instant, mut transport: Box<dyn Transport>) -> Result<Session> {
         let mut body = (VERSION.len() as u64).to_le_bytes().to_vec();
         body.extend_from_slice(VERSION.as_bytes());
         self.constructor(&mut body)?;
-        let server = greet(&mut transport, &self.key, self.connect_timeout).map_err(|error| self.refused(error))?;
+        let server = greet(&mut transport, &self.key, self.left(begun)).map_err(|error| self.refused(error))?;
         let peer = match self.hops.last() {
             None => self.address.clone(),
             Some(last) => format!("{} (through {})", last.address, self.address),
@@ -172,12 +184,12 @@ impl Connect {
     fn refused(&self, error: WireError) -> Error {
         let address = &self.address;
         match error {
-            WireError::TimedOut { after, .. } => Error::new(
+            WireError::TimedOut { .. } => Error::new(
                 "TimeoutError",
                 format!(
                     "the server {address} took the connection, but sent nothing for {} s; stock servers serve one client at a time, so another \
                      one may be there",
-                    after.as_secs_f64()
+                    self.connect_timeout.as_secs_f64()
                 ),
             ),
             WireError::Closed | WireError::Cut => Error::new(

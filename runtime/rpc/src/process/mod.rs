@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::warden::Warden;
 use crate::limits::Limits;
+use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::session;
 use crate::wire::{Connection, Patience};
@@ -31,6 +32,9 @@ pub(crate) const SESSION: &str = "--kernpack-rpc-session";
 
 /// The first argument of a session program that is only to say that it starts here. Launchers have it, too: see `runtime/rpc/launcher`.
 const PROBE: &str = "--kernpack-rpc-probe";
+
+/// The variable with the token of a server, for the server and for programs that connect to it.
+pub(crate) const TOKEN_VARIABLE: &str = "KERNPACK_RPC_TOKEN";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -58,13 +62,13 @@ pub fn run_session_if_asked() {
     }
     let limits = args.next().and_then(|text| Limits::from_text(text.to_str()?));
     let (Some(limits), Some(folder)) = (limits, args.next()) else {
-        eprintln!("kernpack-rpc: {SESSION} is for the server's own use");
+        say(format_args!("kernpack-rpc: {SESSION} is for the server's own use"));
         exit(2);
     };
     match run(limits, folder, args.collect()) {
         Ok(code) => exit(code),
         Err(error) => {
-            eprintln!("kernpack-rpc: the session could not begin: {error}");
+            say(format_args!("kernpack-rpc: the session could not begin: {error}"));
             exit(1);
         }
     }
@@ -100,11 +104,13 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
             let served = session::serve(socket, &limits, folder, emulator, &position);
             position.set(Phase::Done);
             if let Err(error) = served {
-                eprintln!("kernpack-rpc: {error}");
+                say(format_args!("kernpack-rpc: {error}"));
             }
             Ok(0)
         }
         pid => {
+            // A session does not change what watches it.
+            hide();
             Warden::new(pid, socket, life, &limits, &position).watch();
             remove(&folder);
             Ok(0)
@@ -112,12 +118,22 @@ fn run(limits: Limits, folder: OsString, emulator: Vec<OsString>) -> io::Result<
     }
 }
 
+/// Keeps other processes of this user, sessions among them, from reading the memory, the environment and the open files of this process: it has keys and
+/// tokens. There is no dump of it either.
+pub(crate) fn hide() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: a plain call. A system that does not have it keeps the process as it was.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0)
+    };
+}
+
 /// Removes a folder of a session. One that is gone is fine.
 pub(crate) fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
-        eprintln!("kernpack-rpc: cannot remove {}: {error}", folder.display());
+        say(format_args!("kernpack-rpc: cannot remove {}: {error}", folder.display()));
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{descendants, signals};
 use crate::limits::Limits;
+use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::wire::{Connection, Patience, is_hung_up};
 
@@ -56,7 +57,7 @@ impl<'a> Warden<'a> {
             End::Process(status) => Some(self.describe(status)),
         };
         if let Some(message) = &message {
-            eprintln!("kernpack-rpc: {message}");
+            say(format_args!("kernpack-rpc: {message}"));
         }
         self.tell(message);
     }

@@ -1,10 +1,12 @@
 //! `cargo kernpack rpc keygen`.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
-use kernpack::Result;
+use kernpack::{Result, error};
 
+use super::output::print;
 use super::words::each;
 use crate::tls::{Fingerprint, Identity};
 
@@ -42,22 +44,33 @@ impl Keygen {
         Ok((!asks_for_help).then_some(keygen))
     }
 
-    /// Makes the files, and prints what to do with them.
+    /// Makes the files, and prints what to do with them. Files whose fingerprint cannot be printed are removed again.
     ///
     /// # Errors
-    /// As for [`Identity::generate`].
+    /// As for [`Identity::generate`], and an output that is closed or full.
     pub fn run(&self) -> Result<Fingerprint> {
+        let was_there = self.folder.exists();
         let fingerprint = Identity::generate(&self.folder, &self.names)?.fingerprint();
         let folder = self.folder.display();
-        println!(
+        let text = format!(
             "{folder}: key.pem and token are secret, cert.pem is not\n\
              fingerprint: {fingerprint}\n\
              \n\
              on the machine of the server, with all three files there:\n  \
              cargo kernpack rpc serve --host 0.0.0.0 --tls-cert {folder}/cert.pem --tls-key {folder}/key.pem --token-file {folder}/token\n\
              in a client, with the token:\n  \
-             kernpack_rpc::connect(\"HOST:9090\").tls(Trust::Fingerprint(\"{fingerprint}\".parse()?)).token(token).open()?"
+             kernpack_rpc::connect(\"HOST:9090\").tls(Trust::Fingerprint(\"{fingerprint}\".parse()?)).token(token).open()?\n"
         );
+        if let Err(problem) = print(&text) {
+            for file in Identity::FILES {
+                // They were made here a moment ago.
+                let _ = fs::remove_file(self.folder.join(file));
+            }
+            if !was_there {
+                let _ = fs::remove_dir(&self.folder);
+            }
+            return Err(error!(RuntimeError, "cannot print the fingerprint, so no keys were made: {problem}"));
+        }
         Ok(fingerprint)
     }
 }

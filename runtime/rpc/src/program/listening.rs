@@ -1,11 +1,12 @@
 //! Options that several commands have: how they listen, and where trackers and proxies are.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::net::SocketAddr;
 
 use kernpack::{Result as Outcome, error};
 
+use super::output::print;
 use super::words::{number, time};
 use crate::{Listen, Place};
 
@@ -138,10 +139,11 @@ pub(super) fn token_of(file: &str) -> Result<String, String> {
     }
 }
 
-/// Says where a program listens, and waits as long as it does.
-pub(super) fn stay(address: SocketAddr, wait: impl FnOnce()) -> Outcome<()> {
-    let mut output = io::stdout();
-    let said = writeln!(output, "listening on {address}").and_then(|()| output.flush());
+/// Says where a program listens, and the token that it has made, and waits as long as it listens.
+pub(super) fn stay(address: SocketAddr, token: Option<&str>, wait: impl FnOnce()) -> Outcome<()> {
+    // The address comes first and alone: programs read it.
+    let said = print(&format!("listening on {address}\n"));
+    let said = said.and_then(|()| token.map_or(Ok(()), |token| print(&format!("token: {token}\n"))));
     said.map_err(|problem| error!(RuntimeError, "cannot print the address {address}: {problem}"))?;
     wait();
     Ok(())

@@ -6,18 +6,23 @@ use std::process::ExitCode;
 
 use self::listening::{Known, Listening, stay};
 use self::words::{each, number, time};
-use crate::{Server, ServerOptions};
+use crate::process::TOKEN_VARIABLE;
+use crate::wire::proof::nonce;
+use crate::{Server, ServerOptions, process};
 
 #[cfg(feature = "tls")]
 mod keygen;
 mod listening;
+mod output;
 mod proxy;
 mod runner;
 mod tracker;
 mod words;
 
+pub use crate::log::say;
 #[cfg(feature = "tls")]
 pub use keygen::{KEYGEN_OPTIONS, Keygen};
+pub use output::print;
 pub use proxy::{PROXY_OPTIONS, parse_proxy, pass_on};
 pub use runner::{NOT_RUN, RUNNER_OPTIONS, Runner};
 pub use tracker::{QUERY_OPTIONS, Query, TRACKER_OPTIONS, parse_tracker, track};
@@ -28,7 +33,8 @@ Options:
   --host HOST            the address to listen at (127.0.0.1)
   --port PORT            the port; 0 is any that is free (9090)
   --key KEY              the key that clients must name (none)
-  --token-file FILE      a file with the token that clients must know
+  --token-file FILE      a file with the token that clients must know (the token in KERNPACK_RPC_TOKEN, or one that is made and printed)
+  --no-token             serve without a token: each user of this machine, and with --insecure of all others, can run any code here
   --tracker HOST:PORT    the tracker that gives this server to clients by its key; sessions are then 1 unless said
   --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
   --tracker-token-file FILE  a file with the token of the tracker
@@ -56,18 +62,41 @@ Options:
   --verbose              say on stderr when sessions begin and end
 ";
 
+/// A server to run.
+#[derive(Clone, Debug)]
+pub struct Serve {
+    /// Its options.
+    pub options: ServerOptions,
+    /// Whether its token was made here, so that it must be printed.
+    pub is_made: bool,
+}
+
+/// The token in the environment.
+pub(crate) fn token_of_environment() -> Result<Option<String>, String> {
+    match std::env::var(TOKEN_VARIABLE) {
+        Ok(token) if token.trim().is_empty() => Ok(None),
+        Ok(token) => Ok(Some(token.trim().to_owned())),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(format!("{TOKEN_VARIABLE} is not UTF-8: it holds no token")),
+    }
+}
+
 /// The options of a command line, behind the command's name; `None` asks for help.
 ///
 /// # Errors
 /// What is wrong, in one line without the name of the command.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerOptions>, String> {
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Serve>, String> {
     let mut options = ServerOptions::default();
     let mut listening = Listening::new(&options.listen);
     let mut tracker = Known::new(["--tracker", "--tracker-token-file", "--tracker-fingerprint"]);
     let mut proxy = Known::new(["--proxy", "--proxy-token-file", "--proxy-fingerprint"]);
-    let mut has_sessions = false;
-    let asks_for_help = each(words, SERVE_OPTIONS, &["--insecure", "--verbose", "--allow-run"], |name, value| {
+    let (mut has_sessions, mut has_no_token) = (false, false);
+    let asks_for_help = each(words, SERVE_OPTIONS, &FLAGS, |name, value| {
         has_sessions |= name == "--sessions";
+        if name == "--no-token" {
+            has_no_token = true;
+            return Ok(());
+        }
         let Some(value) = listening.take(name, value)? else { return Ok(()) };
         let Some(value) = tracker.take(name, value)? else { return Ok(()) };
         let Some(value) = proxy.take(name, value)? else { return Ok(()) };
@@ -83,8 +112,24 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<ServerO
         // A client has the machine for itself.
         options.sessions = 1;
     }
-    Ok(Some(options))
+    let mut is_made = false;
+    match (&options.listen.token, has_no_token) {
+        (Some(_), true) => return Err("--no-token and --token-file exclude each other".to_owned()),
+        (Some(_), false) | (None, true) => {}
+        (None, false) => {
+            options.listen.token = token_of_environment()?;
+            // Who says --insecure has said who may come.
+            if options.listen.token.is_none() && !options.listen.insecure {
+                options.listen.token = Some(nonce().map_err(|problem| format!("no random numbers: {problem}"))?);
+                is_made = true;
+            }
+        }
+    }
+    Ok(Some(Serve { options, is_made }))
 }
+
+/// Options without a value.
+const FLAGS: [&str; 4] = ["--insecure", "--verbose", "--allow-run", "--no-token"];
 
 fn set(options: &mut ServerOptions, name: &str, value: String) -> Result<(), String> {
     let limits = &mut options.limits;
@@ -141,9 +186,11 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// Why the server does not start.
-pub fn serve(options: ServerOptions) -> kernpack::Result<()> {
-    let server = Server::start(options)?;
-    stay(server.address(), || server.wait())
+pub fn serve(serve: Serve) -> kernpack::Result<()> {
+    process::hide();
+    let made = serve.options.listen.token.clone().filter(|_| serve.is_made);
+    let server = Server::start(serve.options)?;
+    stay(server.address(), made.as_deref(), || server.wait())
 }
 
 /// The whole of a program that is a server, with its name for messages.
@@ -158,17 +205,17 @@ pub fn main(name: &str) -> ExitCode {
     let outcome = match parse(std::env::args_os().skip(1)) {
         Ok(Some(options)) => serve(options).map_err(|problem| problem.message().to_owned()),
         Ok(None) => {
-            print!(
+            let text = format!(
                 "Serves libraries of packed functions to other machines.\n\nUsage: {name} [OPTIONS]\n\n{SERVE_OPTIONS}"
             );
-            Ok(())
+            print(&text).map_err(|problem| format!("cannot print: {problem}"))
         }
         Err(problem) => Err(format!("{problem}; see {name} --help")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{name}: {problem}");
+            say(format_args!("{name}: {problem}"));
             ExitCode::FAILURE
         }
     }
@@ -181,7 +228,20 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Option<ServerOptions>, String> {
-        parse(line.split_whitespace().map(OsString::from))
+        Ok(parse(line.split_whitespace().map(OsString::from))?.map(|serve| serve.options))
+    }
+
+    #[test]
+    fn a_token_is_made() {
+        let made = |line: &str| {
+            let serve = parse(line.split_whitespace().map(OsString::from)).unwrap().unwrap();
+            assert_eq!(serve.is_made, serve.options.listen.token.is_some(), "{line}");
+            serve.options.listen.token
+        };
+        let (first, second) = (made("--port 0").unwrap(), made("--tracker t --allow-run").unwrap());
+        assert!(first.len() == 64 && first != second);
+        assert_eq!((made("--no-token"), made("--insecure --host 0.0.0.0")), (None, None));
+        assert_eq!(parsed("--no-token=1").unwrap_err(), "option `--no-token` takes no value");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use kernpack::Result;
 
 use super::listening::{Known, Listening, stay};
 use super::words::{each, number, time};
-use crate::{Proxy, ProxyOptions};
+use crate::{Proxy, ProxyOptions, process};
 
 /// The options.
 pub const PROXY_OPTIONS: &str = "\
@@ -23,7 +23,7 @@ Options:
   --tracker-fingerprint HEX  speak to the tracker over TLS; its certificate has this fingerprint
   --wait SECONDS         how long a client waits for a server of its key (600)
   --handshake-time SECONDS  how long a peer may take to say its key (10)
-  --connections N        servers and clients at one time (1024)
+  --connections N        servers and clients at one time, not more than `ulimit -n` has room for (1024)
   --verbose              say on stderr who comes and goes
 ";
 
@@ -58,8 +58,9 @@ pub fn parse_proxy(words: impl IntoIterator<Item = OsString>) -> Result<Option<P
 /// # Errors
 /// Why the proxy does not start.
 pub fn pass_on(options: ProxyOptions) -> Result<()> {
+    process::hide();
     let proxy = Proxy::start(options)?;
-    stay(proxy.address(), || proxy.wait())
+    stay(proxy.address(), None, || proxy.wait())
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Bytes, Error, Function, Result, bail, ensure, error};
 
+use super::token_of_environment;
 use super::words::{each, time};
 use crate::client::Session;
+use crate::log::say;
 use crate::session::{POLL, START};
 use crate::wire::Output;
 
@@ -20,7 +22,7 @@ use crate::wire::Output;
 pub const RUNNER_OPTIONS: &str = "\
 Options:
   --key KEY              the key that the server was started with (none)
-  --token-file FILE      a file with the server's token
+  --token-file FILE      a file with the server's token (the token in KERNPACK_RPC_TOKEN)
   --fingerprint HEX      use TLS; the server's certificate has this fingerprint, which keygen has printed
   --tls-ca FILE          use TLS; the server's certificate was signed by one of these authorities (PEM)
   --lib FILE             a shared library or another file that the program needs beside it; may be said again
@@ -86,6 +88,9 @@ impl Runner {
         })?;
         if asks_for_help {
             return Ok(None);
+        }
+        if runner.token.is_none() {
+            runner.token = token_of_environment()?;
         }
         if runner.address.is_empty() {
             return Err("the server comes first: HOST:PORT [OPTIONS] -- PROGRAM ARGUMENTS".to_owned());
@@ -171,7 +176,7 @@ impl Runner {
             if self.timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
                 session.close();
                 let seconds = self.timeout.unwrap_or_default().as_secs_f64();
-                eprintln!("{} was ended: it has run for {seconds} s (--timeout)", self.program.display());
+                say(format_args!("{} was ended: it has run for {seconds} s (--timeout)", self.program.display()));
                 return Ok(TOO_LONG);
             }
             let mut bytes = Vec::new();
@@ -202,7 +207,8 @@ impl Runner {
                     Output::InputPends => may_send = false,
                     Output::Ended { code, signal } => {
                         if let Some(signal) = signal {
-                            eprintln!("{}: ended by signal {signal}{}", self.program.display(), signal_name(signal));
+                            let (program, name) = (self.program.display(), signal_name(signal));
+                            say(format_args!("{program}: ended by signal {signal}{name}"));
                         }
                         return Ok(u8::try_from(code).unwrap_or(u8::MAX));
                     }

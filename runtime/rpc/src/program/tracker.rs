@@ -1,16 +1,17 @@
 //! `cargo kernpack rpc tracker` and `query`.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::thread;
 use std::time::Duration;
 
 use kernpack::{Result, error};
 
 use super::listening::{Known, Listening, stay};
+use super::output::print;
 use super::words::{each, number, time};
-use crate::Place;
 use crate::tracker::{PORT, Tracker, TrackerClient, TrackerOptions};
+use crate::{Place, process};
 
 /// The options of a tracker.
 pub const TRACKER_OPTIONS: &str = "\
@@ -22,7 +23,8 @@ Options:
   --tls-key FILE         the certificate's private key (PEM)
   --insecure             listen for other machines without TLS and token: all that reach the port can offer servers and take them
   --handshake-time SECONDS  how long a peer may take to say who it is (10)
-  --connections N        servers and clients at one time (4096)
+  --any-host             servers may be at other hosts than they connect from (--tracker-host): each can send clients anywhere
+  --connections N        servers and clients at one time, not more than `ulimit -n` has room for (4096)
   --stop-key KEY         what a peer has to say to end the tracker (none can)
   --verbose              say on stderr what happens
 ";
@@ -45,10 +47,11 @@ Options:
 pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option<TrackerOptions>, String> {
     let mut options = TrackerOptions::default();
     let mut listening = Listening::new(&options.listen);
-    let asks_for_help = each(words, TRACKER_OPTIONS, &["--insecure", "--verbose"], |name, value| {
+    let asks_for_help = each(words, TRACKER_OPTIONS, &["--insecure", "--verbose", "--any-host"], |name, value| {
         let Some(value) = listening.take(name, value)? else { return Ok(()) };
         match name {
             "--connections" => options.connections = number(name, &value)?,
+            "--any-host" => options.any_host = true,
             _ => options.stop_key = Some(value),
         }
         Ok(())
@@ -65,8 +68,9 @@ pub fn parse_tracker(words: impl IntoIterator<Item = OsString>) -> Result<Option
 /// # Errors
 /// Why the tracker does not start.
 pub fn track(options: TrackerOptions) -> Result<()> {
+    process::hide();
     let tracker = Tracker::start(options)?;
-    stay(tracker.address(), || tracker.wait())
+    stay(tracker.address(), None, || tracker.wait())
 }
 
 /// A question to a tracker.
@@ -109,7 +113,6 @@ impl Query {
     /// A tracker that is not there, without `--watch`; an output that fails.
     pub fn run(&self) -> Result<()> {
         let client = TrackerClient::from(self.tracker.clone()).connect_timeout(self.timeout);
-        let mut output = std::io::stdout();
         let failed = |problem: std::io::Error| error!(RuntimeError, "cannot print: {problem}");
         loop {
             let text = match client.summary() {
@@ -117,11 +120,9 @@ impl Query {
                 Err(problem) if self.watch => format!("{}\n", problem.message()),
                 Err(problem) => return Err(problem),
             };
-            if self.watch && output.is_terminal() {
-                // To the upper left corner of an empty screen.
-                write!(output, "\x1b[H\x1b[2J").map_err(failed)?;
-            }
-            write!(output, "{text}").and_then(|()| output.flush()).map_err(failed)?;
+            // To the upper left corner of an empty screen.
+            let head = if self.watch && std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+            print(&format!("{head}{text}")).map_err(failed)?;
             if !self.watch {
                 return Ok(());
             }

@@ -19,7 +19,7 @@ use kernpack::{Result, ensure, error};
 
 pub use self::options::ProxyOptions;
 use self::pool::{Pool, Waiting};
-use crate::guests::{Guest, Guests};
+use crate::guests::{Guest, Guests, room};
 use crate::line::Line;
 use crate::listen::accept;
 use crate::tracker::{Offer, Registration};
@@ -66,13 +66,15 @@ impl Proxy {
         let (listener, address) = options.listen.bind("offer servers, and run any code on those of others")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the proxy cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let guests = Arc::new(Guests::new(options.connections));
+        // A session passes through two more descriptors of each side.
+        let guests = Arc::new(Guests::new(room(options.connections, options.listen.descriptors() + 2).max(2)));
         let shared = Arc::new(Shared { options, port: address.port(), guests, pool: Pool::default() });
         let (of_listener, of_sweeper) = (Arc::clone(&shared), Arc::clone(&shared));
         let mut threads = Vec::new();
-        let listening = thread::Builder::new()
-            .name("rpc-proxy".to_owned())
-            .spawn(move || accept(&listener, None, &woken, |stream, peer| welcome(&of_listener, stream, peer)));
+        let listening = thread::Builder::new().name("rpc-proxy".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&of_listener, stream, peer);
+            accept(&listener, None, &woken, welcome, || of_listener.guests.make_room());
+        });
         threads.push(listening.map_err(failed)?);
         // From here on a failure ends what has begun.
         let mut proxy = Self { address, shared, wake: Some(wake), threads };
@@ -126,7 +128,7 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
     // A proxy that is full has no word for it: the connection ends.
-    let Some(guest) = shared.guests.enter(&stream) else { return };
+    let Some(guest) = shared.guests.enter(&stream, peer.ip()) else { return };
     let own = Arc::clone(shared);
     let thread = thread::Builder::new().name("rpc-guest".to_owned()).stack_size(256 << 10);
     let _ = thread.spawn(move || own.serve(guest, stream, peer));
@@ -141,11 +143,10 @@ impl Shared {
     fn serve(&self, guest: Guest, stream: TcpStream, peer: SocketAddr) {
         // Strangers are not answered, and nothing is written down for them.
         let listen = &self.options.listen;
+        let begun = Instant::now();
         let Some(mut line) = listen.line(stream) else { return };
-        let Ok(key) = hear(line.transport(), listen.handshake_time) else { return };
-        if !listen.lets_in(key.token.as_deref()) {
-            return;
-        }
+        let Ok(key) = hear(line.transport(), listen.left(begun)) else { return };
+        let Some(proof) = listen.admit(line.transport(), &key, begun) else { return };
         guest.is_known();
         match key.role.as_str() {
             "server" => {
@@ -158,7 +159,7 @@ impl Shared {
             "client" => {
                 let name = key.name.clone();
                 self.say(peer, || format!("a client asks for key '{name}'"));
-                let ended = self.bring_together(line, key);
+                let ended = self.bring_together(line, key, proof);
                 self.say(peer, || format!("the client of key '{name}' {ended}"));
                 drop(guest);
             }
@@ -180,7 +181,7 @@ impl Shared {
     }
 
     /// Gives a client a server of its key, or that of its match key, and returns when their session has ended, with how it did.
-    fn bring_together(&self, mut line: Line, key: Key) -> &'static str {
+    fn bring_together(&self, mut line: Line, key: Key, proof: Option<String>) -> &'static str {
         let within = self.options.listen.handshake_time;
         let deadline = Instant::now().checked_add(self.options.wait);
         loop {
@@ -194,13 +195,15 @@ impl Shared {
                 return "found no server";
             };
             // Options of a server's key are for the proxy alone, and a match key for the proxy and the tracker.
-            let of_server = Key::server(server.key.name.as_str());
-            let of_client = Key { name: of_server.name.clone(), ..key.clone() };
+            let of_server = Key { proof: proof.clone(), ..Key::server(server.key.name.as_str()) };
+            // A server that asks for a token itself answers the client, if that can prove one.
+            let answers = server.key.answers && key.nonce.is_some();
+            let of_client = Key { name: of_server.name.clone(), answers, ..key.clone() };
             // One that has gone meanwhile is not the client's concern: the next one.
             if answer(server.line.transport(), Hello::Welcome, &of_client, within).is_err() {
                 continue;
             }
-            if answer(line.transport(), Hello::Welcome, &of_server, within).is_err() {
+            if !answers && answer(line.transport(), Hello::Welcome, &of_server, within).is_err() {
                 return "has gone";
             }
             return match pair::pass_on(line, server.line) {

@@ -6,7 +6,8 @@ use crate::{Listen, Place};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProxyOptions {
-    /// Where it listens, and to whom it answers: servers and clients. A server behind the proxy gets the client's token, too. The proxy
+    /// Where it listens, and to whom it answers: servers and clients. A server behind the proxy that has a token asks
+    /// the client for it, too. The proxy
     /// itself reads what is sent over TLS.
     pub listen: Listen,
     /// The tracker that gives the servers to clients, each under its key. Clients then name a match key of the tracker, and nothing else.
@@ -15,7 +16,7 @@ pub struct ProxyOptions {
     pub tracker_host: Option<String>,
     /// How long a client waits for a server of its key.
     pub wait: Duration,
-    /// Connections of servers and clients at one time.
+    /// Connections of servers and clients at one time. Not more than the process may have descriptors for (`ulimit -n`).
     pub connections: usize,
 }
 

@@ -79,9 +79,10 @@ impl Server {
         let sessions = Arc::new(Sessions::new(options, program, registration));
         let shared = Arc::clone(&sessions);
         let nearby = shared.options.listen.bind_nearby(address);
-        let listening = thread::Builder::new()
-            .name("rpc-listen".to_owned())
-            .spawn(move || accept(&listener, nearby.as_ref(), &woken, |stream, peer| welcome(&shared, stream, peer)));
+        let listening = thread::Builder::new().name("rpc-listen".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&shared, stream, peer);
+            accept(&listener, nearby.as_ref(), &woken, welcome, || shared.make_room());
+        });
         let mut server =
             Self { address, sessions, wake: Some(wake), listener: Some(listening.map_err(failed)?), outward: None };
         if let Some(proxy) = server.sessions.options.proxy.clone() {
@@ -137,7 +138,7 @@ impl Drop for Server {
 fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
-    let Some(ticket) = sessions.enter(&stream) else { return };
+    let Some(ticket) = sessions.enter(&stream, peer.ip()) else { return };
     let shared = Arc::clone(sessions);
     let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);
     // Without memory for a thread the connection is closed, and the ticket given back.

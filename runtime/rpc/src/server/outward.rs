@@ -48,13 +48,17 @@ pub(super) fn run(sessions: &Arc<Sessions>, proxy: &Place) {
 fn next_client(sessions: &Sessions, proxy: &Place) -> Result<(Line, Key)> {
     let options = &sessions.options;
     let within = options.listen.handshake_time;
+    let begun = Instant::now();
+    let left = || within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
     let stream = proxy.dial(PORT, "proxy", within)?;
     sessions.set_outward(Some(stream.try_clone()?));
-    let mut line = proxy.secure(stream, within)?;
-    let own = Key { token: proxy.token.clone(), ..Key::server(options.key.as_str()) };
-    offer(line.transport(), &own, within)?;
+    let mut line = proxy.secure(stream, left())?;
+    // A server that has a token asks its clients for it.
+    let answers = options.listen.token.is_some();
+    let own = Key { token: proxy.token.clone(), answers, ..Key::server(options.key.as_str()) };
+    offer(line.transport(), &own, left())?;
     let key = taken(line.transport(), &own, within)?;
-    if !sessions.lets_in(&key) {
+    if !sessions.lets_in(line.transport(), &key) {
         return Err(Error::new("ConnectionError", "a client came that has another key or token"));
     }
     Ok((line, key))
@@ -63,8 +67,8 @@ fn next_client(sessions: &Sessions, proxy: &Place) -> Result<(Line, Key)> {
 /// Serves a client in a thread of its own.
 fn serve(sessions: &Arc<Sessions>, line: Line, key: Key) {
     let Ok(handle) = line.handle() else { return };
-    let Some(ticket) = sessions.enter(&handle) else { return };
     let peer = handle.peer_addr().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+    let Some(ticket) = sessions.enter(&handle, peer.ip()) else { return };
     sessions.count_through_proxy(|count| *count += 1);
     let own = Arc::clone(sessions);
     let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);

@@ -1,8 +1,8 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use super::ServerOptions;
 use super::folder::Folder;
 use super::program::Program;
+use crate::guests::Strangers;
 use crate::limits::Limits;
 use crate::line::Line;
-use crate::process::SESSION;
+use crate::process::{SESSION, TOKEN_VARIABLE};
 use crate::tracker::{Claim, Registration};
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
-/// Handshakes at one time. A new connection takes the place of the one that has waited longest.
-const HANDSHAKES: usize = 256;
+/// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
+const HANDSHAKES: [usize; 2] = [128, 64];
 /// How long sessions may take to end when the server stops.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -36,12 +37,12 @@ pub(super) struct Sessions {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     stopped: bool,
     next: u64,
-    /// Connections in the handshake, the oldest first.
-    handshakes: VecDeque<(u64, TcpStream)>,
+    /// Connections in the handshake, and the order in which they came.
+    handshakes: HashMap<u64, TcpStream>,
+    strangers: Strangers,
     /// Connections with a thread.
     open: usize,
     /// The connection that waits at a proxy.
@@ -58,10 +59,25 @@ pub(super) struct Ticket {
     sessions: Arc<Sessions>,
 }
 
+impl State {
+    /// Ends a connection in the handshake; its thread sees it.
+    fn send_away(&mut self, number: Option<u64>) {
+        if let Some(stream) = number.and_then(|number| self.handshakes.remove(&number)) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// A handshake has ended.
+    fn leave(&mut self, number: u64) {
+        let _ = self.handshakes.remove(&number);
+        self.strangers.remove(number);
+    }
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.sessions.lock();
-        state.handshakes.retain(|(number, _)| *number != self.number);
+        state.leave(self.number);
         state.lives.remove(&self.number);
         state.open -= 1;
         self.sessions.changed.notify_all();
@@ -70,7 +86,17 @@ impl Drop for Ticket {
 
 impl Sessions {
     pub(super) fn new(options: ServerOptions, program: Program, registration: Option<Registration>) -> Self {
-        Self { options, program, registration, state: Mutex::default(), changed: Condvar::new() }
+        let state = State {
+            stopped: false,
+            next: 0,
+            handshakes: HashMap::new(),
+            strangers: Strangers::new(HANDSHAKES[0], HANDSHAKES[1]),
+            open: 0,
+            outward: None,
+            through_proxy: 0,
+            lives: HashMap::new(),
+        };
+        Self { options, program, registration, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     pub(super) fn is_registered(&self) -> bool {
@@ -86,40 +112,53 @@ impl Sessions {
     }
 
     /// Takes note of a new connection; `None` when it cannot be served.
-    pub(super) fn enter(self: &Arc<Self>, stream: &TcpStream) -> Option<Ticket> {
+    pub(super) fn enter(self: &Arc<Self>, stream: &TcpStream, host: IpAddr) -> Option<Ticket> {
         let copy = stream.try_clone().ok()?;
         let mut state = self.lock();
         if state.stopped {
             return None;
         }
-        if state.handshakes.len() >= HANDSHAKES
-            && let Some((_, oldest)) = state.handshakes.pop_front()
-        {
-            // Its thread sees the end.
-            let _ = oldest.shutdown(Shutdown::Both);
-        }
         let number = state.next;
         state.next += 1;
         state.open += 1;
-        state.handshakes.push_back((number, copy));
+        let _ = state.handshakes.insert(number, copy);
+        let gone = state.strangers.add(number, host);
+        state.send_away(gone);
         Some(Ticket { number, sessions: Arc::clone(self) })
+    }
+
+    /// Ends the oldest handshake, because the system has no descriptors left.
+    pub(super) fn make_room(&self) {
+        let mut state = self.lock();
+        let oldest = state.strangers.pop();
+        state.send_away(oldest);
     }
 
     /// Serves a connection until it ends.
     pub(super) fn serve(&self, ticket: Ticket, stream: TcpStream, peer: SocketAddr) {
+        let begun = Instant::now();
         // Strangers are not answered, and nothing is written down for them: they could fill a disk.
         let Some(mut line) = self.options.listen.line(stream) else { return };
         // A claim is given back when the session has ended.
-        let Some((key, _claim)) = self.let_in(line.transport()) else { return };
+        let Some((key, _claim)) = self.let_in(line.transport(), begun) else { return };
         self.host(ticket, line, &key, peer);
     }
 
-    /// Whether a client that came through a proxy may have a session.
-    pub(super) fn lets_in(&self, key: &Key) -> bool {
-        let own = &self.options.key;
+    /// Answers a client that came through a proxy; false: it may not have a session.
+    pub(super) fn lets_in(&self, transport: &mut dyn Transport, key: &Key) -> bool {
+        let (own, listen, begun) = (&self.options.key, &self.options.listen, Instant::now());
         // A proxy that offers its servers at a tracker passes on what the client said: a match key, `key:random`.
         let is_own = key.name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
-        self.options.listen.lets_in(key.token.as_deref()) && key.role == "client" && is_own
+        if key.role != "client" || !is_own {
+            return false;
+        }
+        if !key.answers {
+            // The proxy has answered the client, which waits for nothing more.
+            return listen.lets_in(key.token.as_deref());
+        }
+        let Some(proof) = listen.admit(transport, key, begun) else { return false };
+        let server = Key { proof, ..Key::server(own.as_str()) };
+        answer(transport, Hello::Welcome, &server, listen.left(begun)).is_ok()
     }
 
     /// The session of a client whose handshake is done, until it ends.
@@ -151,18 +190,16 @@ impl Sessions {
     }
 
     /// The handshake.
-    fn let_in(&self, stream: &mut dyn Transport) -> Option<(Key, Option<Claim>)> {
+    fn let_in(&self, stream: &mut dyn Transport, begun: Instant) -> Option<(Key, Option<Claim>)> {
         let options = &self.options;
-        let key = hear(stream, options.listen.handshake_time).ok()?;
-        if !options.listen.lets_in(key.token.as_deref()) {
-            return None;
-        }
-        let own = Key::server(options.key.as_str());
+        let key = hear(stream, options.listen.left(begun)).ok()?;
+        let proof = options.listen.admit(stream, &key, begun)?;
+        let own = Key { proof, ..Key::server(options.key.as_str()) };
         let claim = self.registration.as_ref().and_then(|registration| registration.claim(&key.name));
         let is_named = if self.registration.is_some() { claim.is_some() } else { key.name == options.key };
         let fits = key.role == "client" && is_named;
         let hello = if fits { Hello::Welcome } else { Hello::NoMatchingKey };
-        answer(stream, hello, &own, options.listen.handshake_time).ok()?;
+        answer(stream, hello, &own, options.listen.left(begun)).ok()?;
         fits.then_some((key, claim))
     }
 
@@ -171,7 +208,7 @@ impl Sessions {
         let (here, there) = UnixStream::pair().map_err(failed)?;
         {
             let mut state = self.lock();
-            state.handshakes.retain(|(number, _)| *number != ticket.number);
+            state.leave(ticket.number);
             if state.stopped {
                 return Err("ConnectionError: the server was stopped".to_owned());
             }
@@ -191,6 +228,8 @@ impl Sessions {
         let mut command = self.program.command();
         command.arg(SESSION).arg(limits.to_text()).arg(folder.path()).args(&self.options.emulator);
         command.env("LD_LIBRARY_PATH", library_path(folder.path()));
+        // The server's token is not for the code of clients.
+        command.env_remove(TOKEN_VARIABLE);
         command.stdin(connection);
         command.stdout(Stdio::from(OwnedFd::from(there)));
         // Ctrl-C is for the server, which ends its sessions.
@@ -252,7 +291,7 @@ impl Sessions {
         if let Some(socket) = state.outward.take() {
             let _ = socket.shutdown(Shutdown::Both);
         }
-        for (_, stream) in state.handshakes.drain(..) {
+        for (_, stream) in state.handshakes.drain() {
             let _ = stream.shutdown(Shutdown::Both);
         }
         state.lives.clear();

@@ -29,6 +29,7 @@ use self::programs::Programs;
 use self::requests::Reply;
 use self::streams::Streams;
 use crate::limits::Limits;
+use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::wire::{Bounds, Code, Connection, Patience, Transport, WireError};
 
@@ -89,7 +90,7 @@ fn hook(name: &str) {
     if let Ok(Some(function)) = Function::find_global(name)
         && let Err(error) = function.call(())
     {
-        eprintln!("kernpack-rpc: {name}: {error}");
+        say(format_args!("kernpack-rpc: {name}: {error}"));
     }
 }
 

@@ -19,6 +19,7 @@ use kernpack::{Result, bail, ensure, error};
 
 use super::executable::Executable;
 use super::files::Files;
+use crate::log::say;
 use crate::wire::Output;
 
 /// Bytes of output in one answer.
@@ -154,10 +155,10 @@ impl Programs {
                 match &mut *running {
                     None => return,
                     Some(program) if program.asked.elapsed() >= patience => {
-                        eprintln!(
+                        say(format_args!(
                             "kernpack-rpc: a program was ended: its client has not asked for it for {} s",
                             patience.as_secs_f64()
-                        );
+                        ));
                         program.end();
                         return;
                     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernpack::{Result, ensure, error};
 use rustls::pki_types::pem::PemObject;
@@ -18,6 +18,9 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The names of the files that [`Identity::generate`] writes.
+    pub(crate) const FILES: [&str; 3] = ["key.pem", "cert.pem", "token"];
+
     /// Reads both from files in PEM.
     ///
     /// # Errors
@@ -52,16 +55,25 @@ impl Identity {
         let random = ring::rand::SystemRandom::new();
         ring::rand::SecureRandom::fill(&random, &mut bytes).map_err(|_| error!(RuntimeError, "no random numbers"))?;
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let write = |name: &str, text: &str, mode: u32| {
+        let write = |name: &str, text: &str, mode: u32, written: &mut Vec<PathBuf>| {
             let path = folder.join(name);
             // Not over what is there: a key that is in use would be lost.
             let file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+            let file = file.inspect(|_| written.push(path.clone()));
             file.and_then(|mut file| file.write_all(text.as_bytes()))
                 .map_err(|problem| error!(RuntimeError, "cannot write {}: {problem}", path.display()))
         };
-        write("key.pem", &made.signing_key.serialize_pem(), 0o600)?;
-        write("cert.pem", &made.cert.pem(), 0o644)?;
-        write("token", &(token + "\n"), 0o600)?;
-        Self::load(&folder.join("cert.pem"), &folder.join("key.pem"))
+        let texts = [(made.signing_key.serialize_pem(), 0o600), (made.cert.pem(), 0o644), (token + "\n", 0o600)];
+        let mut written = Vec::new();
+        let all =
+            Self::FILES.iter().zip(&texts).try_for_each(|(name, (text, mode))| write(name, text, *mode, &mut written));
+        let loaded = all.and_then(|()| Self::load(&folder.join("cert.pem"), &folder.join("key.pem")));
+        if loaded.is_err() {
+            // Half of the files are of no use, and in the way of the next try.
+            for path in written {
+                let _ = fs::remove_file(path);
+            }
+        }
+        loaded
     }
 }

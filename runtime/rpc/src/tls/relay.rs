@@ -4,11 +4,16 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use super::TlsStream;
+use crate::wire::Transport;
 
 /// The most bytes of either direction that are here at one time.
 const AT_ONCE: usize = 256 << 10;
+
+/// How long a client may take to read what a session has sent, once that has ended.
+const LINGER: Duration = Duration::from_secs(30);
 
 /// Bytes on their way to the session.
 struct Held {
@@ -19,11 +24,14 @@ struct Held {
 
 /// Passes bytes on in both directions, until both have ended or one has failed. The session ends its socket when it ends; the client may end before.
 pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Result<()> {
+    // Nothing here waits for one side alone.
+    outside.set_timeouts(None, None)?;
     outside.socket.set_nonblocking(true)?;
     inside.set_nonblocking(true)?;
     let mut held = Held { bytes: vec![0; AT_ONCE].into(), begin: 0, end: 0 };
     let mut buffer = vec![0; AT_ONCE];
     let (mut client_is_done, mut session_is_told, mut session_is_done) = (false, false, false);
+    let mut ended_at = None;
     loop {
         // Decrypted bytes that there was no room for come first: the socket would not announce them. As many as there are go on together.
         let mut moved = false;
@@ -69,6 +77,7 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
             match inside.read(&mut buffer) {
                 Ok(0) => {
                     session_is_done = true;
+                    ended_at = Some(Instant::now());
                     outside.connection.send_close_notify();
                     moved = true;
                 }
@@ -105,8 +114,13 @@ pub(crate) fn relay(mut outside: TlsStream, mut inside: UnixStream) -> io::Resul
             // A session that has ended is no news while nothing is wanted of it.
             libc::pollfd { fd: if of_session == 0 { -1 } else { inside.as_raw_fd() }, events: of_session, revents: 0 },
         ];
+        let time = ended_at.map(|ended: Instant| LINGER.saturating_sub(ended.elapsed()));
+        if time.is_some_and(|time| time.is_zero()) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let time = time.map_or(-1, |time| time.as_millis() as libc::c_int + 1);
         // SAFETY: two descriptors that are open, in an array of as many.
-        if unsafe { libc::poll(poll.as_mut_ptr(), 2, -1) } < 0 {
+        if unsafe { libc::poll(poll.as_mut_ptr(), 2, time) } < 0 {
             let error = io::Error::last_os_error();
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);

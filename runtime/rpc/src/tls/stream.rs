@@ -25,16 +25,19 @@ pub struct TlsStream {
     input: Box<[u8]>,
     /// What of them is still to be decrypted.
     ready: Range<usize>,
+    /// How long a read and a write may take, however few bytes of a record come at a time.
+    times: [Option<Duration>; 2],
 }
 
 impl TlsStream {
     /// Does the handshake, all of it within a time.
     pub(super) fn begin(connection: impl Into<Connection>, socket: TcpStream, within: Duration) -> io::Result<Self> {
-        let mut this = Self { connection: connection.into(), socket, input: vec![0; AT_ONCE].into(), ready: 0..0 };
+        let input = vec![0; AT_ONCE].into();
+        let mut this = Self { connection: connection.into(), socket, input, ready: 0..0, times: [None; 2] };
         this.connection.set_buffer_limit(Some(AT_ONCE));
-        let deadline = Instant::now() + within;
+        let begun = Instant::now();
         while this.connection.is_handshaking() || this.connection.wants_write() {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = within.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -55,7 +58,9 @@ impl TlsStream {
 
     /// Sends what is encrypted.
     pub(super) fn send(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
         while self.connection.wants_write() {
+            check(self.times[1], begun)?;
             match self.connection.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
@@ -118,13 +123,27 @@ impl TlsStream {
     }
 }
 
+/// Ends what has taken its time.
+fn check(time: Option<Duration>, begun: Instant) -> io::Result<()> {
+    match time.is_some_and(|time| begun.elapsed() >= time) {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    }
+}
+
 impl Read for TlsStream {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self.plain(target) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        let begun = Instant::now();
         loop {
             match self.plain(target) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
+            check(self.times[0], begun)?;
             // The peer may wait for what is not sent yet.
             self.send()?;
             let _ = self.receive()?;
@@ -160,6 +179,7 @@ impl Write for TlsStream {
 
 impl Transport for TlsStream {
     fn set_timeouts(&mut self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
+        self.times = [read, write];
         self.socket.set_read_timeout(read)?;
         self.socket.set_write_timeout(write)
     }
@@ -194,5 +214,48 @@ impl Drop for TlsStream {
         // A peer that does not read is not waited for.
         let _ = self.socket.set_nonblocking(true);
         let _ = self.send();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::tls::{Identity, TlsAcceptor, TlsConnector, Trust};
+
+    #[test]
+    fn a_record_that_trickles_in_is_no_progress() {
+        let folder = std::env::temp_dir().join(format!("kernpack-rpc-trickle-{}", std::process::id()));
+        let identity = Identity::generate(&folder, &["localhost".to_owned()]).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        let connector = TlsConnector::new(&Trust::Fingerprint(identity.fingerprint())).unwrap();
+        let acceptor = TlsAcceptor::new(identity).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let time = Duration::from_secs(30);
+        let client = thread::spawn(move || {
+            let mut client = connector.connect("localhost", TcpStream::connect(address).unwrap(), time).unwrap();
+            client.put(&[7; 10_000]).unwrap();
+            let mut record = Vec::new();
+            let _ = client.connection.write_tls(&mut record).unwrap();
+            // Each byte comes in time, the record does not.
+            for byte in record {
+                if client.socket.write_all(&[byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let mut server = acceptor.accept(listener.accept().unwrap().0, time).unwrap();
+        server.set_timeouts(Some(Duration::from_millis(200)), Some(time)).unwrap();
+        let begun = Instant::now();
+        let error = server.read(&mut [0; 16]).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        server.close();
+        drop(server);
+        client.join().unwrap();
     }
 }

@@ -50,8 +50,10 @@ fn failed(address: &str, error: &WireError) -> Error {
 
 /// A connection to a tracker, behind the handshake and the token.
 pub(super) fn open(place: &Place, within: Duration) -> Result<Line> {
+    let begun = Instant::now();
+    let left = || within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
     let stream = place.dial(PORT, "tracker", within)?;
-    let mut outside = place.secure(stream, within)?;
+    let mut outside = place.secure(stream, left())?;
     let inside = outside.for_session()?;
     if outside.needs_passing() {
         // A thread passes TLS on; it ends with the connection.
@@ -60,10 +62,9 @@ pub(super) fn open(place: &Place, within: Duration) -> Result<Line> {
     }
     let failed = |error: WireError| failed(&place.address, &error);
     let mut line = Line::new(TcpStream::from(inside))?;
-    line.greet(within).map_err(failed)?;
+    line.greet(left()).map_err(failed)?;
     if let Some(token) = &place.token {
-        let answer = line.ask(&json!([Code::Token as i64, token]), within).map_err(failed)?;
-        ensure!(answer.as_i64() == Some(0), ConnectionError, "the tracker {} wants no token", place.address);
+        line.prove(token, left()).map_err(failed)?;
     }
     Ok(line)
 }

@@ -2,17 +2,22 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::wire::WireError;
+use crate::wire::proof::{Side, is_digits, nonce, proof, proves};
 
 /// What a connection begins with, in both directions.
 const MAGIC: i32 = 0x2F271;
 
 /// The most bytes of a message.
 const MOST: usize = 1 << 20;
+
+/// The most bytes of a message to a tracker: texts of a peer there are short, and JSON takes more memory as values than as text.
+pub(super) const MOST_TO_TRACKER: usize = 8 << 10;
 
 /// How long a message may take from its first byte to its last one.
 pub(super) const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -30,7 +35,7 @@ pub(super) enum Code {
     UpdateInfo = 5,
     Summary = 6,
     Pending = 7,
-    /// Ours alone: the tracker's token, before anything else where there is one.
+    /// Ours alone, before anything else where the tracker has a token: a number, and then the proof that the peer knows the token.
     Token = 100,
 }
 
@@ -54,7 +59,10 @@ impl Code {
 
 /// A connection to a tracker, or to a peer of one.
 pub(super) struct Line {
-    stream: TcpStream,
+    /// Shared by all handles: a tracker has one descriptor for each peer.
+    stream: Arc<TcpStream>,
+    /// The most bytes of a message that is read.
+    most: usize,
     /// Whether a wait for an answer is to end before its time.
     interrupt: Option<fn() -> bool>,
 }
@@ -70,7 +78,12 @@ impl Line {
     /// Over a connection, or an end of a pair of sockets behind one with TLS.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
-        Ok(Self { stream, interrupt: None })
+        Ok(Self { stream: Arc::new(stream), most: MOST, interrupt: None })
+    }
+
+    /// Refuses messages of more bytes.
+    pub(super) fn set_most(&mut self, bytes: usize) {
+        self.most = bytes;
     }
 
     /// Asks now and then while an answer is waited for; [`WireError::Interrupted`] is then the end of the wait.
@@ -102,8 +115,8 @@ impl Line {
     }
 
     /// Another handle on the same connection, to write to it from elsewhere.
-    pub(super) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { stream: self.stream.try_clone()?, interrupt: None })
+    pub(super) fn share(&self) -> Self {
+        Self { stream: Arc::clone(&self.stream), most: self.most, interrupt: None }
     }
 
     /// Ends the connection; who reads from it sees the end.
@@ -111,11 +124,23 @@ impl Line {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), WireError> {
-        self.stream.write_all(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => late("the peer to read", MESSAGE_TIME),
-            _ => WireError::Io(error),
-        })
+    /// Writes within [`MESSAGE_TIME`], however little the peer reads at a time.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), WireError> {
+        let begun = Instant::now();
+        while !bytes.is_empty() {
+            match (&*self.stream).write(bytes) {
+                Ok(0) => return Err(WireError::Cut),
+                Ok(count) if count == bytes.len() => return Ok(()),
+                Ok(count) if begun.elapsed() < MESSAGE_TIME => bytes = &bytes[count..],
+                Ok(_) => return Err(late("the peer to read", MESSAGE_TIME)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    return Err(late("the peer to read", MESSAGE_TIME));
+                }
+                Err(error) => return Err(WireError::Io(error)),
+            }
+        }
+        Ok(())
     }
 
     /// Sends a message.
@@ -147,7 +172,7 @@ impl Line {
                 return Err(late(awaited, within));
             }
             self.stream.set_read_timeout(left).map_err(WireError::Io)?;
-            match self.stream.read(target) {
+            match (&*self.stream).read(target) {
                 Ok(0) => return Err(WireError::Cut),
                 Ok(count) => target = &mut target[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -162,13 +187,18 @@ impl Line {
 
     /// The next message; `within` is how long it may take until one begins, `None` as long as the connection is there.
     pub(super) fn receive(&mut self, within: Option<Duration>) -> Result<Value, WireError> {
+        self.receive_in(within, MESSAGE_TIME)
+    }
+
+    /// The same; `rest_time` is how long the message may take from its first byte on.
+    fn receive_in(&mut self, within: Option<Duration>, rest_time: Duration) -> Result<Value, WireError> {
         let mut length = [0; 4];
         let end = within.and_then(|within| Instant::now().checked_add(within));
         loop {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
             let slice = if self.interrupt.is_some() { Some(left.map_or(SLICE, |left| left.min(SLICE))) } else { left };
             self.stream.set_read_timeout(slice).map_err(WireError::Io)?;
-            let problem = match self.stream.read(&mut length[..1]) {
+            let problem = match (&*self.stream).read(&mut length[..1]) {
                 Ok(0) => return Err(WireError::Closed),
                 Ok(_) => break,
                 Err(problem) => problem,
@@ -188,21 +218,64 @@ impl Line {
                 return Err(WireError::Interrupted);
             }
         }
-        let (rest, deadline) = ("the rest of a message", Instant::now().checked_add(MESSAGE_TIME));
-        self.read_until(&mut length[1..], rest, deadline, MESSAGE_TIME)?;
+        let (rest, deadline) = ("the rest of a message", Instant::now().checked_add(rest_time));
+        self.read_until(&mut length[1..], rest, deadline, rest_time)?;
         let length = i32::from_le_bytes(length);
-        let Some(length) = usize::try_from(length).ok().filter(|length| *length <= MOST) else {
-            return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {MOST}")));
+        let Some(length) = usize::try_from(length).ok().filter(|length| *length <= self.most) else {
+            return Err(WireError::Protocol(format!("a message of {length} bytes; the most is {}", self.most)));
         };
         // Memory grows with what comes, not with what is announced.
         let mut bytes = Vec::new();
         while bytes.len() < length {
             let begin = bytes.len();
             bytes.resize(length.min(begin + (1 << 16)), 0);
-            self.read_until(&mut bytes[begin..], rest, deadline, MESSAGE_TIME)?;
+            self.read_until(&mut bytes[begin..], rest, deadline, rest_time)?;
         }
         serde_json::from_slice(&bytes)
             .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
+    }
+
+    /// Tracker: lets a peer prove that it knows the token, in this time; it gets the tracker's proof.
+    pub(super) fn challenge(&mut self, token: &str, within: Duration) -> Result<(), WireError> {
+        let begun = Instant::now();
+        let stranger = || WireError::Protocol("a peer without the token".to_owned());
+        let said = |line: &mut Self| {
+            let left = within.saturating_sub(begun.elapsed());
+            let message = line.receive_in(Some(left), left)?;
+            let text = message.get(1).and_then(Value::as_str).filter(|_| Code::of(&message) == Some(Code::Token));
+            text.map(ToOwned::to_owned).filter(|text| is_digits(text)).ok_or_else(stranger)
+        };
+        let caller = said(self)?;
+        let own = nonce().map_err(WireError::Io)?;
+        self.send(&json!([Code::Success as i64, own]))?;
+        let given = said(self)?;
+        if !proves(&given, token, Side::Caller, &caller, &own) {
+            return Err(stranger());
+        }
+        self.send(&json!([Code::Success as i64, proof(token, Side::Listener, &caller, &own)]))
+    }
+
+    /// Peer: proves to a tracker that it knows the token, and has the tracker prove the same.
+    pub(super) fn prove(&mut self, token: &str, within: Duration) -> Result<(), WireError> {
+        let begun = Instant::now();
+        let told = |line: &mut Self, text: &str| {
+            line.send(&json!([Code::Token as i64, text]))?;
+            let left = within.saturating_sub(begun.elapsed());
+            let answer = line.receive_in(Some(left), left)?;
+            let text =
+                answer.get(1).and_then(Value::as_str).filter(|_| answer.get(0).and_then(Value::as_i64) == Some(0));
+            text.map(ToOwned::to_owned)
+                .ok_or_else(|| WireError::Protocol("it wants no token, or is no tracker of Kernpack".to_owned()))
+        };
+        let own = nonce().map_err(WireError::Io)?;
+        let asked = told(self, &own)?;
+        let given = told(self, &proof(token, Side::Caller, &own, &asked))?;
+        match proves(&given, token, Side::Listener, &own, &asked) {
+            true => Ok(()),
+            false => {
+                Err(WireError::Content("it does not prove that it knows the token: it is another tracker".to_owned()))
+            }
+        }
     }
 
     /// Sends a message and reads the answer.
@@ -212,12 +285,17 @@ impl Line {
     }
 }
 
+/// A message for a log: not more than a line of it.
+pub(super) fn shortened(message: &Value) -> String {
+    let text = message.to_string();
+    let short: String = text.chars().take(100).collect();
+    if short.len() < text.len() { short + ".." } else { short }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
     use std::thread;
-
-    use serde_json::json;
 
     use super::*;
 
@@ -280,6 +358,41 @@ mod tests {
             drop(line);
             let mut rest = Vec::new();
             assert_eq!(client.read_to_end(&mut rest).unwrap_or(0), 0);
+        }
+    }
+
+    #[test]
+    fn messages_that_trickle_in() {
+        // The handshake with a token, one byte after the other: its time holds for all of it.
+        let (mut client, mut line) = pair();
+        let message = json!([Code::Token as i64, "0".repeat(64)]).to_string();
+        let sender = thread::spawn(move || {
+            let bytes = [&(message.len() as i32).to_le_bytes()[..], message.as_bytes()].concat();
+            for byte in bytes.iter().cycle() {
+                if client.write_all(&[*byte]).is_err() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        let error = line.challenge("c2VjcmV0", Duration::from_millis(100)).unwrap_err();
+        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
+        assert!(begun.elapsed() < MESSAGE_TIME / 2, "{:?}", begun.elapsed());
+        line.close();
+        drop(line);
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn tokens_are_proved() {
+        for (own, given, is_known) in [("c2VjcmV0", "c2VjcmV0", true), ("c2VjcmV0", "c2VjcmV1", false)] {
+            let (client, mut line) = pair();
+            let mut other = Line::new(client).unwrap();
+            let proved = thread::spawn(move || other.prove(given, MESSAGE_TIME).is_ok());
+            assert_eq!(line.challenge(own, MESSAGE_TIME).is_ok(), is_known);
+            line.close();
+            assert_eq!(proved.join().unwrap(), is_known);
         }
     }
 }

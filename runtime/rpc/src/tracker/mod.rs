@@ -15,7 +15,9 @@
 //! ```
 
 mod client;
+mod host;
 mod message;
+mod options;
 mod packed;
 mod queue;
 mod registration;
@@ -23,10 +25,11 @@ mod server;
 mod summary;
 
 pub use client::{Found, TrackerClient};
+pub use options::TrackerOptions;
 pub use registration::{Claim, Offer, Registration};
+pub use server::Tracker;
 #[doc(hidden)]
 pub use server::answers_to;
-pub use server::{Tracker, TrackerOptions};
 pub use summary::{KeyStatus, ServerStatus, Summary};
 
 /// The port that trackers have if none is said: that of Apache TVM's.

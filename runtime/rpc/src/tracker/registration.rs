@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::client::open;
 use super::message::{Code, Line};
 use crate::Place;
+use crate::log::say;
 use crate::wire::WireError;
 
 /// How often a server asks which of its match keys are still there.
@@ -167,10 +168,17 @@ impl Shared {
 
     fn run(&self) {
         let mut pause = Duration::from_millis(250);
+        let mut told = String::new();
         loop {
             // A tracker that is not there, was restarted or says what it should not: the next try.
             let begin = Instant::now();
-            let _ended = self.offer_until_it_ends();
+            if let Err(WireError::Protocol(problem)) = self.offer_until_it_ends()
+                && problem != told
+            {
+                // A tracker that refuses the offer will do so again.
+                say(format_args!("kernpack-rpc: {}: {problem}", self.offer.tracker.address));
+                told = problem;
+            }
             {
                 let mut state = self.lock();
                 state.connection = None;
@@ -198,7 +206,7 @@ impl Shared {
             if state.is_stopped {
                 return Ok(());
             }
-            state.connection = Some(line.try_clone().map_err(WireError::Io)?);
+            state.connection = Some(line.share());
         }
         loop {
             self.offer_free(&mut line)?;

@@ -7,16 +7,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
-use super::PORT;
-use super::message::{Code, Line};
+use super::host::address_of;
+use super::message::{Code, Line, MOST_TO_TRACKER, shortened};
+use super::options::TrackerOptions;
 use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
-use crate::guests::{Guest, Guests};
-use crate::listen::{Listen, accept};
+use crate::guests::{Guest, Guests, room};
+use crate::listen::accept;
 use crate::wire::{WireError, notice_when_gone};
 
 /// Servers and requests of one connection at a time.
@@ -24,25 +26,6 @@ const MOST_OF_PEER: usize = 1024;
 
 /// The most bytes of a key, a match key and a host name.
 const MOST_OF_TEXT: usize = 256;
-
-/// How a tracker listens, and what it allows.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TrackerOptions {
-    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
-    pub listen: Listen,
-    /// What a peer has to say to end the tracker; `None`: none can.
-    pub stop_key: Option<String>,
-    /// Connections at one time: each server has one, and each client that asks or waits.
-    pub connections: usize,
-}
-
-impl Default for TrackerOptions {
-    /// The loopback address and port 9190.
-    fn default() -> Self {
-        Self { listen: Listen::at(PORT), stop_key: None, connections: 4096 }
-    }
-}
 
 /// A tracker that listens. Dropping it ends all connections.
 pub struct Tracker {
@@ -68,8 +51,6 @@ struct State {
 struct Peer {
     /// To answer it, and to give it a server while its own thread reads.
     writer: Arc<Mutex<Line>>,
-    /// Where it comes from.
-    host: IpAddr,
     /// What a server has said of itself.
     info: Option<Value>,
 }
@@ -85,12 +66,13 @@ impl Tracker {
             options.listen.bind("offer servers that run its own code, and take those of others")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the tracker cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
-        let guests = Arc::new(Guests::new(options.connections));
+        let guests = Arc::new(Guests::new(room(options.connections, options.listen.descriptors())));
         let shared = Arc::new(Shared { options, guests, state: Mutex::default(), wake: Mutex::new(Some(wake)) });
         let own = Arc::clone(&shared);
-        let listening = thread::Builder::new()
-            .name("rpc-tracker".to_owned())
-            .spawn(move || accept(&listener, None, &woken, |stream, peer| welcome(&own, stream, peer)));
+        let listening = thread::Builder::new().name("rpc-tracker".to_owned()).spawn(move || {
+            let welcome = |stream, peer| welcome(&own, stream, peer);
+            accept(&listener, None, &woken, welcome, || own.guests.make_room());
+        });
         Ok(Self { address, shared, listener: Some(listening.map_err(failed)?) })
     }
 
@@ -126,7 +108,7 @@ fn welcome(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _ = stream.set_nodelay(true);
     notice_when_gone(&stream);
     // A tracker that is full has no word for it: the connection ends.
-    let Some(guest) = shared.guests.enter(&stream) else { return };
+    let Some(guest) = shared.guests.enter(&stream, peer.ip()) else { return };
     let own = Arc::clone(shared);
     let thread = thread::Builder::new().name("rpc-peer".to_owned()).stack_size(256 << 10);
     let _ = thread.spawn(move || own.serve(&guest, stream, peer));
@@ -172,51 +154,78 @@ impl Shared {
     fn talk(&self, guest: &Guest, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
         let mut outside = self.options.listen.line(stream).ok_or(WireError::Cut)?;
         let inside = outside.for_session().map_err(WireError::Io)?;
+        // Without TLS one descriptor is enough.
+        let outside = outside.needs_passing().then_some(outside);
         let mut line = Line::new(TcpStream::from(inside)).map_err(WireError::Io)?;
-        self.remember(guest.number(), &line, peer.ip()).map_err(WireError::Io)?;
+        self.remember(guest.number(), &line);
         thread::scope(|threads| {
             let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
-            let passed = match outside.needs_passing() {
-                true => thread.spawn_scoped(threads, move || outside.pass_on()).map(drop),
-                false => Ok(()),
+            let passed = match outside {
+                Some(outside) => thread.spawn_scoped(threads, move || outside.pass_on()).map(drop),
+                None => Ok(()),
             };
             let ended = passed
                 .map_err(WireError::Io)
-                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, || guest.is_known()));
+                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, Some(guest)));
             line.close();
             ended
         })
     }
 
     /// How to write to a peer.
-    fn remember(&self, number: u64, line: &Line, host: IpAddr) -> io::Result<()> {
-        let writer = Arc::new(Mutex::new(line.try_clone()?));
-        let _ = self.lock().peers.insert(number, Peer { writer, host: host.to_canonical(), info: None });
-        Ok(())
+    fn remember(&self, number: u64, line: &Line) {
+        let writer = Arc::new(Mutex::new(line.share()));
+        let _ = self.lock().peers.insert(number, Peer { writer, info: None });
     }
 
-    /// Answers a peer until it ends; `is_known` is called when it has said who it is.
+    /// Answers a peer until it ends; `guest` is told when it has said who it is.
     fn listen_to(
         &self,
         number: u64,
         line: &mut Line,
         peer: SocketAddr,
-        is_known: impl FnOnce(),
+        guest: Option<&Guest>,
     ) -> Result<(), WireError> {
-        let listen = &self.options.listen;
+        let (listen, begun) = (&self.options.listen, Instant::now());
+        line.set_most(MOST_TO_TRACKER);
         line.answer(listen.handshake_time)?;
-        if listen.token.is_some() {
-            let message = line.receive(Some(listen.handshake_time))?;
-            let given = message.get(1).and_then(Value::as_str);
-            if Code::of(&message) != Some(Code::Token) || !listen.lets_in(given) {
-                return Err(WireError::Protocol("a peer without the token".to_owned()));
-            }
-            line.send(&json!(Code::Success as i64))?;
+        if let Some(token) = &listen.token {
+            line.challenge(token, listen.left(begun))?;
         }
-        is_known();
+        let is_proved = listen.token.is_some();
+        if let Some(guest) = guest {
+            if is_proved { guest.is_known() } else { guest.is_idle() }
+        }
+        // Without a token a peer is known by what it has here: a server, or a request.
+        let mut guest = guest.filter(|_| !is_proved);
         loop {
             let message = line.receive(None)?;
             self.handle(number, &message, peer)?;
+            if matches!(Code::of(&message), Some(Code::Put | Code::Request))
+                && let Some(guest) = guest.take()
+            {
+                guest.is_known();
+            }
+        }
+    }
+
+    /// The host that clients are told for a server of a peer: its own address, or what it says if that is the same machine.
+    fn host_of(&self, peer: SocketAddr, said: Option<&str>) -> Result<String, String> {
+        let own = peer.ip().to_canonical();
+        match said {
+            None => Ok(own.to_string()),
+            Some(host) if self.options.any_host => Ok(host.to_owned()),
+            Some(host) => address_of(host, own).map(|address| address.to_string()).ok_or_else(|| {
+                format!("a server at {own} says that it is at {host}, which is another machine (see `--any-host` of the tracker)")
+            }),
+        }
+    }
+
+    /// Tells a peer why its connection ends.
+    fn refuse(&self, number: u64, problem: String) -> WireError {
+        match self.reply(number, &json!([Code::Fail as i64, problem])) {
+            Ok(()) => WireError::Protocol(problem),
+            Err(error) => error,
         }
     }
 
@@ -240,13 +249,12 @@ impl Shared {
                 let (Some(port), Some(match_key)) = (port, match_key) else {
                     return Err(wrong("a server without a port and a match key"));
                 };
+                let host = self.host_of(peer, word(argument(3))).map_err(|problem| self.refuse(number, problem))?;
                 {
                     let mut state = self.lock();
                     if state.queue.count_of(number) >= MOST_OF_PEER {
                         return Err(wrong("too many servers of one connection"));
                     }
-                    let own = state.peers.get(&number).map(|peer| peer.host.to_string()).unwrap_or_default();
-                    let host = word(argument(3)).map_or(own, ToOwned::to_owned);
                     state.queue.put(key, Free { peer: number, host, port, match_key: match_key.to_owned() });
                 }
                 self.say(peer, || format!("a server of key {key} is free"));
@@ -272,14 +280,11 @@ impl Shared {
                 let info = argument(1);
                 let key =
                     info.get("key").and_then(word).ok_or_else(|| wrong("a server that says nothing of itself"))?;
-                {
-                    let mut state = self.lock();
-                    if let Some(peer) = state.peers.get_mut(&number) {
-                        let host = info.get("addr").and_then(|addr| word(addr.get(0)?)).map(ToOwned::to_owned);
-                        let port = info.get("addr").and_then(|addr| addr.get(1)?.as_u64()).unwrap_or(0);
-                        let host = host.unwrap_or_else(|| peer.host.to_string());
-                        peer.info = Some(json!({"key": key, "addr": [host, port]}));
-                    }
+                let host = info.get("addr").and_then(|addr| word(addr.get(0)?));
+                let host = self.host_of(peer, host).map_err(|problem| self.refuse(number, problem))?;
+                let port = info.get("addr").and_then(|addr| addr.get(1)?.as_u64()).unwrap_or(0);
+                if let Some(peer) = self.lock().peers.get_mut(&number) {
+                    peer.info = Some(json!({"key": key, "addr": [host, port]}));
                 }
                 self.reply(number, &json!(Code::Success as i64))
             }
@@ -340,13 +345,6 @@ impl Shared {
     }
 }
 
-/// A message for a log: not more than a line of it.
-fn shortened(message: &Value) -> String {
-    let text = message.to_string();
-    let short: String = text.chars().take(100).collect();
-    if short.len() < text.len() { short + ".." } else { short }
-}
-
 /// What a tracker answers to the first 32 KiB of these bytes of one peer, for fuzzers.
 ///
 /// # Errors
@@ -364,14 +362,14 @@ pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
         state: Mutex::default(),
         wake: Mutex::default(),
     };
-    shared.remember(0, &line, host)?;
+    shared.remember(0, &line);
     thread::scope(|threads| {
         let answers = threads.spawn(move || {
             let mut answers = Vec::new();
             peer.read_to_end(&mut answers).map(|_| answers)
         });
         // What is wrong with the bytes is the end of the connection, and nothing else.
-        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), || ());
+        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), None);
         shared.forget(0);
         line.close();
         answers.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))

@@ -11,6 +11,9 @@ use super::{Bounds, Code, Encoder, Source, TensorHeader, Transport, Value, WireE
 const BUFFER: usize = 16 << 10;
 /// How long a reader asks again before it sleeps, while the peer answers that fast.
 const SPIN: Duration = Duration::from_micros(40);
+/// What the connection waits for inside packets.
+const REST: &str = "the rest of a packet";
+const TAKEN: &str = "the peer to take a packet";
 /// Between two looks at a socket.
 const PAUSES: u32 = 8;
 /// A wait that was shorter than this makes the next one begin with asking.
@@ -19,15 +22,20 @@ const QUICK: Duration = Duration::from_micros(80);
 /// keeps the peer from answering.
 const IN_VAIN: [u32; 2] = [8, 128];
 
+/// Bytes a second that a peer sends and takes inside packets, on average behind the first [`Patience::stall`]: one that is slower keeps the
+/// connection open and nothing else. A line of 9600 baud has that many.
+const SLOWEST: u64 = 512;
+
 /// How often a wait that can be interrupted is looked at.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// How long a connection waits for its peer; `None` is without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For the next packet to begin.
+    /// For the next packet to begin, however many keep-alives come before it.
     pub idle: Option<Duration>,
-    /// For the next byte inside a packet, read or written.
+    /// For the next byte inside a packet, read or written; and for the whole packet, with one second more for each 512 bytes of it that have
+    /// come or gone.
     pub stall: Option<Duration>,
 }
 
@@ -64,6 +72,9 @@ pub struct Connection<T> {
     ready: std::ops::Range<usize>,
     /// Bytes of the packet that is being read.
     left: u64,
+    /// How long the rest of the packet that is being read was waited for, and its bytes that came meanwhile.
+    waited: Duration,
+    come: u64,
     /// The most bytes of a packet.
     limit: u64,
     patience: Patience,
@@ -88,6 +99,8 @@ impl<T: Transport> Connection<T> {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             ready: 0..0,
             left: 0,
+            waited: Duration::ZERO,
+            come: 0,
             limit: u64::MAX,
             patience,
             interrupt: None,
@@ -147,14 +160,28 @@ impl<T: Transport> Connection<T> {
     /// [`WireError::Closed`] when the peer has ended the connection between packets; else what went wrong.
     pub fn next_packet(&mut self) -> Result<Packet, WireError> {
         self.skip()?;
+        let mut alive = None;
         loop {
             let mut length = [0; 8];
-            if self.ready.is_empty() && self.fill(self.patience.idle, "a packet")? == 0 {
-                return Err(WireError::Closed);
+            if self.ready.is_empty() {
+                let idle = self.patience.idle.map(|idle| match alive {
+                    None => idle,
+                    Some(begun) => idle.saturating_sub(Instant::elapsed(&begun)),
+                });
+                if idle.is_some_and(|idle| idle.is_zero()) && alive.is_some() {
+                    let after = self.patience.idle.unwrap_or_default();
+                    return Err(WireError::TimedOut { awaited: "a packet", after });
+                }
+                if self.fill(idle, "a packet")? == 0 {
+                    return Err(WireError::Closed);
+                }
             }
+            (self.waited, self.come) = (Duration::ZERO, 0);
             self.fetch(&mut length)?;
             let length = u64::from_le_bytes(length);
             if length == 0 {
+                // A peer that sends nothing else does not lengthen the wait.
+                let _ = alive.get_or_insert_with(Instant::now);
                 continue;
             }
             if length < 4 || length > self.limit {
@@ -220,14 +247,16 @@ impl<T: Transport> Connection<T> {
         }
         self.ready.start += buffered;
         target = rest;
-        let mut wait = Wait::begin(self.patience.stall, "the rest of a packet");
+        let mut wait = Wait::begin(self.patience.stall, REST);
         while !target.is_empty() {
             self.wait(self.patience.stall)?;
             match self.transport.read_into(target) {
                 Ok(0) => return Err(WireError::Cut),
                 Ok(count) => {
                     target = &mut target[count..];
+                    let begun = wait.begun;
                     self.progress(&mut wait)?;
+                    self.came(count, wait.begun - begun)?;
                 }
                 Err(error) => self.check(error, &wait)?,
             }
@@ -241,7 +270,7 @@ impl<T: Transport> Connection<T> {
     /// What the connection reports.
     pub fn skip(&mut self) -> Result<(), WireError> {
         while self.left > 0 {
-            if self.ready.is_empty() && self.fill(self.patience.stall, "the rest of a packet")? == 0 {
+            if self.ready.is_empty() && self.fill_rest()? == 0 {
                 return Err(WireError::Cut);
             }
             let count = usize::try_from(self.left).map_or(self.ready.len(), |left| left.min(self.ready.len()));
@@ -310,7 +339,8 @@ impl<T: Transport> Connection<T> {
         if self.waits.is_none() {
             self.wait(self.patience.stall)?;
         }
-        let mut wait = Wait::begin(self.patience.stall, "the peer to take a packet");
+        let mut wait = Wait::begin(self.patience.stall, TAKEN);
+        let (begun, mut gone) = (wait.begun, 0);
         let mut rest = parts;
         // Empty parts in front go.
         IoSlice::advance_slices(&mut rest, 0);
@@ -321,6 +351,8 @@ impl<T: Transport> Connection<T> {
                     IoSlice::advance_slices(&mut rest, count);
                     if !rest.is_empty() {
                         self.progress(&mut wait)?;
+                        gone += count as u64;
+                        self.is_quick(wait.begun - begun, gone, TAKEN)?;
                     }
                 }
                 Err(error) => self.check(error, &wait)?,
@@ -338,7 +370,7 @@ impl<T: Transport> Connection<T> {
     /// Reads through the buffer, whatever packet the bytes belong to.
     fn fetch(&mut self, mut target: &mut [u8]) -> Result<(), WireError> {
         while !target.is_empty() {
-            if self.ready.is_empty() && self.fill(self.patience.stall, "the rest of a packet")? == 0 {
+            if self.ready.is_empty() && self.fill_rest()? == 0 {
                 return Err(WireError::Cut);
             }
             let count = self.ready.len().min(target.len());
@@ -348,6 +380,31 @@ impl<T: Transport> Connection<T> {
             target = rest;
         }
         Ok(())
+    }
+
+    /// Reads more of a packet into the empty buffer.
+    fn fill_rest(&mut self) -> Result<usize, WireError> {
+        let begun = Instant::now();
+        let count = self.fill(self.patience.stall, REST)?;
+        self.came(count, begun.elapsed())?;
+        Ok(count)
+    }
+
+    /// Takes bytes of the packet into account, and the time that they took.
+    fn came(&mut self, count: usize, time: Duration) -> Result<(), WireError> {
+        self.come += count as u64;
+        self.waited += time;
+        self.is_quick(self.waited, self.come, REST)
+    }
+
+    /// Checks that a packet is not slower than [`SLOWEST`]: a byte now and then is no progress.
+    fn is_quick(&self, waited: Duration, bytes: u64, awaited: &'static str) -> Result<(), WireError> {
+        let Some(stall) = self.patience.stall else { return Ok(()) };
+        let allowed = stall.saturating_add(Duration::from_secs(bytes / SLOWEST));
+        match waited > allowed {
+            true => Err(WireError::TimedOut { awaited, after: allowed }),
+            false => Ok(()),
+        }
     }
 
     /// Reads into the empty buffer; 0 is the end of the connection.
@@ -587,6 +644,50 @@ mod tests {
         let unknown = own.next_packet().unwrap();
         assert_eq!((unknown.number, unknown.code()), (99, None));
         assert!(matches!(own.next_packet(), Err(WireError::Closed)));
+    }
+
+    /// A peer that sends these bytes again and again, each soon after the one before, until its connection is closed.
+    fn trickle(mut peer: UnixStream, first: Vec<u8>, again: &'static [u8]) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            let mut sent = peer.write_all(&first);
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(5));
+                sent = peer.write_all(again);
+            }
+        })
+    }
+
+    #[test]
+    fn bytes_that_trickle_in_are_no_progress() {
+        let text = [&b"\x05\0\0\0\x01\0\0\0\x08\0\0\0"[..], &1_000_000u64.to_le_bytes()].concat();
+        type Read = fn(&mut Connection<UnixStream>) -> Result<(), WireError>;
+        let cases: [(&str, Vec<u8>, &[u8], Read); 5] = [
+            ("keep-alives", Vec::new(), &[0; 8], |own| own.next_packet().map(drop)),
+            ("the head", Vec::new(), &[1], |own| own.next_packet().map(drop)),
+            ("a text", packet(1_000_020, &text), &[1], |own| {
+                own.next_packet().and_then(|_| own.exception(&Bounds::default())).map(drop)
+            }),
+            ("data", packet(100_004, &[5, 0, 0, 0]), &[1], |own| {
+                let mut data = vec![MaybeUninit::uninit(); 100_000];
+                own.next_packet().and_then(|_| own.data(&mut data))
+            }),
+            ("what is skipped", packet(100_004, &[5, 0, 0, 0]), &[1], |own| own.next_packet().and_then(|_| own.skip())),
+        ];
+        for (what, first, again, read) in cases {
+            let (peer, mut own) = pair();
+            let time = Some(Duration::from_millis(100));
+            own.set_patience(Patience { idle: time, stall: time });
+            own.set_limit(if what == "the head" { 1 } else { u64::MAX });
+            let sender = trickle(peer, first, again);
+            let error = read(&mut own).unwrap_err();
+            match what {
+                // Eight bytes come in time, and are wrong.
+                "the head" => assert!(matches!(error, WireError::Protocol(_)), "{what}: {error}"),
+                _ => assert!(matches!(error, WireError::TimedOut { .. }), "{what}: {error}"),
+            }
+            drop(own);
+            sender.join().unwrap();
+        }
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The handshake: the client sends a magic number and its key, the server a code and its own key.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::transport::is_timeout;
-use super::{Key, MAX_KEY, Transport, WireError};
+use super::clock::{Clock, push_text};
+use super::proof::{self, Side};
+use super::{Key, Transport, WireError};
 
 /// What a connection to a server begins with.
 pub const MAGIC: i32 = 0xFF271;
+
+/// What a server answers with, behind [`MAGIC`], to ask for a proof of the token. Ours alone: peers of Apache TVM send no number.
+const CHALLENGE: i32 = 3;
 
 /// A server's answer to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,23 +54,115 @@ pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Du
     Clock::new(within).write(transport, &bytes)
 }
 
-/// Client: sends its key, and gives the server's.
+/// Server: lets a client that has sent a number prove that it knows the token, and gives the proof of this side. `None`: it does not know it.
 ///
 /// # Errors
-/// [`WireError::Content`] when the server does not know the key; else what went wrong.
-pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+/// What went wrong.
+pub(crate) fn challenge(
+    transport: &mut dyn Transport,
+    caller: &str,
+    token: &str,
+    within: Duration,
+) -> Result<Option<String>, WireError> {
     let mut clock = Clock::new(within);
-    send(transport, key, &mut clock)?;
-    let number = clock.read_number(transport)?;
-    accepted(transport, &mut clock, number, &key.name)
+    let own = proof::nonce().map_err(WireError::Io)?;
+    let mut bytes = (MAGIC + CHALLENGE).to_le_bytes().to_vec();
+    push_text(&mut bytes, &Key { nonce: Some(own.clone()), ..Key::server("") }.to_string());
+    clock.write(transport, &bytes)?;
+    let given = Key::parse(&clock.read_text(transport)?)?.proof.unwrap_or_default();
+    let is_proved = proof::proves(&given, token, Side::Caller, caller, &own);
+    Ok(is_proved.then(|| proof::proof(token, Side::Listener, caller, &own)))
 }
 
-/// Server behind a proxy: says its key. [`taken`] waits for the client.
+/// Client: sends its key, and gives the server's. A token of the key is not sent: the client proves that it knows it, and the server must prove
+/// the same.
+///
+/// # Errors
+/// [`WireError::Content`] when the server does not know the key, or does not prove that it knows the token; else what went wrong.
+pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+    let mut clock = Clock::new(within);
+    let mut secret = Secret::of(key)?;
+    send(transport, &secret.shown(key), &mut clock)?;
+    let mut number = clock.read_number(transport)?;
+    // A proxy asks, and then the server behind it.
+    for _ in 0..2 {
+        if number.wrapping_sub(MAGIC) != CHALLENGE {
+            break;
+        }
+        secret.prove(transport, &mut clock)?;
+        number = clock.read_number(transport)?;
+    }
+    let server = accepted(transport, &mut clock, number, &key.name)?;
+    secret.check(server.proof.as_deref())?;
+    Ok(Key { proof: None, ..server })
+}
+
+/// Server behind a proxy: says its key, and proves that it knows the proxy's token if the key has one. [`taken`] waits for the client.
 ///
 /// # Errors
 /// What went wrong.
 pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<(), WireError> {
-    send(transport, key, &mut Clock::new(within))
+    let mut clock = Clock::new(within);
+    let mut secret = Secret::of(key)?;
+    send(transport, &secret.shown(key), &mut clock)?;
+    if key.token.is_none() {
+        return Ok(());
+    }
+    match clock.read_number(transport)?.wrapping_sub(MAGIC) {
+        CHALLENGE => secret.prove(transport, &mut clock),
+        _ => Err(WireError::Protocol(
+            "the proxy asks for no proof of the token: it has none, or is an older one".to_owned(),
+        )),
+    }
+}
+
+/// The token of a client, and the numbers that prove it.
+struct Secret {
+    token: Option<String>,
+    own: Option<String>,
+    /// The number of the last side that asked.
+    asked: Option<String>,
+}
+
+impl Secret {
+    fn of(key: &Key) -> Result<Self, WireError> {
+        let own = key.token.as_ref().map(|_| proof::nonce()).transpose().map_err(WireError::Io)?;
+        Ok(Self { token: key.token.clone(), own, asked: None })
+    }
+
+    /// The key as it is sent: a number in place of the token.
+    fn shown(&self, key: &Key) -> Key {
+        Key { token: None, nonce: self.own.clone(), ..key.clone() }
+    }
+
+    /// Answers a side that asks for a proof; its code is read.
+    fn prove(&mut self, transport: &mut dyn Transport, clock: &mut Clock) -> Result<(), WireError> {
+        let asked = Key::parse(&clock.read_text(transport)?)?.nonce;
+        let (Some(token), Some(own), Some(asked)) = (&self.token, &self.own, asked) else {
+            return Err(WireError::Protocol("a proof of a token was asked for, and none was offered".to_owned()));
+        };
+        let own = proof::proof(token, Side::Caller, own, &asked);
+        self.asked = Some(asked);
+        let mut bytes = Vec::new();
+        push_text(&mut bytes, &Key { proof: Some(own), ..Key::client("") }.to_string());
+        clock.write(transport, &bytes)
+    }
+
+    /// Checks that the server knows the token, too.
+    fn check(&self, given: Option<&str>) -> Result<(), WireError> {
+        let (Some(token), Some(own)) = (&self.token, &self.own) else { return Ok(()) };
+        let is_proved = match (given, &self.asked) {
+            (Some(given), Some(asked)) => proof::proves(given, token, Side::Listener, own, asked),
+            _ => false,
+        };
+        if is_proved {
+            return Ok(());
+        }
+        Err(WireError::Content(
+            "it does not prove that it knows the token: it is another server, or has no token (then give none)"
+                .to_owned(),
+        ))
+    }
 }
 
 /// Server behind a proxy: waits for a client without end, and gives its key. From the first byte on, `within` holds.
@@ -108,81 +204,6 @@ fn accepted(transport: &mut dyn Transport, clock: &mut Clock, number: i32, name:
             "the server has another key than '{name}', or no server of a proxy has it; see `--key` of the server"
         ))),
         _ => Err(WireError::Protocol("it does not answer as an RPC server does; is this the right port?".to_owned())),
-    }
-}
-
-fn push_text(bytes: &mut Vec<u8>, text: &str) {
-    bytes.extend_from_slice(&(text.len() as i32).to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
-}
-
-/// The time that a handshake has in all, so that one byte a second does not hold it open.
-struct Clock {
-    within: Duration,
-    end: Option<Instant>,
-}
-
-impl Clock {
-    fn new(within: Duration) -> Self {
-        Self { within, end: Instant::now().checked_add(within) }
-    }
-
-    fn late(&self) -> WireError {
-        WireError::TimedOut { awaited: "the handshake", after: self.within }
-    }
-
-    /// Sets the transport to what is left.
-    fn start(&self, transport: &mut dyn Transport) -> Result<(), WireError> {
-        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(self.late());
-        }
-        transport.set_timeouts(left, left).map_err(WireError::Io)
-    }
-
-    fn read(&mut self, transport: &mut dyn Transport, mut target: &mut [u8]) -> Result<(), WireError> {
-        while !target.is_empty() {
-            self.start(transport)?;
-            match transport.read(target) {
-                Ok(0) => return Err(WireError::Cut),
-                Ok(count) => target = &mut target[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(self.late()),
-                Err(error) => return Err(WireError::Io(error)),
-            }
-        }
-        Ok(())
-    }
-
-    fn read_number(&mut self, transport: &mut dyn Transport) -> Result<i32, WireError> {
-        let mut bytes = [0; 4];
-        self.read(transport, &mut bytes)?;
-        Ok(i32::from_le_bytes(bytes))
-    }
-
-    fn read_text(&mut self, transport: &mut dyn Transport) -> Result<String, WireError> {
-        let length = self.read_number(transport)?;
-        let fitting = usize::try_from(length).ok().filter(|&length| length <= MAX_KEY);
-        let Some(length) = fitting else {
-            return Err(WireError::Protocol(format!("a key of {length} bytes; the most is {MAX_KEY}")));
-        };
-        let mut bytes = vec![0; length];
-        self.read(transport, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| WireError::Protocol("a key that is not UTF-8".to_owned()))
-    }
-
-    fn write(&mut self, transport: &mut dyn Transport, mut bytes: &[u8]) -> Result<(), WireError> {
-        while !bytes.is_empty() {
-            self.start(transport)?;
-            match transport.write(bytes) {
-                Ok(0) => return Err(WireError::Cut),
-                Ok(count) => bytes = &bytes[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(self.late()),
-                Err(error) => return Err(WireError::Io(error)),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -276,6 +297,43 @@ mod tests {
         let error = hear(&mut server, Duration::from_millis(100)).unwrap_err();
         assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
         drop(server);
+        sender.join().unwrap();
+    }
+
+    #[test]
+    fn tokens_are_proved() {
+        for (known, is_known) in [("c2VjcmV0", true), ("c2VjcmV1", false)] {
+            let (mut client, mut server) = UnixStream::pair().unwrap();
+            let served = thread::spawn(move || {
+                let key = hear(&mut server, TIME).unwrap();
+                assert_eq!((key.name.as_str(), &key.token), ("pi", &None), "the token is not sent");
+                let proof = challenge(&mut server, &key.nonce.unwrap(), "c2VjcmV0", TIME).unwrap();
+                if let Some(proof) = proof {
+                    answer(&mut server, Hello::Welcome, &Key { proof: Some(proof), ..Key::server("pi") }, TIME)
+                        .unwrap();
+                }
+            });
+            let key = Key { token: Some(known.to_owned()), ..Key::client("pi") };
+            assert_eq!(greet(&mut client, &key, TIME).ok(), is_known.then(|| Key::server("pi")), "{known}");
+            served.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn challenges_that_trickle_in() {
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        let sender = thread::spawn(move || {
+            let mut sent = server.write_all(&(MAGIC + CHALLENGE).to_le_bytes());
+            while sent.is_ok() {
+                thread::sleep(Duration::from_millis(5));
+                sent = server.write_all(&[1]);
+            }
+        });
+        let key = Key { token: Some("c2VjcmV0".to_owned()), ..Key::client("pi") };
+        let error = greet(&mut client, &key, Duration::from_millis(100)).unwrap_err();
+        // Four bytes of a length come in time, and are wrong, or the time is over.
+        assert!(matches!(error, WireError::TimedOut { .. } | WireError::Protocol(_)), "{error}");
+        drop(client);
         sender.join().unwrap();
     }
 }

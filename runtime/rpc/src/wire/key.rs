@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::WireError;
+use super::proof::is_digits;
 
 /// The most bytes of a key with its options.
 pub const MAX_KEY: usize = 4096;
@@ -23,14 +24,28 @@ pub struct Key {
     pub name: String,
     /// How long the session may last at most.
     pub timeout: Option<Duration>,
-    /// What allows to use the server.
+    /// What allows to use the server. Clients here prove that they know it and never send it; those of Apache TVM send it as it is.
     pub token: Option<String>,
+    /// A random number of the side that is asked to prove something, or offers to: 64 hexadecimal digits.
+    pub nonce: Option<String>,
+    /// The proof that this side knows the token: 64 hexadecimal digits.
+    pub proof: Option<String>,
+    /// A server behind a proxy answers its clients itself, so that it can ask them for a proof.
+    pub answers: bool,
 }
 
 impl Key {
     /// The key of a client without options.
     pub fn client(name: impl Into<String>) -> Self {
-        Self { role: "client".to_owned(), name: name.into(), timeout: None, token: None }
+        Self {
+            role: "client".to_owned(),
+            name: name.into(),
+            timeout: None,
+            token: None,
+            nonce: None,
+            proof: None,
+            answers: false,
+        }
     }
 
     /// The key of a server.
@@ -48,7 +63,7 @@ impl Key {
         let Some((role, name)) = first.split_once(':') else {
             return Err(WireError::Protocol("a key begins with `client:` or `server:`".to_owned()));
         };
-        let mut key = Self { role: role.to_owned(), name: name.to_owned(), timeout: None, token: None };
+        let mut key = Self { role: role.to_owned(), ..Self::client(name) };
         for word in words {
             if let Some(seconds) = word.strip_prefix("-timeout=") {
                 let parsed = seconds.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -57,6 +72,12 @@ impl Key {
                 })?);
             } else if let Some(token) = word.strip_prefix("-token=") {
                 key.token = Some(token.to_owned());
+            } else if let Some(nonce) = word.strip_prefix("-nonce=") {
+                key.nonce = Some(digits("-nonce", nonce)?);
+            } else if let Some(proof) = word.strip_prefix("-proof=") {
+                key.proof = Some(digits("-proof", proof)?);
+            } else if word == "-answers=1" {
+                key.answers = true;
             }
         }
         Ok(key)
@@ -83,6 +104,14 @@ impl Key {
     }
 }
 
+/// The value of an option that has 64 hexadecimal digits.
+fn digits(option: &str, value: &str) -> Result<String, WireError> {
+    match is_digits(value) {
+        true => Ok(value.to_owned()),
+        false => Err(WireError::Protocol(format!("the option {option} of a key has 64 hexadecimal digits"))),
+    }
+}
+
 impl fmt::Display for Key {
     /// As it is sent, the token included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,6 +121,14 @@ impl fmt::Display for Key {
         }
         if let Some(token) = &self.token {
             write!(f, " -token={token}")?;
+        }
+        for (name, digits) in [("nonce", &self.nonce), ("proof", &self.proof)] {
+            if let Some(digits) = digits {
+                write!(f, " -{name}={digits}")?;
+            }
+        }
+        if self.answers {
+            f.write_str(" -answers=1")?;
         }
         Ok(())
     }
@@ -105,13 +142,15 @@ impl fmt::Debug for Key {
             .field("name", &self.name)
             .field("timeout", &self.timeout)
             .field("token", &self.token.as_ref().map(|_| "..."))
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NUMBER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
     fn keys_are_taken_apart() {
@@ -121,7 +160,12 @@ mod tests {
             ("client:pi", Key::client("pi")),
             ("server:pi:0.25", Key::server("pi:0.25")),
             ("client: -timeout=2", Key { timeout: Some(Duration::from_secs(2)), ..plain.clone() }),
-            ("client:  -new=1 \t-token=a=b", Key { token: Some("a=b".into()), ..plain }),
+            ("client:  -new=1 \t-token=a=b", Key { token: Some("a=b".into()), ..plain.clone() }),
+            (&format!("client: -nonce={NUMBER}"), Key { nonce: Some(NUMBER.into()), ..plain.clone() }),
+            (
+                &format!("client: -proof={NUMBER} -answers=1"),
+                Key { proof: Some(NUMBER.into()), answers: true, ..plain },
+            ),
         ] {
             assert_eq!(Key::parse(text).unwrap(), expected, "{text}");
         }
@@ -132,6 +176,8 @@ mod tests {
             ("client:a -timeout=-1", "-timeout"),
             ("client:a -timeout=nan", "-timeout"),
             ("client:a -timeout=1e300", "-timeout"),
+            ("client:a -nonce=12", "-nonce"),
+            ("client:a -proof=", "-proof"),
         ] {
             let error = Key::parse(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

@@ -13,6 +13,7 @@
 //! assert_eq!(values, [Value::Int(7), Value::Str("seven".into())]);
 //! ```
 
+mod clock;
 mod code;
 mod connection;
 mod decode;
@@ -21,6 +22,7 @@ mod error;
 mod handshake;
 mod key;
 mod output;
+pub(crate) mod proof;
 mod transport;
 mod value;
 
@@ -29,6 +31,7 @@ pub use connection::{Connection, Packet, Patience};
 pub use decode::{Bounds, Source, TakeBytes, decode, decode_tensor, decode_with};
 pub use encode::Encoder;
 pub use error::WireError;
+pub(crate) use handshake::challenge;
 pub use handshake::{Hello, MAGIC, answer, greet, hear, offer, taken};
 pub use key::{Key, MAX_KEY};
 pub(crate) use output::Output;

@@ -76,7 +76,7 @@ impl Network {
     /// A server in the namespace, with its sessions' folders in a folder of the test's own.
     fn server(&self, folder: &PathBuf, options: &[&str]) -> Program {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).arg(program().get_program());
+        command.args(["netns", "exec", &self.name]).arg(program().get_program()).arg("--no-token");
         command.args(["--host", &self.there, "--insecure", "--folder"]).arg(folder).args(options);
         Program::start(&mut command)
     }

@@ -20,7 +20,9 @@ pub(crate) fn whole<T>(whole: T, small: T) -> T {
 }
 
 pub(crate) fn program() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"))
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"));
+    program.arg("--no-token");
+    program
 }
 
 /// How many entries a folder of a process in /proc has.

@@ -1,0 +1,72 @@
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Connections that have not proved who they are, the oldest first: a number in all, and a smaller one from each address.
+pub(crate) struct Strangers {
+    most: usize,
+    most_of_host: usize,
+    waiting: VecDeque<(u64, IpAddr)>,
+}
+
+impl Strangers {
+    /// None yet.
+    pub(crate) fn new(most: usize, most_of_host: usize) -> Self {
+        Self { most, most_of_host, waiting: VecDeque::new() }
+    }
+
+    /// Adds a connection, and gives the one that has to go for it, if one has: the oldest one from the same address, or of all.
+    pub(crate) fn add(&mut self, number: u64, host: IpAddr) -> Option<u64> {
+        let host = network(host);
+        let own = self.waiting.iter().filter(|(_, other)| *other == host).count();
+        let gone = if own >= self.most_of_host {
+            self.waiting.iter().position(|(_, other)| *other == host).and_then(|index| self.waiting.remove(index))
+        } else if self.waiting.len() >= self.most {
+            self.waiting.pop_front()
+        } else {
+            None
+        };
+        self.waiting.push_back((number, host));
+        gone.map(|(number, _)| number)
+    }
+
+    /// Forgets a connection. One that is not there is fine.
+    pub(crate) fn remove(&mut self, number: u64) {
+        self.waiting.retain(|(other, _)| *other != number);
+    }
+
+    /// Takes the oldest one.
+    pub(crate) fn pop(&mut self) -> Option<u64> {
+        self.waiting.pop_front().map(|(number, _)| number)
+    }
+}
+
+/// The addresses of one peer count as one: with IPv6 each has 2^64.
+fn network(host: IpAddr) -> IpAddr {
+    match host.to_canonical() {
+        IpAddr::V6(host) => IpAddr::from((u128::from(host) >> 64 << 64).to_be_bytes()),
+        host => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_their_share() {
+        let mut strangers = Strangers::new(4, 2);
+        let add = |strangers: &mut Strangers, number: u64, host: &str| strangers.add(number, host.parse().unwrap());
+        assert_eq!(add(&mut strangers, 0, "192.0.2.1"), None);
+        assert_eq!(add(&mut strangers, 1, "2001:db8::1"), None);
+        assert_eq!(add(&mut strangers, 2, "2001:db8::2"), None);
+        assert_eq!(add(&mut strangers, 3, "2001:db8::2:3:4:5"), Some(1), "one network");
+        assert_eq!(add(&mut strangers, 4, "::ffff:192.0.2.1"), None);
+        assert_eq!(add(&mut strangers, 5, "192.0.2.1"), Some(0), "the same in another form");
+        assert_eq!(add(&mut strangers, 6, "192.0.2.3"), Some(2), "the oldest of all");
+        strangers.remove(3);
+        assert_eq!(
+            (strangers.pop(), strangers.pop(), strangers.pop(), strangers.pop()),
+            (Some(4), Some(5), Some(6), None)
+        );
+    }
+}

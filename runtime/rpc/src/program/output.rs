@@ -1,0 +1,33 @@
+//! What programs print. An output that is closed or full is an error of the command, never a panic.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether this process was started without a standard output (`>&-`). The standard library opens /dev/null in its place before `main`, which would take
+/// everything.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+#[cfg(target_os = "linux")]
+extern "C" fn look_at_output() {
+    // SAFETY: a plain query of a number that may be no descriptor.
+    IS_CLOSED.store(unsafe { libc::fcntl(1, libc::F_GETFD) } < 0, Ordering::Relaxed);
+}
+
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds addresses of functions that the system calls before `main`; this one makes one system call.
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
+
+/// Prints a text, all of it.
+///
+/// # Errors
+/// What the system says; an output that is closed is an error, too.
+pub fn print(text: &str) -> io::Result<()> {
+    if IS_CLOSED.load(Ordering::Relaxed) {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    let mut output = io::stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}

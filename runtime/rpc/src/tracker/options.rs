@@ -1,0 +1,25 @@
+use super::PORT;
+use crate::Listen;
+
+/// How a tracker listens, and what it allows.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TrackerOptions {
+    /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
+    pub listen: Listen,
+    /// What a peer has to say to end the tracker; `None`: none can.
+    pub stop_key: Option<String>,
+    /// Servers may say that they are at other hosts than they connect from, as [`ServerOptions::tracker_host`](crate::ServerOptions) does
+    /// behind a router. Each of them can send clients anywhere then.
+    pub any_host: bool,
+    /// Connections at one time: each server has one, and each client that asks or waits. Not more than the process may have descriptors for
+    /// (`ulimit -n`).
+    pub connections: usize,
+}
+
+impl Default for TrackerOptions {
+    /// The loopback address and port 9190.
+    fn default() -> Self {
+        Self { listen: Listen::at(PORT), stop_key: None, any_host: false, connections: 4096 }
+    }
+}
