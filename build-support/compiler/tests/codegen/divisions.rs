@@ -113,8 +113,8 @@ fn divisions_by_constants_give_a_number() {
 #[test]
 fn divisions_by_shifted_numbers_give_a_number() {
     let shifts = [BinaryOp::ShiftLeft, BinaryOp::ShiftRight];
-    let divisors = shifts.into_iter().flat_map(|op| [1, 5, 6, -1].map(|value| By::Shifted(op, value)));
-    check(&Target::host(), &[1, 4, 8], &divisors.collect::<Vec<_>>());
+    let divisors = shifts.into_iter().flat_map(|op| [5, 6].map(|value| By::Shifted(op, value)));
+    check(&Target::host(), &[4], &divisors.collect::<Vec<_>>());
 }
 
 /// The instruction of a division by data or by a size is guarded by selects; one by a positive number is not guarded.
