@@ -418,6 +418,16 @@ impl Py {
         HEADER.load(Ordering::Relaxed) == 16
     }
 
+    /// Whether there may be more than so many references to an object.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    #[inline]
+    pub(crate) unsafe fn may_be_shared(self, object: *mut PyObject, references: usize) -> bool {
+        // SAFETY: promised by the caller; in these builds a header begins with the number of references, which only this thread changes.
+        !self.is_plain() || unsafe { *object.cast::<isize>() as u32 as usize } > references
+    }
+
     /// Bytes before what a class adds to an object.
     #[inline]
     pub(crate) fn header(self) -> usize {

@@ -47,6 +47,7 @@ mod module;
 mod number;
 mod object;
 mod operators;
+mod parts;
 mod pickle;
 mod shared_container;
 mod signals;
