@@ -297,6 +297,8 @@ table! {
         PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
         PyDict_SetDefault(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> *mut PyObject;
         PyDict_Size(dict: *mut PyObject) -> isize;
+        PyDict_DelItem(dict: *mut PyObject, key: *mut PyObject) -> c_int;
+        PyList_Append(list: *mut PyObject, item: *mut PyObject) -> c_int;
         PyObject_Str(object: *mut PyObject) -> *mut PyObject;
         PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
         PyObject_IsTrue(object: *mut PyObject) -> c_int;

@@ -29,6 +29,7 @@ mod callback;
 mod capi;
 mod class;
 mod construct;
+mod deep_copy;
 mod enumeration;
 mod exception;
 mod exchange;
@@ -57,6 +58,7 @@ mod tensor;
 mod tensor_copy;
 mod to_python;
 mod tvm_ffi;
+mod walk;
 mod wanted;
 
 pub use capi::PyObject;

@@ -302,10 +302,11 @@ unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made
     // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python code does meanwhile.
     unsafe {
         let dict = Owned::take(py, py.PyDict_New())?;
+        // The entries of a dict are a copy, with references of its own.
+        let references = if (*map).type_index == type_index::DICT { 2 } else { 1 };
         for [key, value] in embedded::map::shared::contents(map).as_chunks().0 {
-            // The entries are a copy, with references of its own.
-            let key = item(py, key, element(ty, 0), parts, 2)?;
-            let value = item(py, value, ty.args.get(1).unwrap_or(&ANY), parts, 2)?;
+            let key = item(py, key, element(ty, 0), parts, references)?;
+            let value = item(py, value, ty.args.get(1).unwrap_or(&ANY), parts, references)?;
             if py.PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }

@@ -4,7 +4,7 @@
 use crate::value::{Any, IntoAny};
 use crate::walker::test_graphs::{array, call, circle, dag, empty, hooked, list, problem, tree};
 use crate::{Map, Result};
-use kernpack_core::{Dict, List};
+use kernpack_core::{Array, Dict, List};
 
 /// A container or object of two parts.
 type Make = fn(Any, Any) -> Any;
@@ -164,6 +164,51 @@ fn json_repeats_parts_or_says_that_it_cannot() {
             write(&wide(make)).unwrap();
         }
         assert!(text("ffi.json.Stringify", &[&chain(make, 100_000), &compact]).is_ok(), "{kind}");
+    }
+}
+
+#[test]
+fn copies_of_cycles_do_not_lead_back_to_the_original() {
+    /// The addresses of all containers that can be reached.
+    fn reach(value: &Any, found: &mut std::collections::HashSet<usize>) {
+        let Some(object) = value.as_view().object() else { return };
+        if !found.insert(object.addr()) {
+            return;
+        }
+        if let Ok(list) = value.to::<List<Any>>() {
+            list.iter().for_each(|part| reach(&part.unwrap(), found));
+        } else if let Ok(dict) = value.to::<Dict<Any, Any>>() {
+            dict.entries()
+                .unwrap()
+                .iter()
+                .for_each(|(key, part)| [key, part].iter().for_each(|part| reach(part, found)));
+        } else if let Ok(array) = value.to::<Array<Any>>() {
+            array.iter().for_each(|part| reach(&part, found));
+        } else if let Ok(map) = value.to::<Map<Any, Any>>() {
+            map.iter().for_each(|(key, part)| [key, part].iter().for_each(|part| reach(part, found)));
+        }
+    }
+    let keyed: Make = |a, b| [(a, b)].into_iter().collect::<Map<Any, Any>>().into_any();
+    let containers = KINDS.into_iter().take(4).chain([("keyed", keyed)]);
+    for (kind, make) in containers {
+        // From each container on the way round.
+        let knot: List<Any> = List::new();
+        let outer = make(knot.clone().into_any(), 1.into_any());
+        let inner = make(outer.clone(), 2.into_any());
+        let middle = make(inner.clone(), outer.clone());
+        knot.push(middle.clone());
+        for root in [knot.clone().into_any(), outer, inner, middle] {
+            let copy = call("ffi.DeepCopy", &[&root]).unwrap();
+            let (mut originals, mut copies) = Default::default();
+            reach(&root, &mut originals);
+            reach(&copy, &mut copies);
+            assert!(originals.is_disjoint(&copies), "{kind}");
+            assert_eq!(originals.len(), copies.len(), "{kind}");
+            if kind != "keyed" {
+                assert!(boolean("ffi.RecursiveEq", &[&root, &copy]).unwrap(), "{kind}");
+            }
+        }
+        knot.clear();
     }
 }
 

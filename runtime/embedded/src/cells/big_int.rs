@@ -72,7 +72,7 @@ pub fn to_float(words: &[u8]) -> f64 {
     let Some(top) = magnitude.iter().rposition(|word| *word != 0) else { return 0.0 };
     let (shift, below) = (magnitude[top].leading_zeros(), &magnitude[..top]);
     // The first 64 bits. One that says that there are more takes the place of those.
-    let next = below.last().map_or(0, |word| (u128::from(*word) << shift));
+    let next = below.last().map_or(0, |word| u128::from(*word) << shift);
     let has_more = next as u64 != 0 || below.iter().rev().skip(1).any(|word| *word != 0);
     let leading = magnitude[top] << shift | (next >> 64) as u64 | u64::from(has_more);
     let exponent = top as i64 * 64 - i64::from(shift);
