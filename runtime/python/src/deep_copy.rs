@@ -3,19 +3,20 @@
 //! Python objects are made anew each time that the interpreter asks for a part of an object, so that they say nothing about what is shared. In
 //! the memo of `copy.deepcopy`, whose keys are addresses of Python objects, these functions note addresses of the library's objects.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use core::ptr;
 
 use kernpack_builtins::structural;
 use kernpack_core::abi::{TVMFFIObject, type_index};
+use kernpack_core::value::TypeSchema;
 use kernpack_core::{Any, embedded};
 
 use crate::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::class::{self, object_of};
-use crate::exception;
 use crate::object::{Owned, PyResult, Raised};
 use crate::shared_container::{contents, held};
+use crate::{exception, to_python};
 
 /// The method of lists and dicts.
 pub(crate) const METHOD_OF_CONTAINERS: PyMethodDef = method(copy_of_container);
@@ -34,9 +35,55 @@ const fn method(function: Function) -> PyMethodDef {
     }
 }
 
+const ANY: TypeSchema = TypeSchema::new("Any");
+
 thread_local! {
-    /// The object that was found to be a part of itself, until its own copy is given up.
+    /// The outermost of what was being copied when something was found to be a part of itself: all of it is copied in another way.
     static PART_OF_ITSELF: Cell<*mut TVMFFIObject> = const { Cell::new(ptr::null_mut()) };
+    /// What is being copied, the outermost first.
+    static OPEN: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An object, list or dict that is being copied.
+struct Level;
+
+impl Level {
+    fn enter(object: *mut TVMFFIObject) -> Self {
+        OPEN.with_borrow_mut(|open| open.push(object));
+        Self
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        OPEN.with_borrow_mut(|open| _ = open.pop());
+    }
+}
+
+/// Whether an object, which would be made of what a container has so far, lies between the container and here.
+fn is_inside_an_object(container: *mut TVMFFIObject) -> bool {
+    // SAFETY: what is being copied is alive.
+    let is_object = |object: &*mut TVMFFIObject| unsafe { (**object).type_index } >= type_index::STATIC_OBJECT_END;
+    OPEN.with_borrow(|open| {
+        let place = open.iter().rposition(|object| *object == container);
+        place.is_some_and(|place| open[place..].iter().any(is_object))
+    })
+}
+
+/// The error for what is found on the way to a copy of itself.
+fn part_of_itself(py: Py) -> Raised {
+    PART_OF_ITSELF.set(OPEN.with_borrow(|open| open.first().copied().unwrap_or_default()));
+    let text = "an object is a part of itself, so that its constructor cannot take a copy of it";
+    py.raise(py.PyExc_ValueError(), text)
+}
+
+/// Whether an error was about a part of this object, the outermost.
+fn has_part_of_itself(object: *mut TVMFFIObject) -> bool {
+    let is_it = PART_OF_ITSELF.get() == object;
+    if is_it {
+        PART_OF_ITSELF.set(ptr::null_mut());
+    }
+    is_it
 }
 
 unsafe extern "C" fn copy_of_container(this: *mut PyObject, memo: *mut PyObject) -> *mut PyObject {
@@ -86,7 +133,8 @@ impl DeepCopy {
     }
 }
 
-/// A list or dict of Python with copies of what is in a list or dict. It is in the memo before its parts are copied.
+/// A list or dict of Python with copies of what is in a list or dict. It is in the memo before its parts are copied. One that an object in it
+/// contains is copied to a list or dict of the library: objects cannot contain one of Python.
 ///
 /// # Safety
 /// `this` is a live list or dict of the library, `memo` is alive.
@@ -96,8 +144,30 @@ unsafe fn container(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResul
         let object = held(py, this);
         let key = key(py, memo, object)?;
         if let Some(copied) = py.dict_item(memo, key.as_ptr())? {
+            return if is_inside_an_object(object) { Err(part_of_itself(py)) } else { Ok(copied) };
+        }
+        let known = py.PyDict_Size(memo);
+        let copied = filled(py, this, memo, &key);
+        if copied.is_err() && has_part_of_itself(object) {
+            py.PyErr_Clear();
+            forget_from(py, memo, known)?;
+            let copied = by_fields(py, object)?;
+            if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
+                return Err(Raised);
+            }
             return Ok(copied);
         }
+        copied
+    }
+}
+
+/// # Safety
+/// As for [`container`].
+unsafe fn filled(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let object = held(py, this);
+        let _level = Level::enter(object);
         let deep_copy = DeepCopy::of(py, memo)?;
         let parts = contents(py, this)?;
         let is_dict = (*object).type_index == type_index::DICT;
@@ -138,9 +208,7 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
         // While an object is copied, it stands for its copy in the memo.
         match py.dict_item(memo, key.as_ptr())? {
             Some(mark) if mark.as_ptr() == py._Py_NotImplementedStruct() => {
-                PART_OF_ITSELF.set(object);
-                let text = "the object is a part of itself, so that its constructor cannot take a copy of it";
-                return Err(py.raise(py.PyExc_ValueError(), text));
+                return Err(part_of_itself(py));
             }
             Some(copied) => return Ok(copied),
             None => {}
@@ -150,8 +218,7 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
             return Err(Raised);
         }
         let mut copied = made_again(py, this, memo, &key);
-        if copied.is_err() && PART_OF_ITSELF.get() == object {
-            PART_OF_ITSELF.set(ptr::null_mut());
+        if copied.is_err() && has_part_of_itself(object) {
             // An object of a class that was derived in Python may have attributes that only its Python object knows.
             if class::is_known(py.type_of(this)) {
                 py.PyErr_Clear();
@@ -176,7 +243,7 @@ unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
     unsafe {
         embedded::inc_ref(object);
         let copied = structural::deep_copy(&Any::from_object(object)).map_err(|error| exception::raise(py, &error))?;
-        class::wrap_owned(py, copied.into_raw().payload.v_obj)
+        to_python::value(py, copied, &ANY)
     }
 }
 
@@ -202,6 +269,7 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     const PROTOCOL: i64 = 4;
     // SAFETY: promised by the caller; the tuple keeps its elements.
     unsafe {
+        let _level = Level::enter(object_of(py, this)?);
         let deep_copy = DeepCopy::of(py, memo)?;
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;

@@ -40,6 +40,7 @@ mod function;
 mod gc;
 mod handle;
 mod heap_type;
+mod identity;
 mod interpreter;
 mod iteration;
 mod lend;

@@ -13,7 +13,7 @@ use crate::construct::parameters;
 use crate::heap_type::Shared;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::tensor_copy;
+use crate::{identity, tensor_copy};
 
 /// How objects are pickled and copied: the class, called with the values of the fields that its constructor takes by name.
 pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
@@ -28,6 +28,7 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         let object = object_of(py, this)?;
+        identity::object_alive(py, Owned::share(py, this))?;
         // Code of Python runs below, which may give the object another class.
         let class = py.class_of(this);
         let (index, name) = class::registered(py, class.as_ptr());
@@ -57,6 +58,7 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
                     ),
                 ));
             };
+            let value = identity::of_those_alive(py, value)?;
             if py.PyDict_SetItem(named.as_ptr(), parameter.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }

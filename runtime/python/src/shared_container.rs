@@ -16,7 +16,7 @@ use crate::capi::{Py, PyMethodDef, PyObject, Slot, constant};
 use crate::from_python::result;
 use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
 use crate::object::{Owned, PyResult, Raised};
-use crate::{deep_copy, exception, to_python, tvm_ffi, walk};
+use crate::{deep_copy, exception, identity, to_python, tvm_ffi, walk};
 
 const ANY: TypeSchema = TypeSchema::new("Any");
 
@@ -149,7 +149,7 @@ pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObje
 
 fn made(py: Py, description: &'static Description) -> PyResult<Owned> {
     let mut slots = vec![
-        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+        Slot { id: constant::TP_DEALLOC, value: free as *const c_void },
         Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
         Slot { id: constant::TP_REPR, value: repr as *const c_void },
         Slot { id: constant::TP_RICHCOMPARE, value: compare as *const c_void },
@@ -203,6 +203,15 @@ fn status(done: PyResult<()>) -> c_int {
     if done.is_ok() { 0 } else { -1 }
 }
 
+/// Frees the Python object of a list or dict.
+unsafe extern "C" fn free(this: *mut PyObject) {
+    // SAFETY: see above; the object has no references.
+    unsafe {
+        identity::forget(this, held(Py::held(), this));
+        release(this);
+    }
+}
+
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
@@ -240,8 +249,10 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     unsafe {
         let py = Py::held();
         let reduced = || {
-            let contents = contents(py, this)?;
+            identity::container_alive(py, Owned::share(py, this), held(py, this));
+            let contents = identity::of_those_alive(py, contents(py, this)?)?;
             let class = Owned::share(py, py.type_of(contents.as_ptr()));
+            // Not made empty and filled afterwards: an object that contains it would be made of an empty one.
             py.tuple([class, py.tuple([contents])?])
         };
         pointer(reduced())
