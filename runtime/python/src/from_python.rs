@@ -437,6 +437,9 @@ unsafe fn part(
     }
 }
 
+/// Converts a container of one kind.
+type Convert = unsafe fn(Py, *mut PyObject, &Wanted, &mut Made) -> Result<(TVMFFIAny, Keep), Refused>;
+
 /// Converts a container. One that others share is converted once.
 ///
 /// # Safety
@@ -447,7 +450,7 @@ unsafe fn container(
     wanted: &Wanted,
     parts: &mut Made,
     references: usize,
-    convert: unsafe fn(Py, *mut PyObject, &Wanted, &mut Made) -> Result<(TVMFFIAny, Keep), Refused>,
+    convert: Convert,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the value lives as long as what is kept.
     unsafe {

@@ -12,10 +12,13 @@ use crate::object::{PyResult, Raised};
 /// Items that are converted between two looks at the signals.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
+/// By address and declared type, what was made of an object. The objects are kept, so that no other one gets the address of one of them
+/// meanwhile.
+type ByOrigin<Origin, Made> = HashMap<(usize, usize), (Origin, Made)>;
+
 /// What one conversion has made so far, and of what.
 pub(crate) struct Parts<Origin, Made> {
-    /// By address and declared type. The origins are kept, so that no other object gets the address of one of them meanwhile.
-    made: Option<Box<HashMap<(usize, usize), (Origin, Made)>>>,
+    made: Option<Box<ByOrigin<Origin, Made>>>,
     items: usize,
 }
 
