@@ -6,6 +6,7 @@
 use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_builtins::structural;
 use kernpack_core::abi::{TVMFFIObject, type_index};
@@ -15,6 +16,7 @@ use kernpack_core::{Any, embedded};
 use crate::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::class::{self, object_of};
 use crate::object::{Owned, PyResult, Raised};
+use crate::pickle::class_and_arguments;
 use crate::shared_container::{contents, held};
 use crate::{exception, to_python};
 
@@ -114,22 +116,39 @@ unsafe fn key(py: Py, memo: *mut PyObject, object: *mut TVMFFIObject) -> PyResul
     }
 }
 
-/// The function `copy.deepcopy` with a memo.
+/// The function `copy.deepcopy`, which lives forever; NULL before the first copy.
+static DEEP_COPY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// `copy.deepcopy` with a memo.
 struct DeepCopy {
-    function: Owned,
-    memo: Owned,
+    function: *mut PyObject,
+    memo: *mut PyObject,
 }
 
 impl DeepCopy {
+    /// # Safety
+    /// `memo` is alive, and stays so for as long as the result.
     unsafe fn of(py: Py, memo: *mut PyObject) -> PyResult<Self> {
-        let module = py.import(c"copy")?;
-        // SAFETY: the caller's memo and the module are alive.
-        unsafe { Ok(Self { function: py.attribute(module.as_ptr(), c"deepcopy")?, memo: Owned::share(py, memo) }) }
+        let mut function = DEEP_COPY.load(Ordering::Acquire);
+        if function.is_null() {
+            let module = py.import(c"copy")?;
+            // SAFETY: the module is alive.
+            function = unsafe { py.attribute(module.as_ptr(), c"deepcopy")? }.into_ptr();
+            DEEP_COPY.store(function, Ordering::Release);
+        }
+        Ok(Self { function, memo })
     }
 
     unsafe fn call(&self, py: Py, value: Owned) -> PyResult<Owned> {
         // SAFETY: all are alive.
-        unsafe { py.call(self.function.as_ptr(), [value, Owned::share(py, self.memo.as_ptr())]) }
+        unsafe {
+            let class = py.type_of(value.as_ptr());
+            let constant = [py.PyFloat_Type(), py.PyLong_Type(), py.PyUnicode_Type(), py.PyBool_Type()];
+            if constant.contains(&class) || value.as_ptr() == py.none() {
+                return Ok(value);
+            }
+            py.call(self.function, [value, Owned::share(py, self.memo)])
+        }
     }
 }
 
@@ -271,6 +290,16 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     unsafe {
         let _level = Level::enter(object_of(py, this)?);
         let deep_copy = DeepCopy::of(py, memo)?;
+        if class::is_known(py.type_of(this)) {
+            let (class, named) = class_and_arguments(py, this)?;
+            for [name, value] in py.entries(named.as_ptr())? {
+                let value = deep_copy.call(py, value)?;
+                if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), value.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+            return Owned::take(py, py.PyObject_Call(class.as_ptr(), py.tuple([])?.as_ptr(), named.as_ptr()));
+        }
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;
         let size = match py.PyType_GetFlags(py.type_of(reduced.as_ptr())) & constant::TUPLE_SUBCLASS {

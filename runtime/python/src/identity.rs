@@ -23,13 +23,45 @@ static CONTAINERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
 /// Number of these.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A value of Python, new and with no other owner, in which Python objects of the library are those that are alive already.
+/// A list or dict of Python, new and with no other owner, in which Python objects of the library are those that are alive already.
 ///
 /// # Safety
 /// The lists and dicts in the value are only the caller's.
 pub(crate) unsafe fn of_those_alive(py: Py, value: Owned) -> PyResult<Owned> {
     // SAFETY: promised by the caller.
-    unsafe { replaced(py, value, &mut HashSet::new()) }
+    unsafe {
+        let (object, class) = (value.as_ptr(), py.type_of(value.as_ptr()));
+        replace_in(py, object, class, &mut HashSet::new())?;
+    }
+    Ok(value)
+}
+
+/// # Safety
+/// As for [`of_those_alive`]; the object is a list or dict of this class.
+unsafe fn replace_in(py: Py, object: *mut PyObject, class: *mut PyObject, seen: &mut HashSet<usize>) -> PyResult<()> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if class == py.PyList_Type() {
+            let mut index = 0;
+            while let Some(item) = py.list_item(object, index)? {
+                let old = item.as_ptr();
+                let item = replaced(py, item, seen)?;
+                if item.as_ptr() != old && py.PyList_SetItem(object, index, item.into_ptr()) != 0 {
+                    return Err(Raised);
+                }
+                index += 1;
+            }
+            return Ok(());
+        }
+        for [key, item] in py.entries(object)? {
+            let old = item.as_ptr();
+            let item = replaced(py, item, seen)?;
+            if item.as_ptr() != old && py.PyDict_SetItem(object, key.as_ptr(), item.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// # Safety
@@ -38,25 +70,9 @@ unsafe fn replaced(py: Py, value: Owned, seen: &mut HashSet<usize>) -> PyResult<
     // SAFETY: promised by the caller.
     unsafe {
         let (object, class) = (value.as_ptr(), py.type_of(value.as_ptr()));
-        if class == py.PyList_Type() {
+        if class == py.PyList_Type() || class == py.PyDict_Type() {
             if seen.insert(object.addr()) {
-                let mut index = 0;
-                while let Some(item) = py.list_item(object, index)? {
-                    let item = replaced(py, item, seen)?;
-                    if py.PyList_SetItem(object, index, item.into_ptr()) != 0 {
-                        return Err(Raised);
-                    }
-                    index += 1;
-                }
-            }
-        } else if class == py.PyDict_Type() {
-            if seen.insert(object.addr()) {
-                for [key, item] in py.entries(object)? {
-                    let item = replaced(py, item, seen)?;
-                    if py.PyDict_SetItem(object, key.as_ptr(), item.as_ptr()) != 0 {
-                        return Err(Raised);
-                    }
-                }
+                replace_in(py, object, class, seen)?;
             }
         } else if class::is_known(class) {
             return object_alive(py, value);

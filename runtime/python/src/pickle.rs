@@ -27,8 +27,26 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
+        let (class, named) = class_and_arguments(py, this)?;
+        let named = identity::of_those_alive(py, named)?;
+        let again = of_module(py, OBJECT)?;
+        let arguments = py.tuple([class, named])?;
+        match py.attribute_if_any(this, c"__dict__")? {
+            // What a derived class adds.
+            Some(attributes) => py.tuple([again, arguments, attributes]),
+            None => py.tuple([again, arguments]),
+        }
+    }
+}
+
+/// The class of an object, and a new dict with what its constructor takes by name.
+///
+/// # Safety
+/// `this` is alive and of a class derived from the base.
+pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResult<(Owned, Owned)> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
         let object = object_of(py, this)?;
-        identity::object_alive(py, Owned::share(py, this))?;
         // Code of Python runs below, which may give the object another class.
         let class = py.class_of(this);
         let (index, name) = class::registered(py, class.as_ptr());
@@ -58,19 +76,11 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
                     ),
                 ));
             };
-            let value = identity::of_those_alive(py, value)?;
             if py.PyDict_SetItem(named.as_ptr(), parameter.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }
         }
-        let again = of_module(py, OBJECT)?;
-        // A deep copy copies these arguments.
-        let arguments = py.tuple([class, named])?;
-        match py.attribute_if_any(this, c"__dict__")? {
-            // What a derived class adds.
-            Some(attributes) => py.tuple([again, arguments, attributes]),
-            None => py.tuple([again, arguments]),
-        }
+        Ok((class, named))
     }
 }
 
