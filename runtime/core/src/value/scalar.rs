@@ -318,7 +318,7 @@ impl<'a> FromAny<'a> for f64 {
 
 /// The nearest float of an integer beyond the range of `i64`, as Python's `float` gives it.
 #[cold]
-#[inline(never)]
+#[inline]
 fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
     if value.type_index() != type_index::BIG_INT {
         return Err(Mismatch::TYPE);

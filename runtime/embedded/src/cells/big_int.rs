@@ -52,6 +52,7 @@ pub unsafe fn content(value: *const TVMFFIAny) -> TVMFFIByteArray {
 }
 
 /// The float that is nearest to the integer with these words, the even one of two; an infinity when it is too large for any.
+#[inline]
 #[must_use]
 pub fn to_float(words: &[u8]) -> f64 {
     let words = words.as_chunks::<WORD>().0;
