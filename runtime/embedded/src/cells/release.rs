@@ -253,6 +253,7 @@ pub unsafe fn bytes_at<'a>(array: *const TVMFFIByteArray, parameter: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cells::inc_ref;
     use crate::cells::seq::new_array;
     use crate::cells::{new_string_object, strong_count};
 
