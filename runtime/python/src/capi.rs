@@ -297,6 +297,8 @@ table! {
         PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
         PyDict_SetDefault(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject) -> *mut PyObject;
         PyDict_Size(dict: *mut PyObject) -> isize;
+        PyDict_DelItem(dict: *mut PyObject, key: *mut PyObject) -> c_int;
+        PyList_Append(list: *mut PyObject, item: *mut PyObject) -> c_int;
         PyObject_Str(object: *mut PyObject) -> *mut PyObject;
         PyObject_Repr(object: *mut PyObject) -> *mut PyObject;
         PyObject_IsTrue(object: *mut PyObject) -> c_int;
@@ -416,6 +418,16 @@ impl Py {
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         HEADER.load(Ordering::Relaxed) == 16
+    }
+
+    /// Whether there may be more than so many references to an object.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    #[inline]
+    pub(crate) unsafe fn may_be_shared(self, object: *mut PyObject, references: usize) -> bool {
+        // SAFETY: promised by the caller; in these builds a header begins with the number of references, which only this thread changes.
+        !self.is_plain() || unsafe { *object.cast::<isize>() as u32 as usize } > references
     }
 
     /// Bytes before what a class adds to an object.

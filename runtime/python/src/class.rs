@@ -16,10 +16,10 @@ use crate::construct::{self, Constructor};
 use crate::field::Property;
 use crate::freelist::FreeList;
 use crate::gc::{self, Edge};
-use crate::heap_type::{self, Shared, dealloc, leaked, pickled_by, pointer_place};
+use crate::heap_type::{self, Shared, dealloc, leaked, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{enumeration, function, handle, iteration, method, operators, pickle};
+use crate::{deep_copy, enumeration, function, handle, iteration, method, operators, pickle};
 
 /// The class of a type. It lives forever.
 pub(crate) struct Class {
@@ -81,8 +81,15 @@ fn search(is_it: impl Fn(&Class) -> bool) -> Option<&'static Class> {
 
 /// Makes the class that all others are derived from: an object and its weak references.
 pub(crate) fn base(py: Py) -> PyResult<Owned> {
-    static METHODS: Shared<[PyMethodDef; 2]> =
-        pickled_by(pickle::reduce, c"The class, and the values that its constructor takes.");
+    static METHODS: Shared<[PyMethodDef; 3]> = Shared([
+        PyMethodDef::no_arguments(
+            c"__reduce__",
+            pickle::reduce,
+            c"The class, and the values that its constructor takes.",
+        ),
+        deep_copy::METHOD_OF_OBJECTS,
+        PyMethodDef::END,
+    ]);
     let members = [
         PyMember {
             name: c"__weaklistoffset__".as_ptr(),

@@ -11,6 +11,7 @@ use crate::capi::{Py, PyObject, constant};
 use crate::exception;
 use crate::heap_type::pointer_place;
 use crate::object::{Owned, PyResult, Raised};
+use crate::parts::Parts;
 use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
 use crate::{callback, class, enumeration, exchange, number, shared_container, tensor, tvm_ffi};
@@ -166,9 +167,15 @@ pub(crate) unsafe fn argument(py: Py, object: *mut PyObject, wanted: &Wanted) ->
         if class == py.PyUnicode_Type() {
             return text(py, object, wanted);
         }
-        other(py, object, class, wanted)
+        other(py, object, class, wanted, &mut Parts::new(), NOT_A_PART)
     }
 }
+
+/// What was made of the containers in an argument.
+type Made = Parts<Owned, Any>;
+
+/// In place of the number of references to a part: what is converted is the whole.
+const NOT_A_PART: usize = usize::MAX;
 
 /// Texts of at most this many bytes are in the value itself.
 const SMALL: usize = 7;
@@ -256,6 +263,8 @@ unsafe fn other(
     object: *mut PyObject,
     class: *mut PyObject,
     wanted: &Wanted,
+    parts: &mut Made,
+    references: usize,
 ) -> Result<(TVMFFIAny, Keep), Refused> {
     let Wanted { ty, kind, .. } = *wanted;
     // SAFETY: promised by the caller; the functions are only called for objects of the class, or a subclass of it, that they are for.
@@ -294,16 +303,16 @@ unsafe fn other(
             return bytes(py, object);
         }
         if flags & constant::LIST_SUBCLASS != 0 {
-            return py.nested(|py| list(py, object, wanted));
+            return container(py, object, wanted, parts, references, list);
         }
         if flags & constant::TUPLE_SUBCLASS != 0 {
             if kind == Kind::Device {
                 return device_of_pair(py, object);
             }
-            return py.nested(|py| tuple(py, object, wanted));
+            return container(py, object, wanted, parts, references, tuple);
         }
         if flags & constant::DICT_SUBCLASS != 0 {
-            return py.nested(|py| dict(py, object, wanted));
+            return container(py, object, wanted, parts, references, dict);
         }
         if py.PyType_IsSubtype(class, State::get(py).object) != 0 {
             return Ok((class::view(py, object)?, Keep::Nothing));
@@ -330,10 +339,10 @@ unsafe fn other(
             }
             Kind::DataType => return dtype(py, object),
             Kind::Device => return device(py, object),
-            Kind::Map if py.attribute_if_any(object, c"keys")?.is_some() => return mapping(py, object, wanted),
+            Kind::Map if py.attribute_if_any(object, c"keys")?.is_some() => return mapping(py, object, wanted, parts),
             // A mapping has items, too, but no order of them by number.
             Kind::Sequence if py.PySequence_Check(object) != 0 && py.attribute_if_any(object, c"keys")?.is_none() => {
-                return sequence(py, object, wanted);
+                return sequence(py, object, wanted, parts);
             }
             _ => {}
         }
@@ -392,9 +401,34 @@ unsafe fn bytes(py: Py, object: *mut PyObject) -> Result<(TVMFFIAny, Keep), Refu
 /// `object` is alive.
 #[inline(never)]
 pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Any, Refused> {
+    // SAFETY: promised by the caller.
+    unsafe { part(py, object, wanted, &mut Parts::new(), NOT_A_PART) }
+}
+
+/// An owned value for an object in a container, to which so many references lead from there and from here.
+///
+/// # Safety
+/// `object` is alive.
+#[inline(never)]
+unsafe fn part(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+    references: usize,
+) -> Result<Any, Refused> {
+    parts.count(py, 1)?;
     // SAFETY: promised by the caller; the view is used only while the object and what is kept live.
     unsafe {
-        let (view, keep) = argument(py, object, wanted)?;
+        let mut view = TVMFFIAny::NONE;
+        if simple(py, object, wanted, &mut view) {
+            return Ok(AnyView::from_raw(view).try_to_owned()?);
+        }
+        let class = py.type_of(object);
+        let (view, keep) = match class == py.PyUnicode_Type() {
+            true => text(py, object, wanted)?,
+            false => other(py, object, class, wanted, parts, references)?,
+        };
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
@@ -403,11 +437,48 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
     }
 }
 
+/// Converts a container of one kind.
+type Convert = unsafe fn(Py, *mut PyObject, &Wanted, &mut Made) -> Result<(TVMFFIAny, Keep), Refused>;
+
+/// Converts a container. One that others share is converted once.
+///
+/// # Safety
+/// `object` is alive and of the class that `convert` is for.
+unsafe fn container(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+    references: usize,
+    convert: Convert,
+) -> Result<(TVMFFIAny, Keep), Refused> {
+    // SAFETY: promised by the caller; the value lives as long as what is kept.
+    unsafe {
+        if references == NOT_A_PART || !py.may_be_shared(object, references) {
+            return py.nested(|py| convert(py, object, wanted, parts));
+        }
+        let value = match parts.get(object.cast(), wanted.ty) {
+            Some(made) => made.clone(),
+            None => {
+                let held = Owned::share(py, object);
+                let (view, _kept) = py.nested(|py| convert(py, object, wanted, parts))?;
+                let made = AnyView::from_raw(view).try_to_owned()?;
+                parts.note(object.cast(), wanted.ty, held, made.clone());
+                made
+            }
+        };
+        Ok((*value.as_raw(), Keep::Value(value)))
+    }
+}
+
+/// Simple elements of a list that are converted in one go.
+const RUN: isize = 1 << 14;
+
 /// An array of the elements of a list, which Python code that runs meanwhile may change.
 ///
 /// # Safety
 /// `object` is a live `list`.
-unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller. Each element is shared while it is converted, since the list may lose it.
     unsafe {
         let mut values: Vec<Any> = Vec::with_capacity(py.PyList_Size(object).max(0) as usize);
@@ -422,7 +493,8 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
                 // No code of Python runs in looking at simple elements, so the list stays what it is; a text that may turn out not to be
                 // simple is held. An owned value is transparent over its raw form, and simple ones own nothing.
                 let before = index;
-                while index < size && !is_tuple || index == before {
+                let end = size.min(before + RUN);
+                while index < end && !is_tuple || index == before {
                     values.reserve(1);
                     let place = values.spare_capacity_mut().as_mut_ptr().cast();
                     let item = *items.add(index as usize);
@@ -437,11 +509,12 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
                     index += 1;
                 }
                 if index > before {
+                    parts.count(py, (index - before) as usize)?;
                     continue;
                 }
             }
             let Some(item) = py.list_item(object, index)? else { break };
-            values.push(owned(py, item.as_ptr(), &element)?);
+            values.push(part(py, item.as_ptr(), &element, parts, 2)?);
             index += 1;
         }
         Ok(array(values))
@@ -450,13 +523,19 @@ unsafe fn list(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
 
 /// # Safety
 /// `object` is a live `tuple`.
-unsafe fn tuple(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn tuple(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; a tuple keeps its elements.
     unsafe {
         let size = py.PyTuple_Size(object).max(0);
         let mut values = Vec::with_capacity(size as usize);
         for index in 0..size {
-            values.push(owned(py, py.PyTuple_GetItem(object, index), &wanted.element(index as usize))?);
+            let item = py.PyTuple_GetItem(object, index);
+            values.push(part(py, item, &wanted.element(index as usize), parts, 1)?);
         }
         Ok(array(values))
     }
@@ -468,7 +547,7 @@ fn array(values: Vec<Any>) -> (TVMFFIAny, Keep) {
 
 /// # Safety
 /// `object` is a live `dict`.
-unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted, parts: &mut Made) -> Result<(TVMFFIAny, Keep), Refused> {
     let (key_type, value_type) = (wanted.element(0), Wanted::of(value_of_map(wanted.ty)));
     // SAFETY: promised by the caller. Python code that runs meanwhile may change the dict, so all entries are shared before the first is
     // converted.
@@ -476,8 +555,8 @@ unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
         let entries = py.entries(object)?;
         let mut pairs = Vec::with_capacity(entries.len());
         for [key, value] in &entries {
-            let key = owned(py, key.as_ptr(), &key_type)?;
-            pairs.push((key, owned(py, value.as_ptr(), &value_type)?));
+            let key = part(py, key.as_ptr(), &key_type, parts, 2)?;
+            pairs.push((key, part(py, value.as_ptr(), &value_type, parts, 2)?));
         }
         let pairs = pairs.into_iter().map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
         Ok(kept_object(embedded::map::new_map(pairs)?))
@@ -488,11 +567,16 @@ unsafe fn dict(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFI
 ///
 /// # Safety
 /// `object` is alive.
-unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn sequence(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the list is new.
     unsafe {
         let elements = py.list_of(object)?;
-        py.nested(|py| list(py, elements.as_ptr(), wanted))
+        py.nested(|py| list(py, elements.as_ptr(), wanted, parts))
     }
 }
 
@@ -500,14 +584,19 @@ unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TV
 ///
 /// # Safety
 /// `object` is alive.
-unsafe fn mapping(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TVMFFIAny, Keep), Refused> {
+unsafe fn mapping(
+    py: Py,
+    object: *mut PyObject,
+    wanted: &Wanted,
+    parts: &mut Made,
+) -> Result<(TVMFFIAny, Keep), Refused> {
     // SAFETY: promised by the caller; the dict is new, and read as any other.
     unsafe {
         let entries = Owned::take(py, py.PyDict_New())?;
         if py.PyDict_Update(entries.as_ptr(), object) != 0 {
             return Err(Raised.into());
         }
-        py.nested(|py| dict(py, entries.as_ptr(), wanted))
+        py.nested(|py| dict(py, entries.as_ptr(), wanted, parts))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::construct::parameters;
 use crate::heap_type::Shared;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::tensor_copy;
+use crate::{identity, tensor_copy};
 
 /// How objects are pickled and copied: the class, called with the values of the fields that its constructor takes by name.
 pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
@@ -25,6 +25,25 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 /// # Safety
 /// `this` is alive and of a class derived from the base.
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
+        let (class, named) = class_and_arguments(py, this)?;
+        let named = identity::of_those_alive(py, named)?;
+        let again = of_module(py, OBJECT)?;
+        let arguments = py.tuple([class, named])?;
+        match py.attribute_if_any(this, c"__dict__")? {
+            // What a derived class adds.
+            Some(attributes) => py.tuple([again, arguments, attributes]),
+            None => py.tuple([again, arguments]),
+        }
+    }
+}
+
+/// The class of an object, and a new dict with what its constructor takes by name.
+///
+/// # Safety
+/// `this` is alive and of a class derived from the base.
+pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResult<(Owned, Owned)> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         let object = object_of(py, this)?;
@@ -61,14 +80,7 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
                 return Err(Raised);
             }
         }
-        let again = of_module(py, OBJECT)?;
-        // A deep copy copies these arguments.
-        let arguments = py.tuple([class, named])?;
-        match py.attribute_if_any(this, c"__dict__")? {
-            // What a derived class adds.
-            Some(attributes) => py.tuple([again, arguments, attributes]),
-            None => py.tuple([again, arguments]),
-        }
+        Ok((class, named))
     }
 }
 

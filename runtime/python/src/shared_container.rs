@@ -6,6 +6,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use kernpack_core::embedded::any_hash;
 use kernpack_core::embedded::list::shared as list;
 use kernpack_core::embedded::map::shared as dict;
 use kernpack_core::value::TypeSchema;
@@ -15,7 +16,7 @@ use crate::capi::{Py, PyMethodDef, PyObject, Slot, constant};
 use crate::from_python::result;
 use crate::heap_type::{self, Shared, holder, pointer_place, refuse_new, release};
 use crate::object::{Owned, PyResult, Raised};
-use crate::{exception, to_python, tvm_ffi};
+use crate::{deep_copy, exception, identity, to_python, tvm_ffi, walk};
 
 const ANY: TypeSchema = TypeSchema::new("Any");
 
@@ -32,7 +33,7 @@ struct Description {
     inherited: &'static [&'static CStr],
 }
 
-static LIST_METHODS: Shared<[PyMethodDef; 4]> = Shared([
+static LIST_METHODS: Shared<[PyMethodDef; 5]> = Shared([
     PyMethodDef {
         name: c"extend".as_ptr(),
         function: extend as *const c_void,
@@ -46,12 +47,14 @@ static LIST_METHODS: Shared<[PyMethodDef; 4]> = Shared([
         doc: c"insert($self, index, value, /)\n--\n\nInsert value before index.".as_ptr(),
     },
     PyMethodDef::no_arguments(c"__reduce__", reduce, c"A list of Python with the elements, for pickle and copies."),
+    deep_copy::METHOD_OF_CONTAINERS,
     PyMethodDef::END,
 ]);
 
-static DICT_METHODS: Shared<[PyMethodDef; 3]> = Shared([
+static DICT_METHODS: Shared<[PyMethodDef; 4]> = Shared([
     PyMethodDef::no_arguments(c"clear", clear, c"clear($self, /)\n--\n\nRemove all entries."),
     PyMethodDef::no_arguments(c"__reduce__", reduce, c"A dict of Python with the entries, for pickle and copies."),
+    deep_copy::METHOD_OF_CONTAINERS,
     PyMethodDef::END,
 ]);
 
@@ -146,7 +149,7 @@ pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObje
 
 fn made(py: Py, description: &'static Description) -> PyResult<Owned> {
     let mut slots = vec![
-        Slot { id: constant::TP_DEALLOC, value: release as *const c_void },
+        Slot { id: constant::TP_DEALLOC, value: free as *const c_void },
         Slot { id: constant::TP_NEW, value: refuse_new as *const c_void },
         Slot { id: constant::TP_REPR, value: repr as *const c_void },
         Slot { id: constant::TP_RICHCOMPARE, value: compare as *const c_void },
@@ -177,13 +180,13 @@ fn made(py: Py, description: &'static Description) -> PyResult<Owned> {
 // SAFETY of all functions below: the interpreter calls with its lock held, with an object of the class, and other objects that are alive, or NULL
 // where its documentation says so.
 
-unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
+pub(crate) unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
     // SAFETY: see above.
     unsafe { (*pointer_place(py, this)).cast() }
 }
 
 /// What is in it at this moment, as a list or dict of Python.
-unsafe fn contents(py: Py, this: *mut PyObject) -> PyResult<Owned> {
+pub(crate) unsafe fn contents(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: see above.
     unsafe { to_python::contents(py, held(py, this), &ANY) }
 }
@@ -200,12 +203,21 @@ fn status(done: PyResult<()>) -> c_int {
     if done.is_ok() { 0 } else { -1 }
 }
 
+/// Frees the Python object of a list or dict.
+unsafe extern "C" fn free(this: *mut PyObject) {
+    // SAFETY: see above; the object has no references.
+    unsafe {
+        identity::forget(this, held(Py::held(), this));
+        release(this);
+    }
+}
+
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
         let py = Py::held();
         let text = |py: Py| Owned::take(py, py.PyObject_Repr(contents(py, this)?.as_ptr()));
-        pointer(py.nested(text))
+        pointer(walk::text(py, held(py, this), || py.nested(text)))
     }
 }
 
@@ -222,7 +234,13 @@ unsafe extern "C" fn compare(this: *mut PyObject, other: *mut PyObject, operatio
             };
             Owned::take(py, py.PyObject_RichCompare(left.as_ptr(), right.as_ptr(), operation))
         };
-        pointer(py.nested(compared))
+        match object_of(py, other, py.type_of(other)) {
+            Some(other) if matches!(operation, walk::EQUAL | walk::UNEQUAL) => {
+                let objects = [held(py, this), other.payload.v_obj];
+                pointer(walk::comparison(py, objects, operation, || py.nested(compared)))
+            }
+            _ => pointer(py.nested(compared)),
+        }
     }
 }
 
@@ -231,8 +249,10 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     unsafe {
         let py = Py::held();
         let reduced = || {
-            let contents = contents(py, this)?;
+            identity::container_alive(py, Owned::share(py, this), held(py, this));
+            let contents = identity::of_those_alive(py, contents(py, this)?)?;
             let class = Owned::share(py, py.type_of(contents.as_ptr()));
+            // Not made empty and filled afterwards: an object that contains it would be made of an empty one.
             py.tuple([class, py.tuple([contents])?])
         };
         pointer(reduced())
@@ -485,10 +505,33 @@ unsafe extern "C" fn dict_set(this: *mut PyObject, key: *mut PyObject, value: *m
             if py.PyObject_Hash(key) == -1 {
                 return Err(Raised);
             }
+            check_key(py, key, &wanted)?;
             let value = result(py, value)?;
             dict::set(object, wanted.into_raw(), value.into_raw()).map_err(|error| raised(py, error))
         };
         status(set())
+    }
+}
+
+/// Refuses a key that would not be found again: one for which each conversion makes another object, as for a tuple, a function or an
+/// object of a class that the library does not know. Such objects count as keys by their addresses.
+unsafe fn check_key(py: Py, key: *mut PyObject, converted: &Any) -> PyResult<()> {
+    let index = converted.type_index();
+    if index < type_index::STATIC_OBJECT_BEGIN || matches!(index, type_index::STR | type_index::BYTES) {
+        return Ok(());
+    }
+    // SAFETY: see above; both are valid values.
+    unsafe {
+        let again = result(py, key)?;
+        if any_hash::equal(converted.as_raw(), again.as_raw()).map_err(|error| raised(py, error))? {
+            return Ok(());
+        }
+        let class = py.class_name(key);
+        let text = format!(
+            "a key of type {class} would not be found again: the library's dicts have numbers, strings, bytes and objects of the \
+             library as keys"
+        );
+        Err(py.raise(py.PyExc_TypeError(), &text))
     }
 }
 

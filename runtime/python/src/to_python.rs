@@ -10,6 +10,7 @@ use crate::capi::Py;
 use crate::from_python::python_callable;
 use crate::heap_type::holder_of_owned;
 use crate::object::{Owned, PyResult, Raised};
+use crate::parts::Parts;
 use crate::state::State;
 use crate::wanted::{element, inner};
 use crate::{array, class, handle, number, shared_container};
@@ -108,6 +109,16 @@ unsafe fn object(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult
 /// # Safety
 /// The object is alive for the call.
 pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe { contents_with(py, object, ty, &mut Parts::new()) }
+}
+
+/// What was made of the containers in a value.
+type Made = Parts<Any, Owned>;
+
+/// # Safety
+/// As for [`contents`].
+unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as what its type index says.
     unsafe {
         match (*object).type_index {
@@ -115,14 +126,16 @@ pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema
                 let elements = &*embedded::list::shared::elements(object);
                 let is_flat = elements.iter().all(|element| element.type_index < type_index::STATIC_OBJECT_BEGIN);
                 if is_flat && ty.key == "Tuple" {
-                    return tuple(py, elements, ty);
+                    return tuple(py, elements, ty, parts);
                 }
+                // The elements of a list are a copy, with references of its own.
+                let references = if (*object).type_index == type_index::LIST { 2 } else { 1 };
                 py.nested(|py| match ty.key {
-                    "Tuple" => tuple(py, elements, ty),
-                    _ => list(py, elements, ty),
+                    "Tuple" => tuple(py, elements, ty, parts),
+                    _ => list_with(py, elements, ty, parts, references),
                 })
             }
-            type_index::MAP | type_index::DICT => py.nested(|py| dict(py, object, ty)),
+            type_index::MAP | type_index::DICT => py.nested(|py| dict(py, object, ty, parts)),
             type_index::SHAPE => shape(py, embedded::shape::dimensions(object)),
             type_index::FUNCTION => match python_callable(object) {
                 Some(callable) => Ok(Owned::share(py, callable)),
@@ -144,11 +157,69 @@ pub(crate) unsafe fn contents(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema
 /// # Safety
 /// The elements are valid for the call.
 pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe { list_with(py, elements, ty, &mut Parts::new(), 1) }
+}
+
+/// The Python object for a value in a container, to which so many references lead from there. A container that others share is
+/// converted once.
+///
+/// # Safety
+/// `value` is valid, and stays so for the call.
+#[inline]
+unsafe fn item(py: Py, value: &TVMFFIAny, ty: &TypeSchema, parts: &mut Made, references: u32) -> PyResult<Owned> {
+    parts.count(py, 1)?;
+    // SAFETY: promised by the caller; the type index says that there is an object.
+    unsafe {
+        match value.type_index {
+            type_index::ARRAY | type_index::MAP => container(py, value.payload.v_obj, inner(ty), parts, references),
+            type_index::LIST | type_index::DICT if matches!(inner(ty).key, "Tuple" | "ffi.Array" | "ffi.Map") => {
+                container(py, value.payload.v_obj, inner(ty), parts, references)
+            }
+            _ => view(py, value, ty),
+        }
+    }
+}
+
+/// # Safety
+/// The object is a live container.
+unsafe fn container(
+    py: Py,
+    object: *mut TVMFFIObject,
+    ty: &TypeSchema,
+    parts: &mut Made,
+    references: u32,
+) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new reference goes over to the value, and what was made is alive.
+    unsafe {
+        if embedded::strong_count(object) <= references {
+            return contents_with(py, object, ty, parts);
+        }
+        if let Some(made) = parts.get(object.cast(), ty) {
+            return Ok(Owned::share(py, made.as_ptr()));
+        }
+        embedded::inc_ref(object);
+        let kept = Any::from_object(object);
+        let made = contents_with(py, object, ty, parts)?;
+        parts.note(object.cast(), ty, kept, Owned::share(py, made.as_ptr()));
+        Ok(made)
+    }
+}
+
+/// # Safety
+/// The elements are valid for the call.
+unsafe fn list_with(
+    py: Py,
+    elements: &[TVMFFIAny],
+    ty: &TypeSchema,
+    parts: &mut Made,
+    references: u32,
+) -> PyResult<Owned> {
     // SAFETY: promised by the caller; a new list of as many places, each of which takes over the reference that it is given.
     unsafe {
         let list = Owned::take(py, py.PyList_New(elements.len() as isize))?;
-        for (index, item) in elements.iter().enumerate() {
-            let item = view(py, item, element(ty, index))?;
+        for (index, value) in elements.iter().enumerate() {
+            let item = item(py, value, element(ty, index), parts, references)?;
             // It fails where other code has found the list through the collector, and emptied it.
             if py.PyList_SetItem(list.as_ptr(), index as isize, item.into_ptr()) != 0 {
                 return Err(Raised);
@@ -161,12 +232,13 @@ pub(crate) unsafe fn list(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> Py
 /// # Safety
 /// The elements are valid for the call.
 #[inline]
-unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Owned> {
+unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: as for a list.
     unsafe {
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
-        for (index, item) in elements.iter().enumerate() {
-            let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
+        for (index, value) in elements.iter().enumerate() {
+            let ty = ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") });
+            let item = item(py, value, ty, parts, 1)?;
             py.set_item(tuple.as_ptr(), index, item.into_ptr());
         }
         Ok(tuple)
@@ -225,14 +297,16 @@ pub(crate) fn shape(py: Py, dimensions: &[i64]) -> PyResult<Owned> {
 
 /// # Safety
 /// `map` is a live map or dict.
-unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema) -> PyResult<Owned> {
-    const ANY: TypeSchema = TypeSchema::new("Any");
+unsafe fn dict(py: Py, map: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
+    static ANY: TypeSchema = TypeSchema::new("Any");
     // SAFETY: promised by the caller. Keys and values are those of this moment, whatever Python code does meanwhile.
     unsafe {
         let dict = Owned::take(py, py.PyDict_New())?;
+        // The entries of a dict are a copy, with references of its own.
+        let references = if (*map).type_index == type_index::DICT { 2 } else { 1 };
         for [key, value] in embedded::map::shared::contents(map).as_chunks().0 {
-            let key = view(py, key, element(ty, 0))?;
-            let value = view(py, value, ty.args.get(1).unwrap_or(&ANY))?;
+            let key = item(py, key, element(ty, 0), parts, references)?;
+            let value = item(py, value, ty.args.get(1).unwrap_or(&ANY), parts, references)?;
             if py.PyDict_SetItem(dict.as_ptr(), key.as_ptr(), value.as_ptr()) != 0 {
                 return Err(Raised);
             }

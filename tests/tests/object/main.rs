@@ -9,6 +9,7 @@ mod families;
 mod fields;
 mod leaks;
 mod methods;
+mod shapes;
 mod structural;
 mod table;
 mod visits;

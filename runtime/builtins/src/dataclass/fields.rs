@@ -246,6 +246,7 @@ unsafe fn store_other(field: *mut c_void, index: i32, value: &Any) -> Result<()>
         match (kind, view.type_index()) {
             (Kind::Int, type_index::BOOL) => field.cast::<i64>().write(payload.v_int64),
             (Kind::Float, type_index::INT | type_index::BOOL) => field.cast::<f64>().write(payload.v_int64 as f64),
+            (Kind::Float, type_index::BIG_INT) => field.cast::<f64>().write(view.get()?),
             (Kind::Bool, type_index::INT) => field.cast::<bool>().write(payload.v_int64 != 0),
             (Kind::Pointer, type_index::NONE) => field.cast::<*mut c_void>().write(core::ptr::null_mut()),
             (Kind::DataType, type_index::SMALL_STR | type_index::STR) => {

@@ -2,7 +2,7 @@
 //!
 //! Immutable leaves (text, bytes, shapes, big integers) and instances of enums are not copied. An array or a map that contains
 //! itself, which takes a list, dict or object in between, is not there yet when its own copy is asked for: the original stands
-//! in, until the copies are complete.
+//! in, until the copies are complete. (The stock library leaves it in arrays and maps, so that the copy leads back to the original.)
 
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFISeqCell, type_index};
 use crate::dataclass::{enums, py_class};
@@ -295,8 +295,8 @@ impl Copier {
                 match copy.type_index() {
                     type_index::LIST => self.replace_in_list(object)?,
                     type_index::DICT => self.replace_in_dict(object)?,
-                    // Arrays and maps do not change.
-                    type_index::ARRAY | type_index::MAP => {}
+                    type_index::ARRAY => self.replace_in_array(object),
+                    type_index::MAP => self.replace_in_map(object)?,
                     _ => self.replace_in_fields(object)?,
                 }
             }
@@ -324,6 +324,37 @@ impl Copier {
                 if let Some(copy) = self.copy_of(element) {
                     drop(Any::from_raw(list::shared::replace(list, index as i64, retain(&copy))?));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// The array is a copy, which nothing else has read yet, so that it may still change.
+    #[inline]
+    unsafe fn replace_in_array(&self, array: *mut TVMFFIObject) {
+        // SAFETY: the caller passes a live array of ours; copies are alive as long as `self`.
+        unsafe {
+            let cell = embedded::body_ptr::<TVMFFISeqCell>(array);
+            for at in 0..(*cell).size as usize {
+                let place = (*cell).data.cast::<TVMFFIAny>().add(at);
+                if let Some(copy) = self.copy_of(&*place) {
+                    drop(Any::from_raw(place.replace(retain(&copy))));
+                }
+            }
+        }
+    }
+
+    /// The map is a copy, which nothing else has read yet, so that it may still change. Its entries keep their order.
+    #[inline]
+    unsafe fn replace_in_map(&self, map: *mut TVMFFIObject) -> Result<()> {
+        // SAFETY: the caller passes a live map of ours; copies are alive as long as `self`.
+        unsafe {
+            let replaced = |value: TVMFFIAny| Any::from_raw(retain(&self.copy_of(&value).unwrap_or(value)));
+            let entries: Vec<_> = map::iter(map).map(|(key, value)| (replaced(key), replaced(value))).collect();
+            map::clear(map);
+            let expected = entries.len() as u64;
+            for (key, value) in entries {
+                map::set_expecting(map, key.into_raw(), value.into_raw(), expected)?;
             }
         }
         Ok(())

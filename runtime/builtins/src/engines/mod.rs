@@ -8,3 +8,6 @@ pub(crate) mod recursive;
 pub(crate) mod repr;
 pub(crate) mod structural;
 pub(crate) mod visit;
+
+#[cfg(test)]
+mod shapes;

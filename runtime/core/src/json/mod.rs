@@ -5,6 +5,7 @@
 
 mod number;
 mod parse;
+mod shared;
 mod text;
 mod write;
 

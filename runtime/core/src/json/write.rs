@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::number::{write_float, write_integer};
+use super::shared::SharedTexts;
 use super::text::end_of_unescaped;
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::list::shared::{self, Contents};
@@ -10,15 +11,23 @@ use crate::embedded::map::{self, Entries};
 use crate::embedded::text_of;
 use crate::reflect::TypeInfo;
 use crate::value::{Any, AnyView};
-use crate::{Result, error};
+use crate::{Result, embedded, error};
 
 /// The text of a value, on one line or, with an indentation, on many.
 ///
 /// # Errors
-/// ValueError: a value of a type that JSON does not have, a key that is not a string, or a list that contains itself.
+/// ValueError: a value of a type that JSON does not have, a key that is not a string, a list that contains itself, or parts that are
+/// shared so often that their text is repeated to more than 256 MiB.
 #[inline]
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
-    let mut writer = Writer { out: Vec::new(), indent, margin: 0, levels: Vec::new(), deep_lists: HashSet::new() };
+    let mut writer = Writer {
+        out: Vec::new(),
+        indent,
+        margin: 0,
+        levels: Vec::new(),
+        deep_lists: HashSet::new(),
+        shared: SharedTexts::default(),
+    };
     // SAFETY: the value is valid and kept alive by the caller.
     unsafe { writer.value(value.as_view().as_raw())? };
     Ok(writer.out)
@@ -28,9 +37,17 @@ pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
 const DEEP: usize = 32;
 
 /// A container that is being written.
-enum Level {
+struct Level {
+    object: *mut TVMFFIObject,
+    /// The place of its text, where it can come again.
+    start: Option<usize>,
+    parts: Parts,
+}
+
+/// Which part comes next.
+enum Parts {
     Array { elements: Contents<'static>, next: usize },
-    List { object: *mut TVMFFIObject, elements: Contents<'static>, next: usize },
+    List { elements: Contents<'static>, next: usize },
     Map { entries: Entries, is_first: bool },
 }
 
@@ -42,6 +59,7 @@ struct Writer {
     levels: Vec<Level>,
     /// The lists among the levels from [`DEEP`] on.
     deep_lists: HashSet<*mut TVMFFIObject>,
+    shared: SharedTexts,
 }
 
 // SAFETY of the methods: the values are valid and stay alive while they are written: arrays and maps do not change, and of lists a level
@@ -55,49 +73,55 @@ impl Writer {
             if self.scalar(value)? {
                 return Ok(());
             }
-            self.open(value)?;
-            while let Some(level) = self.levels.pop() {
-                match level {
-                    Level::Array { elements, next } => {
-                        let rest = self.elements(&elements, next)?;
-                        self.go_on(rest, b']', |next| Level::Array { elements, next })?;
-                    }
-                    Level::List { object, elements, next } => {
-                        let rest = self.elements(&elements, next)?;
-                        if rest.is_none() && self.levels.len() >= DEEP {
-                            self.deep_lists.remove(&object);
+            self.open(value, 1)?;
+            while let Some(Level { object, start, parts }) = self.levels.pop() {
+                let level = |parts| Level { object, start, parts };
+                match parts {
+                    Parts::Array { elements, next } => match self.elements(&elements, next)? {
+                        Some((next, inner)) => self.enter(level(Parts::Array { elements, next }), &inner, 1)?,
+                        None => self.close(object, start, b']')?,
+                    },
+                    Parts::List { elements, next } => match self.elements(&elements, next)? {
+                        // The elements are a copy, with references of its own.
+                        Some((next, inner)) => self.enter(level(Parts::List { elements, next }), &inner, 2)?,
+                        None => {
+                            if self.levels.len() >= DEEP {
+                                self.deep_lists.remove(&object);
+                            }
+                            self.close(object, start, b']')?;
                         }
-                        self.go_on(rest, b']', |next| Level::List { object, elements, next })?;
-                    }
-                    Level::Map { mut entries, is_first } => {
-                        let inner = self.entries(&mut entries, is_first)?;
-                        self.go_on(inner.map(|value| (0, value)), b'}', |_| Level::Map { entries, is_first: false })?;
-                    }
+                    },
+                    Parts::Map { mut entries, is_first } => match self.entries(&mut entries, is_first)? {
+                        Some(inner) => self.enter(level(Parts::Map { entries, is_first: false }), &inner, 1)?,
+                        None => self.close(object, start, b'}')?,
+                    },
                 }
             }
         }
         Ok(())
     }
 
-    /// Opens the container that came up in a level, which goes on afterwards; or closes the level that has come to its end.
+    /// Opens the container that came up in a level, which goes on afterwards.
     #[inline]
-    unsafe fn go_on(
-        &mut self,
-        inner: Option<(usize, TVMFFIAny)>,
-        closing: u8,
-        level: impl FnOnce(usize) -> Level,
-    ) -> Result<()> {
-        let Some((next, container)) = inner else {
-            if self.indent != 0 {
-                self.margin = self.margin.wrapping_sub(self.indent);
-                self.new_line()?;
-            }
-            self.out.push(closing);
-            return Ok(());
-        };
-        self.levels.push(level(next));
+    unsafe fn enter(&mut self, level: Level, container: &TVMFFIAny, references: u32) -> Result<()> {
+        self.levels.push(level);
         // SAFETY: see above.
-        unsafe { self.open(&container) }
+        unsafe { self.open(container, references) }
+    }
+
+    /// Closes a container that has come to its end.
+    #[inline]
+    unsafe fn close(&mut self, object: *mut TVMFFIObject, start: Option<usize>, closing: u8) -> Result<()> {
+        if self.indent != 0 {
+            self.margin = self.margin.wrapping_sub(self.indent);
+            self.new_line()?;
+        }
+        self.out.push(closing);
+        if let Some(start) = start {
+            // SAFETY: see above.
+            unsafe { self.shared.note(object, self.margin, start..self.out.len()) };
+        }
+        Ok(())
     }
 
     /// Writes elements from an index on, up to a container: the index behind it, and it. `None` at the end.
@@ -173,21 +197,27 @@ impl Writer {
         write_string(&mut self.out, unsafe { text_of(value) }.unwrap_or_default());
     }
 
+    /// Opens a container, or repeats its text. Others refer to it, too, when there are more than so many references.
     #[inline]
-    unsafe fn open(&mut self, container: &TVMFFIAny) -> Result<()> {
+    unsafe fn open(&mut self, container: &TVMFFIAny, references: u32) -> Result<()> {
         // SAFETY: see above; the caller passes a container.
         unsafe {
             let object = container.payload.v_obj;
-            let (opening, level) = match container.type_index {
-                type_index::MAP => (b'{', Level::Map { entries: map::iter(object), is_first: true }),
-                type_index::ARRAY => (b'[', Level::Array { elements: shared::elements(object), next: 0 }),
+            let is_shared = embedded::strong_count(object) > references;
+            if is_shared && self.shared.repeat(object, self.margin, &mut self.out)? {
+                return Ok(());
+            }
+            let (opening, parts) = match container.type_index {
+                type_index::MAP => (b'{', Parts::Map { entries: map::iter(object), is_first: true }),
+                type_index::ARRAY => (b'[', Parts::Array { elements: shared::elements(object), next: 0 }),
                 _ => {
                     self.check_cycle(object)?;
-                    (b'[', Level::List { object, elements: shared::elements(object), next: 0 })
+                    (b'[', Parts::List { elements: shared::elements(object), next: 0 })
                 }
             };
+            let start = is_shared.then_some(self.out.len());
             self.out.push(opening);
-            self.levels.push(level);
+            self.levels.push(Level { object, start, parts });
         }
         self.margin = self.margin.wrapping_add(self.indent);
         Ok(())
@@ -196,7 +226,7 @@ impl Writer {
     /// Arrays and maps do not change once others know them: only through a list can something contain itself.
     #[inline]
     fn check_cycle(&mut self, list: *mut TVMFFIObject) -> Result<()> {
-        let is_list = |level: &Level| matches!(level, Level::List { object, .. } if *object == list);
+        let is_list = |level: &Level| level.object == list;
         let is_deep = self.levels.len() >= DEEP;
         let near = if is_deep { &self.levels[..DEEP] } else { &self.levels[..] };
         if near.iter().any(is_list) || is_deep && !self.deep_lists.insert(list) {

@@ -310,9 +310,25 @@ impl<'a> FromAny<'a> for f64 {
             match value.type_index() {
                 type_index::FLOAT => Ok(value.as_raw().payload.v_float64),
                 type_index::INT | type_index::BOOL => Ok(value.as_raw().payload.v_int64 as f64),
-                _ => Err(Mismatch::TYPE),
+                _ => float_of_big_int(value),
             }
         }
+    }
+}
+
+/// The nearest float of an integer beyond the range of `i64`, as Python's `float` gives it.
+#[cold]
+#[inline]
+fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
+    if value.type_index() != type_index::BIG_INT {
+        return Err(Mismatch::TYPE);
+    }
+    // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
+    let float = unsafe { embedded::big_int::to_float(embedded::big_int::content(value.as_raw()).as_slice()) };
+    if float.is_infinite() {
+        Err(Mismatch::value("the integer is too large for a float".to_owned()))
+    } else {
+        Ok(float)
     }
 }
 

@@ -51,6 +51,39 @@ pub unsafe fn content(value: *const TVMFFIAny) -> TVMFFIByteArray {
     }
 }
 
+/// The float that is nearest to the integer with these words, the even one of two; an infinity when it is too large for any.
+#[inline]
+#[must_use]
+pub fn to_float(words: &[u8]) -> f64 {
+    let words = words.as_chunks::<WORD>().0;
+    let is_negative = words.last().is_some_and(|word| i64::from_ne_bytes(*word) < 0);
+    let mut carry = is_negative;
+    let magnitude: Vec<u64> = words
+        .iter()
+        .map(|word| {
+            let word = u64::from_ne_bytes(*word);
+            if !is_negative {
+                return word;
+            }
+            let (word, overflows) = (!word).overflowing_add(carry.into());
+            carry = overflows;
+            word
+        })
+        .collect();
+    let Some(top) = magnitude.iter().rposition(|word| *word != 0) else { return 0.0 };
+    let (shift, below) = (magnitude[top].leading_zeros(), &magnitude[..top]);
+    // The first 64 bits. One that says that there are more takes the place of those.
+    let next = below.last().map_or(0, |word| u128::from(*word) << shift);
+    let has_more = next as u64 != 0 || below.iter().rev().skip(1).any(|word| *word != 0);
+    let leading = magnitude[top] << shift | (next >> 64) as u64 | u64::from(has_more);
+    let exponent = top as i64 * 64 - i64::from(shift);
+    if exponent > 1023 {
+        return if is_negative { f64::NEG_INFINITY } else { f64::INFINITY };
+    }
+    let float = leading as f64 * f64::from_bits(((1023 + exponent) as u64) << 52);
+    if is_negative { -float } else { float }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +100,42 @@ mod tests {
             let words: Vec<i64> = content.as_chunks::<8>().0.iter().map(|word| i64::from_ne_bytes(*word)).collect();
             assert_eq!(words, expected);
             release(value);
+        }
+    }
+
+    #[test]
+    fn floats_are_the_nearest() {
+        let float = |words: &[i64]| to_float(&words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>());
+        let two = 2.0_f64;
+        for (words, expected) in [
+            (&[i64::MIN, 0][..], two.powi(63)),
+            (&[-1, 0], two.powi(64)),
+            (&[i64::MAX, -1], -two.powi(63)),
+            (&[0, 1], two.powi(64)),
+            (&[0, -1], -two.powi(64)),
+            // Halfway between two floats, and just above it.
+            (&[1 << 11, 1], two.powi(64)),
+            (&[(1 << 11) + 1, 1], two.powi(64) + 4096.0),
+            (&[3 << 11, 1], two.powi(64) + 8192.0),
+            (&[1, 1 << 11, 1], two.powi(128) + two.powi(76)),
+            (&[0, 1 << 11, 1], two.powi(128)),
+            (&[-(1 << 11) - 1, -2], -two.powi(64) - 4096.0),
+            (&[0; 3], 0.0),
+        ] {
+            assert_eq!(float(words), expected, "{words:?}");
+        }
+        let with_top = |len: usize, top: i64| {
+            let mut words = vec![0; len];
+            words[len - 1] = top;
+            words
+        };
+        assert_eq!(float(&with_top(16, ((1 << 53) - 1) << 10)), f64::MAX / 2.0);
+        assert_eq!(float(&[&[0; 15][..], &[-1 << 11, 0]].concat()), f64::MAX);
+        assert_eq!(float(&with_top(17, 1)), f64::INFINITY);
+        assert_eq!(float(&with_top(17, -1)), f64::NEG_INFINITY);
+        assert_eq!(float(&with_top(40, 1)), f64::INFINITY);
+        for number in [i64::MIN, -7, -1, 1, 5, i64::MAX, (1 << 53) + 1] {
+            assert_eq!(float(&[number]), number as f64);
         }
     }
 

@@ -217,12 +217,22 @@ pub(super) unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }
 }
 
-/// Adds a strong reference.
+/// Adds a strong reference. Ends the process when there are more than could ever be in use.
 ///
 /// # Safety
 /// `object` is alive.
 #[inline]
 pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    ref_count::add_one_strong(unsafe { counts(object) });
+}
+
+/// [`inc_ref`] for a reference that is kept in memory made for it: too many do not fit.
+///
+/// # Safety
+/// `object` is alive.
+#[inline]
+pub(crate) unsafe fn inc_ref_in_memory(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
     ref_count::add_strong(unsafe { counts(object) }, 1);
 }

@@ -15,6 +15,8 @@ const ONE_WEAK: u64 = 1 << 32;
 const STRONG_MASK: u64 = 0xffff_ffff;
 const LOCKED: u64 = 1 << 63;
 const MOST_WEAK: u64 = 1 << 62;
+/// No program holds as many strong references: somewhere they are made and forgotten.
+const MOST_STRONG: u32 = 1 << 31;
 
 /// The last strong references were given up: the object is to be destroyed.
 #[must_use]
@@ -32,16 +34,31 @@ impl LastStrong {
     }
 }
 
-/// Adds strong references; the caller owns one already.
+/// Adds a strong reference; the caller owns one already. Ends the process, as `Arc` does, when there are more than could ever be in use:
+/// the count would begin anew, and an object in use would be destroyed.
+#[inline]
+pub(crate) fn add_one_strong(counts: &AtomicU64) {
+    end_if_too_many(counts.fetch_add(1, Ordering::Relaxed));
+}
+
+/// Ends the process when there are more strong references than could ever be in use.
+#[inline]
+fn end_if_too_many(before: u64) {
+    if before as u32 >= MOST_STRONG {
+        std::process::abort();
+    }
+}
+
+/// Adds strong references that are kept in memory made for them, so that there cannot be too many; the caller owns one already.
 #[inline]
 pub(crate) fn add_strong(counts: &AtomicU64, number: u32) {
     counts.fetch_add(u64::from(number), Ordering::Relaxed);
 }
 
-/// Adds a strong reference, in the one order of all sequentially consistent accesses; the caller owns one already.
+/// [`add_one_strong`] in the one order of all sequentially consistent accesses.
 #[inline]
 pub(crate) fn add_strong_in_order(counts: &AtomicU64) {
-    counts.fetch_add(1, Ordering::SeqCst);
+    end_if_too_many(counts.fetch_add(1, Ordering::SeqCst));
 }
 
 /// [`is_unique`] in the one order of all sequentially consistent accesses.
@@ -90,11 +107,16 @@ fn acquire(counts: &AtomicU64) {
     counts.load(Ordering::Acquire);
 }
 
-/// Makes a strong reference of a weak one, which the caller keeps; false when the object is already destroyed.
+/// Makes a strong reference of a weak one, which the caller keeps; false when the object is already destroyed. Ends the process as
+/// [`add_one_strong`] does.
 #[inline]
 pub(crate) fn try_promote(counts: &AtomicU64) -> bool {
     let step = |count: u64| (count & STRONG_MASK != 0).then_some(count + 1);
-    counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
+    let before = counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step);
+    if let Ok(before) = before {
+        end_if_too_many(before);
+    }
+    before.is_ok()
 }
 
 /// Whether exactly one strong and no weak reference exists.

@@ -6,6 +6,7 @@
 use core::cmp::Ordering;
 use core::ffi::c_void;
 
+use super::found_equal::FoundEqual;
 use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
@@ -42,6 +43,7 @@ pub(crate) unsafe fn compare(left: &TVMFFIAny, right: &TVMFFIAny, equality_only:
         let mut comparer = Comparer {
             equality_only,
             on_stack: PairSet::default(),
+            equal: FoundEqual::default(),
             frames: Stack::new(),
             base: 0,
             pairs: Waiting::new(),
@@ -57,6 +59,8 @@ struct Comparer {
     equality_only: bool,
     /// The objects of the frames that have looked at a part with parts of its own.
     on_stack: PairSet,
+    /// Pairs of shared objects that were found equal: they are compared once.
+    equal: FoundEqual,
     /// What is being compared, the roots first.
     frames: Stack<2, Progress>,
     /// Where the frames of the innermost run begin.
@@ -97,6 +101,7 @@ impl Comparer {
     #[inline]
     unsafe fn run(&mut self, left: TVMFFIAny, right: TVMFFIAny) -> Result<Ordering> {
         let outer = core::mem::replace(&mut self.base, self.frames.len());
+        let known = self.equal.len();
         let [left, right] = [left, right].map(|value| Read { value, owned: false });
         // SAFETY: see above.
         let outcome = unsafe {
@@ -108,6 +113,10 @@ impl Comparer {
         };
         self.drop_frames(self.base);
         self.base = outer;
+        if !matches!(outcome, Ok(Ordering::Equal)) {
+            // Some of them are equal only if the objects around them are.
+            self.equal.truncate(known);
+        }
         outcome
     }
 
@@ -209,7 +218,7 @@ impl Comparer {
             self.frames.push([left, right], Progress { parts, listed: false });
             let Some((hook, is_equality)) = hook else { return Ok(None) };
             let ordering = self.call_hook(hook, is_equality)?;
-            self.drop_frames(self.frames.len() - 1);
+            self.finish(ordering);
             Ok(Some(ordering))
         }
     }
@@ -225,6 +234,9 @@ impl Comparer {
                     return Ok(Prepared::Decided(Ordering::Equal));
                 }
                 bail!(ValueError, "RecursiveCompare: cyclic reference detected in ordering");
+            }
+            if self.equal.contains(left, right) {
+                return Ok(Prepared::Decided(Ordering::Equal));
             }
             let info = type_of(index)?;
             if index >= type_index::STATIC_OBJECT_END {
@@ -319,8 +331,20 @@ impl Comparer {
             },
             _ => Ordering::Equal,
         };
-        self.drop_frames(top);
+        self.finish(ordering);
         ordering
+    }
+
+    /// Takes the top frame, whose objects are in this order, from the stack.
+    #[inline]
+    fn finish(&mut self, ordering: Ordering) {
+        if ordering.is_eq()
+            && let Some(frame) = self.frames.last()
+        {
+            // SAFETY: the frame keeps the objects alive.
+            unsafe { self.equal.note(frame.parts()) };
+        }
+        self.drop_frames(self.frames.len() - 1);
     }
 
     #[inline]
@@ -342,6 +366,7 @@ impl Comparer {
         unsafe {
             self.frames.retain_all();
             self.pairs.retain_all();
+            self.equal.before_hook();
         }
     }
 

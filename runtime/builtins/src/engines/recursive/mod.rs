@@ -1,6 +1,7 @@
 //! Field-by-field comparison and hash of any values: what `==`, `<` and `hash()` mean for objects.
 
 pub(crate) mod compare;
+mod found_equal;
 pub(crate) mod hash;
 mod leaf;
 mod pair_set;

@@ -2,7 +2,8 @@
 //!
 //! A value that is not taken apart is written by the printer as a visitor. A text is written once, where it belongs. An object that comes again is a copy of that part of the text; one that is still
 //! being printed is `...`. Only objects that others refer to can come again, and only those are remembered, unless a hook is
-//! called: it may ask for anything.
+//! called: it may ask for anything. A graph with shared parts has as many paths as a tree of exponential size, so copies of long texts
+//! have a limit, behind which an object that comes again is `<ffi.Array, shown before>`.
 
 use core::ffi::c_void;
 
@@ -33,6 +34,12 @@ const CAPACITY: usize = 64;
 /// The flag of fields that are not printed.
 const NOT_PRINTED: i64 = field_flag::REPR_OFF;
 
+/// The length of a text that is copied as often as its object comes again.
+const SHORT: usize = 1024;
+
+/// Bytes that may be copied from longer texts.
+const MOST_COPIED: usize = 4 << 20;
+
 /// The word of an object that is being printed; that of another one is the index of its text.
 const IN_PROGRESS: u64 = u64::MAX;
 
@@ -51,6 +58,8 @@ pub(super) struct Printer {
     remembered: usize,
     seen: AddressMap,
     done: Vec<Done>,
+    /// Bytes of long texts that were copied so far.
+    copied: usize,
     /// The objects in `seen`: no other object gets the address of one of them meanwhile.
     kept: Vec<Any>,
     /// Whether the value that was visited last is an object whose parts are to be printed.
@@ -94,6 +103,7 @@ impl Printer {
             remembered: 0,
             seen: AddressMap::default(),
             done: Vec::new(),
+            copied: 0,
             kept: Vec::new(),
             has_parts: false,
             with_addresses: None,
@@ -363,6 +373,14 @@ impl Printer {
             }
             Some(done) => {
                 let Done { text, start, end } = self.done[done as usize];
+                let counted = if end - start > SHORT { end - start } else { 0 };
+                if counted > MOST_COPIED - self.copied {
+                    self.text.push(b'<');
+                    self.push_key(index)?;
+                    self.text.extend_from_slice(b", shown before>");
+                    return Ok(true);
+                }
+                self.copied += counted;
                 if text == self.current {
                     self.text.extend_from_within(start..end);
                 } else {

@@ -5,6 +5,7 @@
 
 use core::ffi::c_void;
 
+use super::container_hashes::{ContainerHashes, Since};
 use super::leaf::hash_leaf;
 use super::region::Region;
 use super::{Options, kind, tensor};
@@ -43,6 +44,7 @@ pub(crate) unsafe fn hash(value: &TVMFFIAny, options: Options) -> Result<u64> {
         free_vars: 0,
         graph_nodes: 0,
         memo: AddressMap::default(),
+        containers: ContainerHashes::default(),
         held: HeldObjects::default(),
         frames: Stack::new(),
         entries: Waiting::new(),
@@ -62,6 +64,8 @@ struct Hasher {
     graph_nodes: u32,
     /// Hashes of the objects that are done.
     memo: AddressMap,
+    /// Those of containers and tensors, which may be others when they are asked for again.
+    containers: ContainerHashes,
     /// Keeps objects in the memo alive.
     held: HeldObjects,
     /// What is being hashed, the root first.
@@ -81,6 +85,8 @@ struct Progress {
     region: Region,
     /// The region that it is in.
     outer_region: Region,
+    /// What the hash of a container depends on.
+    since: Since,
 }
 
 /// Which part comes next.
@@ -184,16 +190,24 @@ impl Hasher {
             }
             let object = part.value.payload.v_obj;
             let index = (*object).type_index;
+            if let Some((hash, is_lasting)) = self.containers.get(object) {
+                give_up(part);
+                self.depend(is_lasting);
+                return Ok(Some(hash));
+            }
+            let mut since = self.containers.now();
             let (hash, parts) = match index {
                 type_index::ARRAY | type_index::LIST => {
                     let sequence = self.freeze(object);
+                    since.is_lasting = !sequence.is_copy();
                     let size = seq::elements(sequence.get()).len() as u64;
                     (combine(type_info(index)?.type_key_hash, size), Parts::Elements(sequence, 0))
                 }
                 type_index::MAP | type_index::DICT => {
                     let map = self.freeze(object);
                     let hash = combine(type_info(index)?.type_key_hash, map::len(map.get()) as u64);
-                    let first = self.add_entries(&map);
+                    let (first, has_all) = self.add_entries(&map);
+                    since.is_lasting = has_all && !map.is_copy();
                     (hash, Parts::Entries(first, first))
                 }
                 type_index::SHAPE => {
@@ -205,12 +219,17 @@ impl Hasher {
                 }
                 type_index::TENSOR => {
                     let hash = tensor::hash(object, type_info(index)?.type_key_hash, self.skip_tensor_content);
+                    if let Ok(hash) = hash {
+                        since.is_lasting = false;
+                        self.containers.note(part, hash, since);
+                        self.depend(false);
+                    }
                     give_up(part);
                     return hash.map(Some);
                 }
                 _ => return self.enter_object(part, region, index),
             };
-            self.push(part, Progress { hash, parts, region, outer_region: region })?;
+            self.push(part, Progress { hash, parts, region, outer_region: region, since })?;
             Ok(None)
         }
     }
@@ -245,7 +264,9 @@ impl Hasher {
             let Some(hook) = hook else {
                 // The record is the type table's.
                 let parts = Parts::Fields(kind, TypeInfo::from_raw(info).fields());
-                self.push(part, Progress { hash: info.type_key_hash, parts, region: inner, outer_region: region })?;
+                let since = self.containers.now();
+                let hash = info.type_key_hash;
+                self.push(part, Progress { hash, parts, region: inner, outer_region: region, since })?;
                 return Ok(None);
             };
             self.retain_all();
@@ -283,15 +304,17 @@ impl Hasher {
         // SAFETY: see above. There is a frame: the callers have just used it.
         unsafe {
             let frame = self.frames.pop().unwrap_unchecked();
-            let Progress { hash, parts, outer_region, .. } = &frame.state;
+            let Progress { hash, parts, outer_region, since, .. } = &frame.state;
+            let [part] = frame.parts();
             match parts {
                 Parts::Fields(kind, _) => {
-                    let [part] = frame.parts();
                     return self.finish(part, *kind, *hash, *outer_region);
                 }
                 Parts::Entries(first, _) => self.entries.truncate(*first),
                 Parts::Elements(..) => {}
             }
+            self.containers.note(part, *hash, *since);
+            self.depend(since.is_lasting);
             frame.give_up();
             *hash
         }
@@ -317,15 +340,24 @@ impl Hasher {
                 _ => fields,
             };
             self.memo.insert(object, hash);
+            self.containers.object_is_done();
             self.held.keep(part);
             hash
         }
     }
 
+    /// Notes of the container on the top of the stack, if there is one, that the hash of a part of it lasts or does not.
+    fn depend(&mut self, is_lasting: bool) {
+        if let Some(at) = self.frames.len().checked_sub(1) {
+            self.frames[at].state.since.is_lasting &= is_lasting;
+        }
+    }
+
     /// Puts the entries of a map behind those of the maps below, by the hashes of their keys; gives where the first one is.
-    /// Keys whose hash depends on when they are met do not count.
-    unsafe fn add_entries(&mut self, map: &Frozen) -> usize {
+    /// Keys whose hash depends on when they are met do not count; whether there are none of those.
+    unsafe fn add_entries(&mut self, map: &Frozen) -> (usize, bool) {
         let first = self.entries.len();
+        let mut has_all = true;
         // SAFETY: see above.
         unsafe {
             self.entries.reserve(map::len(map.get()));
@@ -335,8 +367,9 @@ impl Hasher {
                     type_index::FLOAT => Some(combine(type_index::FLOAT as u64, key.bits())),
                     _ => hash_leaf(&key).or_else(|| self.memo.get(key.payload.v_obj)),
                 };
-                if let Some(hash) = hash {
-                    self.entries.push(hash, [value]);
+                match hash {
+                    Some(hash) => self.entries.push(hash, [value]),
+                    None => has_all = false,
                 }
             }
         }
@@ -346,7 +379,7 @@ impl Hasher {
             // SAFETY: the copy keeps its values, and the maps below keep theirs.
             unsafe { self.entries.retain_all() };
         }
-        first
+        (first, has_all)
     }
 
     fn drop_frames(&mut self, base: usize) {
@@ -364,6 +397,7 @@ impl Hasher {
             self.frames.retain_all();
             self.entries.retain_all();
             self.held.before_hook(self.memo.iter().map(|(object, _)| object));
+            self.containers.before_hook();
         }
     }
 
@@ -384,6 +418,7 @@ impl Hasher {
             call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
         };
         self.region = outer;
+        self.containers.hook_has_run();
         let result = result?;
         check(result.as_view(), &INT)?;
         Ok(result.as_view().as_raw().bits())

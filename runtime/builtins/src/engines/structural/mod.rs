@@ -1,6 +1,7 @@
 //! Structural equality, hash and key: values are the same when they are built in the same way, whatever the addresses of their
 //! objects and the names of their variables.
 
+mod container_hashes;
 pub(crate) mod equal;
 pub(crate) mod hash;
 mod key;

@@ -306,7 +306,11 @@ impl ExportOptions {
         for input in inputs {
             match input.is_archive {
                 true => {
-                    arguments.extend(target.whole_archive(&input.path.to_string_lossy()).into_iter().map(Into::into))
+                    let Some(archive) = input.path.to_str() else {
+                        let path = input.path.display();
+                        return Err(crate::error!(ValueError, "{what}: the path {path} is not valid UTF-8"));
+                    };
+                    arguments.extend(target.whole_archive(archive).into_iter().map(Into::into));
                 }
                 false => arguments.extend(source_arguments(&input.path)),
             }

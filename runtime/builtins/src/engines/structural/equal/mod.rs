@@ -374,11 +374,10 @@ impl Comparer {
             }
             _ => {}
         }
-        let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
-        // What a hook says it is asked for each time.
-        if hook.is_none() && self.equal.contains(left, right) {
+        if self.equal.contains(left, right) {
             return decided(true);
         }
+        let hook = hook(&HOOKS, index, HOOK_SIGNATURE)?;
         // SAFETY: the record is the type table's.
         let fields = unsafe { TypeInfo::from_raw(info) }.fields();
         Ok(Prepared::Parts(Parts::Fields(kind, fields, None), own_region, hook))

@@ -1,0 +1,354 @@
+//! `__deepcopy__`: objects, lists and dicts of the library in what `copy.deepcopy` copies.
+//!
+//! Python objects are made anew each time that the interpreter asks for a part of an object, so that they say nothing about what is shared. In
+//! the memo of `copy.deepcopy`, whose keys are addresses of Python objects, these functions note addresses of the library's objects.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::c_void;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use kernpack_builtins::structural;
+use kernpack_core::abi::{TVMFFIObject, type_index};
+use kernpack_core::value::TypeSchema;
+use kernpack_core::{Any, embedded};
+
+use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::class::{self, object_of};
+use crate::object::{Owned, PyResult, Raised};
+use crate::pickle::class_and_arguments;
+use crate::shared_container::{contents, held};
+use crate::{exception, to_python};
+
+/// The method of lists and dicts.
+pub(crate) const METHOD_OF_CONTAINERS: PyMethodDef = method(copy_of_container);
+/// The method of objects.
+pub(crate) const METHOD_OF_OBJECTS: PyMethodDef = method(copy_of_object);
+
+type Function = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
+
+const fn method(function: Function) -> PyMethodDef {
+    PyMethodDef {
+        name: c"__deepcopy__".as_ptr(),
+        function: function as *const c_void,
+        flags: constant::METH_O,
+        doc: c"__deepcopy__($self, memo, /)\n--\n\nA copy with copies of all parts; what is shared stays shared."
+            .as_ptr(),
+    }
+}
+
+const ANY: TypeSchema = TypeSchema::new("Any");
+
+thread_local! {
+    /// The outermost of what was being copied when something was found to be a part of itself: all of it is copied in another way.
+    static PART_OF_ITSELF: Cell<*mut TVMFFIObject> = const { Cell::new(ptr::null_mut()) };
+    /// What is being copied, the outermost first.
+    static OPEN: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An object, list or dict that is being copied.
+struct Level;
+
+impl Level {
+    fn enter(object: *mut TVMFFIObject) -> Self {
+        OPEN.with_borrow_mut(|open| open.push(object));
+        Self
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        OPEN.with_borrow_mut(|open| _ = open.pop());
+    }
+}
+
+/// Whether an object, which would be made of what a container has so far, lies between the container and here.
+fn is_inside_an_object(container: *mut TVMFFIObject) -> bool {
+    // SAFETY: what is being copied is alive.
+    let is_object = |object: &*mut TVMFFIObject| unsafe { (**object).type_index } >= type_index::STATIC_OBJECT_END;
+    OPEN.with_borrow(|open| {
+        let place = open.iter().rposition(|object| *object == container);
+        place.is_some_and(|place| open[place..].iter().any(is_object))
+    })
+}
+
+/// The error for what is found on the way to a copy of itself.
+fn part_of_itself(py: Py) -> Raised {
+    PART_OF_ITSELF.set(OPEN.with_borrow(|open| open.first().copied().unwrap_or_default()));
+    let text = "an object is a part of itself, so that its constructor cannot take a copy of it";
+    py.raise(py.PyExc_ValueError(), text)
+}
+
+/// Whether an error was about a part of this object, the outermost.
+fn has_part_of_itself(object: *mut TVMFFIObject) -> bool {
+    let is_it = PART_OF_ITSELF.get() == object;
+    if is_it {
+        PART_OF_ITSELF.set(ptr::null_mut());
+    }
+    is_it
+}
+
+unsafe extern "C" fn copy_of_container(this: *mut PyObject, memo: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, for a list or dict.
+    let copied = unsafe { container(Py::held(), this, memo) };
+    copied.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+unsafe extern "C" fn copy_of_object(this: *mut PyObject, memo: *mut PyObject) -> *mut PyObject {
+    // SAFETY: the interpreter calls with its lock held, for an object of a class derived from the base.
+    let copied = unsafe { object(Py::held(), this, memo) };
+    copied.map_or(ptr::null_mut(), Owned::into_ptr)
+}
+
+/// The key of an object in the memo.
+///
+/// # Safety
+/// `memo` is alive.
+unsafe fn key(py: Py, memo: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if py.PyType_GetFlags(py.type_of(memo)) & constant::DICT_SUBCLASS == 0 {
+            return Err(
+                py.raise(py.PyExc_TypeError(), "__deepcopy__() takes the memo of copy.deepcopy, which is a dict")
+            );
+        }
+        Owned::take(py, py.PyLong_FromLongLong(object.expose_provenance() as i64))
+    }
+}
+
+/// The function `copy.deepcopy`, which lives forever; NULL before the first copy.
+static DEEP_COPY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// `copy.deepcopy` with a memo.
+struct DeepCopy {
+    function: *mut PyObject,
+    memo: *mut PyObject,
+}
+
+impl DeepCopy {
+    /// # Safety
+    /// `memo` is alive, and stays so for as long as the result.
+    unsafe fn of(py: Py, memo: *mut PyObject) -> PyResult<Self> {
+        let mut function = DEEP_COPY.load(Ordering::Acquire);
+        if function.is_null() {
+            let module = py.import(c"copy")?;
+            // SAFETY: the module is alive.
+            function = unsafe { py.attribute(module.as_ptr(), c"deepcopy")? }.into_ptr();
+            DEEP_COPY.store(function, Ordering::Release);
+        }
+        Ok(Self { function, memo })
+    }
+
+    unsafe fn call(&self, py: Py, value: Owned) -> PyResult<Owned> {
+        // SAFETY: all are alive.
+        unsafe {
+            let class = py.type_of(value.as_ptr());
+            let constant = [py.PyFloat_Type(), py.PyLong_Type(), py.PyUnicode_Type(), py.PyBool_Type()];
+            if constant.contains(&class) || value.as_ptr() == py.none() {
+                return Ok(value);
+            }
+            py.call(self.function, [value, Owned::share(py, self.memo)])
+        }
+    }
+}
+
+/// A list or dict of Python with copies of what is in a list or dict. It is in the memo before its parts are copied. One that an object in it
+/// contains is copied to a list or dict of the library: objects cannot contain one of Python.
+///
+/// # Safety
+/// `this` is a live list or dict of the library, `memo` is alive.
+unsafe fn container(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller. What is copied is a list or dict of this moment, made for this function.
+    unsafe {
+        let object = held(py, this);
+        let key = key(py, memo, object)?;
+        if let Some(copied) = py.dict_item(memo, key.as_ptr())? {
+            return if is_inside_an_object(object) { Err(part_of_itself(py)) } else { Ok(copied) };
+        }
+        let known = py.PyDict_Size(memo);
+        let copied = filled(py, this, memo, &key);
+        if copied.is_err() && has_part_of_itself(object) {
+            py.PyErr_Clear();
+            forget_from(py, memo, known)?;
+            let copied = by_fields(py, object)?;
+            if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+            return Ok(copied);
+        }
+        copied
+    }
+}
+
+/// # Safety
+/// As for [`container`].
+unsafe fn filled(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let object = held(py, this);
+        let _level = Level::enter(object);
+        let deep_copy = DeepCopy::of(py, memo)?;
+        let parts = contents(py, this)?;
+        let is_dict = (*object).type_index == type_index::DICT;
+        let copied = Owned::take(py, if is_dict { py.PyDict_New() } else { py.PyList_New(0) })?;
+        if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        if is_dict {
+            for [key, value] in py.entries(parts.as_ptr())? {
+                let (key, value) = (deep_copy.call(py, key)?, deep_copy.call(py, value)?);
+                if py.PyDict_SetItem(copied.as_ptr(), key.as_ptr(), value.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+            return Ok(copied);
+        }
+        let mut index = 0;
+        while let Some(part) = py.list_item(parts.as_ptr(), index)? {
+            let part = deep_copy.call(py, part)?;
+            if py.PyList_Append(copied.as_ptr(), part.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+            index += 1;
+        }
+        Ok(copied)
+    }
+}
+
+/// An object of the same class, made by what `__reduce_ex__` says, of copies of the constructor's arguments.
+///
+/// # Safety
+/// `this` is alive and of a class derived from the base, `memo` is alive.
+unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let object = object_of(py, this)?;
+        let key = key(py, memo, object)?;
+        // While an object is copied, it stands for its copy in the memo.
+        match py.dict_item(memo, key.as_ptr())? {
+            Some(mark) if mark.as_ptr() == py._Py_NotImplementedStruct() => {
+                return Err(part_of_itself(py));
+            }
+            Some(copied) => return Ok(copied),
+            None => {}
+        }
+        let known = py.PyDict_Size(memo);
+        if py.PyDict_SetItem(memo, key.as_ptr(), py._Py_NotImplementedStruct()) != 0 {
+            return Err(Raised);
+        }
+        let mut copied = made_again(py, this, memo, &key);
+        if copied.is_err() && has_part_of_itself(object) {
+            // An object of a class that was derived in Python may have attributes that only its Python object knows.
+            if class::is_known(py.type_of(this)) {
+                py.PyErr_Clear();
+                forget_from(py, memo, known)?;
+                copied = by_fields(py, object);
+            }
+        }
+        let copied = copied?;
+        if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
+            return Err(Raised);
+        }
+        Ok(copied)
+    }
+}
+
+/// A copy of an object and of all that it consists of, with the cycles, made field by field.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller; the new reference goes over to the value, and that to the copy to its Python object.
+    unsafe {
+        embedded::inc_ref(object);
+        let copied = structural::deep_copy(&Any::from_object(object)).map_err(|error| exception::raise(py, &error))?;
+        to_python::value(py, copied, &ANY)
+    }
+}
+
+/// Removes what was noted in the memo after the first entries: parts of a copy that was given up.
+///
+/// # Safety
+/// `memo` is a live `dict`.
+unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()> {
+    // SAFETY: promised by the caller; the entries are shared.
+    unsafe {
+        for [key, _] in py.entries(memo)?.iter().skip(known.max(0) as usize) {
+            if py.PyDict_DelItem(memo, key.as_ptr()) != 0 {
+                return Err(Raised);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// # Safety
+/// As for [`object`].
+unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) -> PyResult<Owned> {
+    const PROTOCOL: i64 = 4;
+    // SAFETY: promised by the caller; the tuple keeps its elements.
+    unsafe {
+        let _level = Level::enter(object_of(py, this)?);
+        let deep_copy = DeepCopy::of(py, memo)?;
+        if class::is_known(py.type_of(this)) {
+            let (class, named) = class_and_arguments(py, this)?;
+            for [name, value] in py.entries(named.as_ptr())? {
+                let value = deep_copy.call(py, value)?;
+                if py.PyDict_SetItem(named.as_ptr(), name.as_ptr(), value.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+            return Owned::take(py, py.PyObject_Call(class.as_ptr(), py.tuple([])?.as_ptr(), named.as_ptr()));
+        }
+        let reduce = py.attribute(this, c"__reduce_ex__")?;
+        let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;
+        let size = match py.PyType_GetFlags(py.type_of(reduced.as_ptr())) & constant::TUPLE_SUBCLASS {
+            0 => 0,
+            _ => py.PyTuple_Size(reduced.as_ptr()),
+        };
+        let part = |index| Owned::share(py, py.PyTuple_GetItem(reduced.as_ptr(), index));
+        match size {
+            // A text: the name of something that is one of its kind.
+            0 => Ok(Owned::share(py, this)),
+            2 | 3 => {
+                let arguments = deep_copy.call(py, part(1))?;
+                let made = Owned::take(py, py.PyObject_CallObject(part(0).as_ptr(), arguments.as_ptr()))?;
+                if py.PyDict_SetItem(memo, key.as_ptr(), made.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+                if size == 3 && part(2).as_ptr() != py.none() {
+                    set_state(py, &made, deep_copy.call(py, part(2))?)?;
+                }
+                Ok(made)
+            }
+            // What a derived class says of its own.
+            _ => {
+                let again = py.attribute(py.import(c"copy")?.as_ptr(), c"_reconstruct")?;
+                let arguments = py.list_of(py.tuple([Owned::share(py, this), Owned::share(py, memo)])?.as_ptr())?;
+                for index in 0..size {
+                    if py.PyList_Append(arguments.as_ptr(), part(index).as_ptr()) != 0 {
+                        return Err(Raised);
+                    }
+                }
+                let arguments = py.call(py.PyTuple_Type(), [arguments])?;
+                Owned::take(py, py.PyObject_CallObject(again.as_ptr(), arguments.as_ptr()))
+            }
+        }
+    }
+}
+
+/// Gives an object the attributes that another one has beside its fields.
+///
+/// # Safety
+/// The lock is held.
+unsafe fn set_state(py: Py, made: &Owned, state: Owned) -> PyResult<()> {
+    // SAFETY: both are alive.
+    unsafe {
+        if let Some(set) = py.attribute_if_any(made.as_ptr(), c"__setstate__")? {
+            return py.call(set.as_ptr(), [state]).map(drop);
+        }
+        let attributes = py.attribute(made.as_ptr(), c"__dict__")?;
+        let update = py.attribute(attributes.as_ptr(), c"update")?;
+        py.call(update.as_ptr(), [state]).map(drop)
+    }
+}

@@ -1,0 +1,62 @@
+//! Parts of a nested value that come again in it. A conversion converts them once, so that what is shared stays shared, and a
+//! value with as many paths as a tree of exponential size is done as soon as its parts are.
+
+use core::ffi::c_void;
+use std::collections::HashMap;
+
+use kernpack_core::value::TypeSchema;
+
+use crate::capi::Py;
+use crate::object::{PyResult, Raised};
+
+/// Items that are converted between two looks at the signals.
+const BETWEEN_LOOKS: usize = 1 << 14;
+
+/// By address and declared type, what was made of an object. The objects are kept, so that no other one gets the address of one of them
+/// meanwhile.
+type ByOrigin<Origin, Made> = HashMap<(usize, usize), (Origin, Made)>;
+
+/// What one conversion has made so far, and of what.
+pub(crate) struct Parts<Origin, Made> {
+    made: Option<Box<ByOrigin<Origin, Made>>>,
+    items: usize,
+}
+
+impl<Origin, Made> Parts<Origin, Made> {
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self { made: None, items: 0 }
+    }
+
+    /// What was made of an object for a place of this type.
+    #[inline]
+    pub(crate) fn get(&self, origin: *const c_void, ty: &TypeSchema) -> Option<&Made> {
+        Some(&self.made.as_ref()?.get(&key(origin, ty))?.1)
+    }
+
+    /// Notes what was made of an object, which is kept.
+    pub(crate) fn note(&mut self, origin: *const c_void, ty: &TypeSchema, kept: Origin, made: Made) {
+        self.made.get_or_insert_default().insert(key(origin, ty), (kept, made));
+    }
+
+    /// Counts items, and now and then lets Python handle the signals that have come, so that Ctrl+C ends a long conversion.
+    #[inline]
+    pub(crate) fn count(&mut self, py: Py, items: usize) -> PyResult<()> {
+        self.items += items;
+        if self.items < BETWEEN_LOOKS { Ok(()) } else { self.look_at_signals(py) }
+    }
+
+    #[cold]
+    fn look_at_signals(&mut self, py: Py) -> PyResult<()> {
+        self.items = 0;
+        // SAFETY: the lock is held.
+        match unsafe { py.PyErr_CheckSignals() } {
+            0 => Ok(()),
+            _ => Err(Raised),
+        }
+    }
+}
+
+fn key(origin: *const c_void, ty: &TypeSchema) -> (usize, usize) {
+    (origin.addr(), core::ptr::from_ref(ty).addr())
+}
