@@ -236,8 +236,10 @@ pub struct Graph {
     pub warnings: Vec<String>,
     /// How much was evaluated of known values, in steps of the evaluator.
     pub(crate) effort: u64,
-    /// Whether it may never be run: known values that a node does not accept are an error of the call then.
+    /// Set where it may never be run: known values that a node does not accept are an error of the call then.
     pub(crate) is_conditional: bool,
+    /// For each value that was asked about, whether a node behind it may fail.
+    pub(crate) of_failing: Vec<Option<bool>>,
 }
 
 impl Node {
@@ -324,6 +326,7 @@ impl Graph {
     /// Forgets values and nodes that were added since.
     pub(crate) fn take_back(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
+        self.of_failing.truncate(mark.values);
         self.nodes.truncate(mark.nodes);
         self.warnings.truncate(mark.warnings);
         self.extents.retain(|id, _| *id < mark.values);

@@ -1,6 +1,6 @@
 //! Kernels of groups of nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
@@ -64,8 +64,9 @@ pub(super) fn kernel(
     })?;
     let results = make(results);
     let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
+    let read: HashSet<&Operation> = order.iter().collect();
     let inputs: Vec<ValueId> =
-        stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
+        stands.iter().filter(|(_, tensor)| read.contains(&tensor.op)).map(|(id, _)| *id).collect();
     let mut kernel = Kernel::new(name);
     if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));

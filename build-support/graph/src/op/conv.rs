@@ -133,6 +133,13 @@ fn wide(x: &Operand) -> kernpack::DataType {
     if x.dtype.is_float() && x.dtype.bits() < 32 { F32 } else { x.dtype }
 }
 
+/// Checks that the bias has a number for each channel of the result.
+fn check_bias(call: &Call, filters: i64) -> Result<()> {
+    let Some(bias) = call.optional(2) else { return Ok(()) };
+    require!(bias.shape == [filters], "a bias {:?} for {filters} filters", bias.shape);
+    Ok(())
+}
+
 /// The sums with the bias, in the type of the input.
 fn finished(call: &Call, sums: Tensor, shape: &[i64], x: &Operand) -> Vec<Tensor> {
     match call.optional(2) {
@@ -166,6 +173,7 @@ fn conv(call: &Call) -> Result<Vec<Tensor>> {
     if let Some(kernel) = call.attrs.ints("kernel_shape")? {
         require!(kernel == extents[2..], "attribute `kernel_shape` is {kernel:?}, the weights are {extents:?}");
     }
+    check_bias(call, filters)?;
     let windows = Windows::new(call, spatial, &extents[2..], false)?;
     let mut shape = vec![n, filters];
     shape.extend(&windows.count);
@@ -345,7 +353,9 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
             None => out.push(full - pads[axis] - pads[rank + axis]),
         }
     }
-    let mut shape = vec![x.shape[0], part * groups];
+    let filters = bounds::product(&[part, groups], || format!("the channels of the result, for `group` {groups},"))?;
+    check_bias(call, filters)?;
+    let mut shape = vec![x.shape[0], filters];
     shape.extend(&out);
     bounds::count(&shape)?;
     if groups == 1 {

@@ -120,6 +120,9 @@ const DOMAINS: &[(&str, &[&str])] = &[
     ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
 ];
 
+/// Attributes that passes of this crate set, and that no model may have.
+pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, matmul::PANELS];
+
 /// The domain of an operator; "" is that of ONNX itself.
 pub(crate) fn domain_of(name: &str) -> &'static str {
     DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)

@@ -130,7 +130,7 @@ impl Axis {
             Coordinates::HalfPixel => half(0.0),
             // The middle of the input stays the middle of the result, also if the extent was rounded.
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
-            Coordinates::PytorchHalfPixel if length < 1.0 || is_one => (0.0, 0.0, 1.0, 0.0),
+            Coordinates::PytorchHalfPixel if length as f32 <= 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
             // An axis that keeps its extent stays as it is.
             Coordinates::TfHalfPixelForNn if scale == 1.0 => (0.0, 1.0, 1.0, 0.0),

@@ -202,7 +202,7 @@ fn input(word: &str, n: i64) -> Option<Given> {
     Some(Given::Argument(dtype, numbers(&shape.replace('n', &n.to_string()))))
 }
 
-fn row(text: &str, n: i64) -> Row {
+pub(crate) fn row(text: &str, n: i64) -> Row {
     let (operator, inputs) = text.split_once('|').unwrap();
     let (inputs, outputs) =
         inputs.split_once('>').map_or((inputs, 1), |(inputs, count)| (inputs, count.parse().unwrap()));
