@@ -226,7 +226,9 @@ fn same_rows(one: &Operation, a: i64, other: &Operation, b: i64, pairs: &Pairs) 
         }
     }
     let mut bodies = first.bodies.iter().zip(&second.bodies);
-    if bodies.all(|(x, y)| same(x, y)) { Ok(()) } else { Err(EXTENT) }
+    // What is too large for the former is compared with each shared part once.
+    let alike = |x: &Expr, y: &Expr| same(x, y) || kernpack::structural::equal(x, y).unwrap_or(false);
+    if bodies.all(|(x, y)| alike(x, y)) { Ok(()) } else { Err(EXTENT) }
 }
 
 /// Variables that have the same meaning in both operations.
@@ -263,6 +265,8 @@ struct Rows<'a> {
     names: &'a mut Names,
     /// What is read, by the number of the operation: places without the index of the dimension.
     reads: Vec<(usize, Vec<Expr>)>,
+    /// What became of expressions: parts that are shared are looked at once.
+    done: HashMap<Expr, Expr>,
     problem: Option<&'static str>,
 }
 
@@ -286,6 +290,7 @@ impl<'a> Rows<'a> {
             pairs,
             names,
             reads: Vec::new(),
+            done: HashMap::new(),
             problem: None,
         };
         rows.analyzer.bind(&index, &Range::until(Expr::int(extent)));
@@ -368,7 +373,10 @@ impl<'a> Rows<'a> {
 
 impl Mutate for Rows<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> kernpack_compiler::Result<Expr> {
-        match &**expr {
+        if let Some(done) = self.done.get(expr) {
+            return Ok(done.clone());
+        }
+        let made = match &**expr {
             ExprNode::Var { .. } => {
                 Ok(Var::of(expr).and_then(|var| self.axes.get(&var).cloned()).unwrap_or_else(|| expr.clone()))
             }
@@ -383,6 +391,8 @@ impl Mutate for Rows<'_> {
                 }
             }
             _ => mutate_expr_parts(self, expr),
-        }
+        }?;
+        self.done.insert(expr.clone(), made.clone());
+        Ok(made)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use kernpack_graph::{Constant, LowerOptions, ModelOptions, import};
+use kernpack_graph::{Constant, LowerOptions, ModelOptions, Threads, import};
 
 use super::structures::{call, close, floats, model, run, with_int, with_ints};
-use super::{Message, node};
+use super::{Message, node, parts};
 
 /// Links of each chain.
 const LINKS: usize = 60;
@@ -210,4 +210,18 @@ fn chains_of_values_that_are_read_twice() {
         let expected = run(&bytes, &inputs, &known);
         close(&found[0].to_floats().unwrap(), &expected[0].to_floats().unwrap());
     }
+}
+
+/// A power of integers shares its parts: as a tree it has 2^31 of them.
+#[test]
+fn shared_parts_with_a_dimension_of_the_call() {
+    let nodes = vec![
+        with_int(node("Cast", &["x"], &["base"]), "to", 7),
+        with_int(node("Cast", &["x"], &["narrow"]), "to", 6),
+        node("Abs", &["narrow"], &["exponent"]),
+        node("Pow", &["base", "exponent"], &["power"]),
+        with_int(node("Cast", &["power"], &["y"]), "to", 1),
+    ];
+    let bytes = parts::model(nodes, vec![], &[("x", &["batch", "3"])], &["y"]);
+    parts::check(&bytes, 9, &[1, 4, 9], Threads::Single);
 }
