@@ -91,7 +91,8 @@ def binary(draw, name):
         return integer_power(draw, shape)
     if name == "Pow":
         b = draw.one(b, np.asarray(draw.one(0, 1, 2, 3, -1, 0.5, -0.5), dtype))
-    elif name != "PRelu" and draw.chance(0.3):
+    # A divisor stays one.
+    elif name != "PRelu" and not (whole and name in ("Div", "Mod")) and draw.chance(0.3):
         a, b = b, a
     return single(draw, name, {"a": a, "b": b}, attributes)
 

@@ -18,7 +18,7 @@ pub struct Group {
     pub nodes: Vec<usize>,
     /// The reduction, product or convolution in it.
     anchor: Option<usize>,
-    /// What the anchor reads.
+    /// Nodes that the anchor reads.
     before_anchor: Vec<usize>,
 }
 

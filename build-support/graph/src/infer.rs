@@ -12,7 +12,7 @@ use kernpack_compiler::te::placeholder;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
-use crate::error::{Result, require};
+use crate::error::{GraphError, Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::moved::moved;
 use crate::op::{NodeOp, Pattern, classic, extents, is_by_position, narrow};
@@ -32,7 +32,7 @@ fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern() == Pattern::View) {
         if input_tensors(&tensor.op).is_empty() && num_elements(&shape_of(tensor))? <= LARGE {
             let results = Evaluator::new().run(core::slice::from_ref(tensor));
-            let results = results.map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+            let results = results.map_err(|error| GraphError::from(error).within(&node.place()))?;
             *known = results.first().map(Constant::from_elements).transpose()?;
         }
     }
@@ -40,13 +40,15 @@ fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
 }
 
 /// Checks that no tensor of these operations has too many elements: also those that an operator makes on the way to its results.
-fn check_sizes(order: &[Operation]) -> Result<()> {
+fn check_sizes(order: &[Operation], results: &[Operation]) -> Result<()> {
     for op in order {
         // Results of other operations are those of the node.
         let OperationNode::Compute { name, axes, .. } = &**op else { continue };
         let extent = |axis: kernpack_compiler::ir::IterVar| axis.dom.as_ref().and_then(|dom| dom.extent.as_int());
         let shape: Vec<i64> = axes.iter().map(|axis| extent(axis).unwrap_or(1)).collect();
-        num_elements(&shape).map_err(|error| error.within(&format!("the tensor '{name}' on the way to the result")))?;
+        let place = format!("the tensor '{name}' on the way to the result");
+        let told = |error: GraphError| if results.contains(op) { error } else { error.within(&place) };
+        num_elements(&shape).map_err(told)?;
     }
     Ok(())
 }
@@ -106,7 +108,7 @@ impl Graph {
             let misfit = self.checks(&node).ok().and_then(|_| self.fits_known(&node).err());
             misfit.unwrap_or(error)
         })?;
-        take_reported().map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        take_reported().map_err(|error| GraphError::from(error).within(&node.place()))?;
         require!(
             made.len() >= node.outputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
             "{}: output {} is not supported",
@@ -115,7 +117,7 @@ impl Graph {
         );
         let outputs: Vec<_> = made.iter().map(|tensor| tensor.op.clone()).collect();
         let order = post_order(&outputs);
-        check_sizes(&order).map_err(|error| error.within(&node.place()))?;
+        check_sizes(&order, &outputs).map_err(|error| error.within(&node.place()))?;
         let computed_of: HashSet<&Operation> = order.iter().collect();
         let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| computed_of.contains(&tensor.op));
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
@@ -308,8 +310,7 @@ impl Graph {
                 evaluator = evaluator.input(tensor, known.to_elements()?);
             }
         }
-        let results =
-            evaluator.run(made).map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        let results = evaluator.run(made).map_err(|error| GraphError::from(error).within(&node.place()))?;
         results.iter().map(Constant::from_elements).collect::<Result<Vec<_>>>().map(Some)
     }
 }
@@ -349,7 +350,7 @@ mod tests {
     }
 }
 
-/// How often values were looked at.
+/// Counts how often values were looked at.
 #[cfg(test)]
 mod looked {
     use std::cell::Cell;

@@ -37,7 +37,7 @@ fn text(value: &str) -> Attr {
     Attr::Text(value.to_owned())
 }
 
-/// What an operator of version 23 computes of known inputs.
+/// Runs an operator of version 23 on known inputs.
 fn run(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -> Result<Vec<Constant>, String> {
     run_several(name, attrs, inputs, 1)
 }

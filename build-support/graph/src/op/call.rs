@@ -10,7 +10,7 @@ use crate::error::{Fix, GraphError, Result, fail, require};
 /// An input.
 #[derive(Clone)]
 pub struct Operand {
-    /// What stands for it.
+    /// The tensor that stands for it.
     pub tensor: Tensor,
     /// Its extents.
     pub shape: Vec<i64>,
@@ -123,7 +123,7 @@ impl Call<'_> {
         self.inputs.get(index)?.as_ref()
     }
 
-    /// Whether an output is wanted.
+    /// Tells whether an output is wanted.
     pub fn wants(&self, index: usize) -> bool {
         self.wanted.get(index).copied().unwrap_or(false)
     }

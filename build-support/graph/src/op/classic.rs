@@ -123,7 +123,7 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     Ok(vec![grams, Constant::of_ints(&lengths), Constant::of_ints(&targets), Constant::of_floats(&weights)])
 }
 
-/// How often n-grams are in rows, also with elements left out between theirs: each number of them up to `max_skip_count`, the same at each place.
+/// Counts n-grams in rows, also with elements left out between theirs: each number of them up to `max_skip_count`, the same at each place.
 fn tf_idf(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.dtype.is_integer() && x.rank() <= 2, "expected rows of integers, got {} of {:?}", x.dtype, x.shape);

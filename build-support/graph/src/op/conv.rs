@@ -25,9 +25,9 @@ pub(super) struct Windows {
     pub(super) strides: Vec<i64>,
     /// Steps within a window.
     pub(super) dilations: Vec<i64>,
-    /// What is put before each axis.
+    /// The padding before each axis.
     pub(super) begin: Vec<i64>,
-    /// What is put behind each axis.
+    /// The padding behind each axis.
     pub(super) end: Vec<i64>,
     /// Windows along each axis.
     pub(super) count: Vec<i64>,
@@ -83,14 +83,14 @@ impl Windows {
         Ok(Self { kernel: kernel.to_vec(), strides, dilations, begin, end, count })
     }
 
-    /// Where an element of a window lies along each axis; before 0 and behind the end is padding.
+    /// The place of an element of a window along each axis; before 0 and behind the end is padding.
     pub(super) fn places(&self, window: &[Expr], inside: &[Expr]) -> Vec<Expr> {
         (0..self.kernel.len())
             .map(|axis| &window[axis] * self.strides[axis] + &inside[axis] * self.dilations[axis] - self.begin[axis])
             .collect()
     }
 
-    /// Whether no window leaves the input.
+    /// Tells whether no window leaves the input.
     pub(super) fn stays_inside(&self, spatial: &[i64]) -> bool {
         (0..self.kernel.len()).all(|axis| {
             let last = (self.count[axis] - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilations[axis];
@@ -123,7 +123,7 @@ impl Windows {
     }
 }
 
-/// Whether places are inside of an input of these spatial extents.
+/// Tells whether places are inside of an input of these spatial extents.
 pub(super) fn inside(places: &[Expr], spatial: &[i64]) -> Expr {
     let checks = places.iter().zip(spatial).map(|(place, extent)| place.greater_equal(0).and(place.less(*extent)));
     checks.reduce(|all, one| all.and(one)).unwrap_or_else(|| Expr::bool(true))

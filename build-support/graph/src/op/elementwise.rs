@@ -123,7 +123,7 @@ fn aligned(call: &Call, axis: usize, function: fn(Expr, Expr, &Call) -> Result<E
     outcome.map(|()| vec![result])
 }
 
-/// Whether an expression is NaN; integers never are.
+/// Tells whether an expression is NaN; integers never are.
 fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
 }

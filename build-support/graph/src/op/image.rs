@@ -216,7 +216,7 @@ fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// What a point of a region needs along an axis: the elements around it, their weights, and whether it is in the image.
+/// The numbers that a point of a region needs along an axis: the elements around it, their weights, and whether it is in the image.
 struct Point {
     low: Expr,
     high: Expr,

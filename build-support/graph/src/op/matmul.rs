@@ -98,7 +98,7 @@ fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at).cast(a.dtype))?])
 }
 
-/// Whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
+/// Tells whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
 fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
     a.dtype == F32 && [F16, BF16].contains(&b.dtype) && b.value.is_some()
 }

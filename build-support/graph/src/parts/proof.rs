@@ -1,4 +1,4 @@
-//! Whether a model can be computed in parts: two graphs of it, for two extents of a dimension, are compared node by node.
+//! Tells whether a model can be computed in parts: two graphs of it, for two extents of a dimension, are compared node by node.
 //!
 //! Extents that differ are those of the dimension. What a node computes at an index of it has to read its inputs at that index, wherever the index stands in the shape after
 //! reshaping and transposing, and has to be the same expression otherwise, for each index and for both extents.
@@ -20,14 +20,14 @@ use crate::op::extents;
 /// A graph, and the extent of the dimension that it was made for.
 type Sized<'a> = (&'a Graph, i64);
 
-/// Where the dimension is in a shape: an axis, and how many of its indices belong to one of the dimension.
+/// The place of the dimension in a shape: an axis, and how many of its indices belong to one of the dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
     axis: usize,
     share: i64,
 }
 
-/// What keeps a model from being cut, told of a node.
+/// A result, or the reason of a node that keeps a model from being cut.
 type Outcome<T = ()> = core::result::Result<T, &'static str>;
 
 const OTHERS: &str = "what it gives for one index of the dimension depends on more than the inputs at that index";
@@ -90,7 +90,7 @@ fn same_nodes(a: Sized, b: Sized) -> core::result::Result<Vec<Option<Open>>, (St
     Ok(open)
 }
 
-/// Where the dimension is in a shape, of which two extents of it are known.
+/// Finds the dimension in a shape, of which two extents of it are known.
 fn open_of(first: &[i64], a: i64, second: &[i64], b: i64) -> Outcome<Option<Open>> {
     if first.len() != second.len() {
         return Err(EXTENT);
@@ -104,7 +104,7 @@ fn open_of(first: &[i64], a: i64, second: &[i64], b: i64) -> Outcome<Option<Open
     Ok(Some(Open { axis, share }))
 }
 
-/// Where the dimension is in what an operation computes.
+/// Finds the dimension in what an operation computes.
 fn open_tensor(first: &Tensor, a: i64, second: &Tensor, b: i64) -> Outcome<Option<Open>> {
     let shape = |tensor: &Tensor| -> Outcome<Vec<i64>> {
         tensor.shape.iter().map(|extent| extent.as_int()).collect::<Option<_>>().ok_or(EXTENT)
@@ -112,7 +112,7 @@ fn open_tensor(first: &Tensor, a: i64, second: &Tensor, b: i64) -> Outcome<Optio
     open_of(&shape(first)?, a, &shape(second)?, b)
 }
 
-/// What a node computes, in the order in which it is computed, and which operations stand for its inputs.
+/// The operations of a node, in the order in which it is computed, and which operations stand for its inputs.
 fn computed(node: &Node, graph: &Graph) -> Outcome<(Vec<Operation>, HashMap<Operation, ValueId>)> {
     let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
     let made = node.instantiate(graph, |id| {
@@ -254,7 +254,7 @@ impl Names {
     }
 }
 
-/// What an operation computes at an index of the dimension.
+/// The computation of an operation at an index of the dimension.
 struct Rows<'a> {
     analyzer: Analyzer,
     /// The index of the dimension.
@@ -263,14 +263,14 @@ struct Rows<'a> {
     axes: VarMap,
     pairs: &'a Pairs,
     names: &'a mut Names,
-    /// What is read, by the number of the operation: places without the index of the dimension.
+    /// The elements that are read, by the number of the operation: places without the index of the dimension.
     reads: Vec<(usize, Vec<Expr>)>,
-    /// What became of expressions: parts that are shared are looked at once.
+    /// The results for expressions: parts that are shared are looked at once.
     done: HashMap<Expr, Expr>,
     problem: Option<&'static str>,
 }
 
-/// What [`Rows`] found.
+/// The findings of [`Rows`].
 struct Found {
     analyzer: Analyzer,
     /// The extents of the axes of a reduction.

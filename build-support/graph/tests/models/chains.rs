@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// One link: the nodes that make `to` of `from`. Names that begin with `to` are free.
 type Link = fn(from: &str, to: &str) -> Vec<Message>;
 
-/// What a link computes, with numbers that stay finite over all links, and the same as arithmetic over one matrix of 8 x 8.
+/// Links by their names, with numbers that stay finite over all links, and the same as arithmetic over one matrix of 8 x 8.
 const KINDS: &[(&str, Link)] = &[
     ("Mul", |from, to| vec![node("Mul", &[from, from], &[to])]),
     ("Add", |from, to| vec![node("Add", &[from, from], &[&in_between(to, "sum")]), half(to, "sum")]),

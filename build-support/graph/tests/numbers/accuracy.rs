@@ -31,7 +31,7 @@ fn softplus(x: f64) -> f64 {
     if x.is_nan() { x } else { x.max(0.0) + log1p((-x.abs()).exp()) }
 }
 
-/// What errors are measured in: units of the last place of the result, or, where a result is the difference of larger terms, of this part of them.
+/// The unit of errors: units of the last place of the result, or, where a result is the difference of larger terms, of this part of them.
 type Size = fn(f64) -> f64;
 
 fn own(_: f64) -> f64 {

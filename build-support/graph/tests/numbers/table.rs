@@ -157,7 +157,7 @@ pub(crate) struct Row {
     pub(crate) attrs: Vec<(String, Attr)>,
     pub(crate) inputs: Vec<Option<Given>>,
     pub(crate) outputs: usize,
-    /// Whether it has a batch.
+    /// Tells whether it has a batch.
     pub(crate) has_batch: bool,
 }
 
