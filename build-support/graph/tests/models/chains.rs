@@ -147,6 +147,24 @@ const KINDS: &[(&str, Link)] = &[
             half(to, "sum"),
         ]
     }),
+    ("Gather of the call", |from, to| {
+        vec![node("Gather", &[from, "k"], &[&in_between(to, "moved")]), sum(from, to, "moved"), half(to, "sum")]
+    }),
+    ("GatherElements of the call", |from, to| {
+        let moved = in_between(to, "moved");
+        vec![node("GatherElements", &[from, "table_k"], &[&moved]), sum(from, to, "moved"), half(to, "sum")]
+    }),
+    ("Gather by itself", |from, to| {
+        // Places that are computed of the value.
+        let (size, places) = (in_between(to, "size"), in_between(to, "places"));
+        vec![
+            node("Abs", &[from], &[&size]),
+            with_int(node("Cast", &[&size], &[&places]), "to", 7),
+            node("GatherElements", &[from, &places], &[&in_between(to, "moved")]),
+            sum(from, to, "moved"),
+            half(to, "sum"),
+        ]
+    }),
     ("Slice of Softmax", |from, to| {
         let (cut, moved) = (in_between(to, "cut"), in_between(to, "moved"));
         vec![
@@ -190,7 +208,12 @@ fn chain(link: Link) -> (Vec<u8>, Vec<(&'static str, Constant)>) {
         nodes.extend(link(&format!("t{number}"), &format!("t{}", number + 1)));
     }
     let values: Vec<f32> = (0..64).map(|place| (place * 7 % 64) as f32 / 80.0 - 0.3).collect();
-    let inputs = vec![("t0", floats(&[8, 8], &values)), ("half", floats(&[], &[0.5]))];
+    let inputs = vec![
+        ("t0", floats(&[8, 8], &values)),
+        ("half", floats(&[], &[0.5])),
+        ("k", super::structures::ints(&[8], &places)),
+        ("table_k", super::structures::ints(&[8, 8], &table)),
+    ];
     (model(nodes, &inputs, &[&format!("t{LINKS}")]), inputs)
 }
 
@@ -224,4 +247,19 @@ fn shared_parts_with_a_dimension_of_the_call() {
     ];
     let bytes = parts::model(nodes, vec![], &[("x", &["batch", "3"])], &["y"]);
     parts::check(&bytes, 9, &[1, 4, 9], Threads::Single);
+}
+
+/// A value that is read at its own place and at another one is computed at twice as many places with each link: few links share a kernel, whatever that costs.
+#[test]
+fn links_at_other_places_share_few_kernels() {
+    for wanted in ["Gather of the call", "GatherElements of the call", "Gather by itself", "ReverseSequence"] {
+        let (_, link) = KINDS.iter().find(|(name, _)| *name == wanted).unwrap();
+        let graph = import(&chain(*link).0, None, &ModelOptions::default()).unwrap().graph;
+        let largest = graph.groups(true).iter().map(|group| group.nodes.len()).max().unwrap();
+        assert!((3..=16).contains(&largest), "{wanted}: {largest} nodes");
+    }
+    // Links of values that are read at their own place share as many as kernels have.
+    let (_, link) = KINDS.iter().find(|(name, _)| *name == "Mul Sigmoid").unwrap();
+    let graph = import(&chain(*link).0, None, &ModelOptions::default()).unwrap().graph;
+    assert_eq!(graph.groups(true)[0].nodes.len(), 24);
 }
