@@ -511,7 +511,7 @@ impl<'m, 'a> Importer<'m, 'a> {
             let mut attrs = Attrs::default();
             for (name, value) in attributes {
                 let value = self.attribute(value).map_err(|error| error.within(&place(node)))?;
-                require!(!op::OWN_ATTRIBUTES.contains(&&*name), "{}: the attribute `{name}` is unknown", place(node));
+                require!(!op::OWN_ATTRIBUTES.contains(&name), "{}: the attribute `{name}` is unknown", place(node));
                 if let Some(value) = value {
                     attrs.set(name, value);
                 }
