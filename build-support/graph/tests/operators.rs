@@ -2,6 +2,8 @@
 
 #[path = "numbers/accuracy.rs"]
 mod accuracy;
+#[path = "numbers/beside.rs"]
+mod beside;
 #[path = "numbers/edges.rs"]
 mod edges;
 #[path = "numbers/extents.rs"]

@@ -12,6 +12,7 @@ pub(crate) mod checks;
 pub(crate) mod classic;
 pub(crate) mod conv;
 mod conv_integer;
+mod conv_transpose;
 mod custom;
 mod det;
 mod einsum;
@@ -89,6 +90,7 @@ const FAMILIES: &[&[Operator]] = &[
     classic::OPERATORS,
     conv::OPERATORS,
     conv_integer::OPERATORS,
+    conv_transpose::OPERATORS,
     det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
