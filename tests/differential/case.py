@@ -94,8 +94,9 @@ class Draw:
 def make(what, nodes, inputs, outputs, *, constants=None, opset=OPSET, relative=2e-5, of_largest=0.0, absolute=0.0):
     """A case of nodes, arrays for inputs and constants, and the names of outputs, whose types and shapes follow."""
     of_type = helper.np_dtype_to_tensor_dtype
+    inputs, constants = ({name: np.asarray(value) for name, value in (values or {}).items()} for values in (inputs, constants))
     infos = [helper.make_tensor_value_info(name, of_type(value.dtype), list(value.shape)) for name, value in inputs.items()]
-    initializers = [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()]
+    initializers = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "graph", infos, [onnx.ValueInfoProto(name=name) for name in outputs], initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     return Case(what, onnx.shape_inference.infer_shapes(model, data_prop=True), inputs, relative, of_largest, absolute)

@@ -106,6 +106,8 @@ def reduce(graph, value):
     if not rank:
         return
     kind = graph.draw.one("ReduceSum", "ReduceMax", "ReduceMean", "ReduceMin")
+    # Of nothing there is a sum.
+    kind = "ReduceSum" if 0 in value.shape else kind
     axis, keep = graph.draw.number(0, rank - 1), graph.draw.number(0, 1)
     shape = [1 if place == axis else extent for place, extent in enumerate(value.shape) if keep or place != axis]
     name = graph.node(kind, value.name, whole(axis - graph.draw.one(0, rank)), keepdims=keep)
@@ -122,6 +124,8 @@ def transpose(graph, value):
 @step
 def reshape(graph, value):
     size = int(np.prod(value.shape))
+    if not size:
+        return
     first = graph.draw.one(*(extent for extent in range(1, min(size, 12) + 1) if size % extent == 0))
     given, shape = graph.draw.one(([first, -1], [first, size // first]), ([-1], [size]), ([1, first, size // first], [1, first, size // first]))
     graph.value(graph.node("Reshape", value.name, whole(*given)), shape, value.exact)
@@ -134,6 +138,8 @@ def cut(graph, value):
     draw = graph.draw
     axis, pace = draw.number(0, len(value.shape) - 1), draw.one(1, 1, 2, -1)
     extent = value.shape[axis]
+    if not extent:
+        return
     start, end = draw.number(0, extent - 1), (draw.number(1, extent + 2) if pace > 0 else -(2**62))
     count = len(range(*slice(start, end if pace > 0 else None, pace).indices(extent)))
     if count:
@@ -153,7 +159,7 @@ def pad(graph, value):
 @step
 def softmax(graph, value):
     rank = len(value.shape)
-    if rank:
+    if rank and 0 not in value.shape:
         graph.value(graph.node(graph.draw.one("Softmax", "LogSoftmax"), value.name, axis=graph.draw.axis(rank)), value.shape)
 
 
@@ -167,7 +173,7 @@ def matmul(graph, value):
 
 @step
 def gather(graph, value):
-    if value.shape:
+    if value.shape and 0 not in value.shape:
         axis = graph.draw.number(0, len(value.shape) - 1)
         index = graph.draw.numpy.integers(-value.shape[axis], value.shape[axis], graph.draw.shape(0, 2, 4, zero=0))
         name = graph.node("Gather", value.name, np.asarray(index), axis=axis)
@@ -192,7 +198,7 @@ def concat(graph, value):
 
 @step
 def norm(graph, value):
-    if value.shape:
+    if value.shape and 0 not in value.shape:
         scale = graph.draw.exact("float32", value.shape[-1:])
         graph.value(graph.node("LayerNormalization", value.name, scale, axis=-1, epsilon=0.1), value.shape)
 
@@ -200,16 +206,29 @@ def norm(graph, value):
 @step
 def cast(graph, value):
     if value.exact:
-        between = graph.draw.one(TensorProto.INT32, TensorProto.INT64, TensorProto.DOUBLE)
-        number = graph.node("Cast", graph.node("Round", value.name), to=between)
+        # Fractions are cut, and digits of half precision are enough for numbers that stay small.
+        between = graph.draw.one(TensorProto.INT32, TensorProto.INT64, TensorProto.DOUBLE, TensorProto.BOOL, TensorProto.INT16, TensorProto.FLOAT16)
+        small = graph.node("Clip", value.name, np.float32(-32), np.float32(31.875))
+        number = graph.node("Cast", small, to=between)
         graph.value(graph.node("Cast", number, to=TensorProto.FLOAT), value.shape, True)
+
+
+@step
+def whole_numbers(graph, value):
+    """Arithmetic of integers, which wraps."""
+    if value.exact:
+        kind, dtype, number = graph.draw.one(("Mul", "int8", 37), ("Add", "int8", 120), ("Sub", "uint8", 200), ("Mul", "int32", 3), ("Div", "int32", -3), ("Mod", "int64", 5), ("Max", "int32", 2), ("BitwiseAnd", "int32", 6))
+        small = graph.node("Abs", graph.node("Clip", value.name, np.float32(-32), np.float32(31.875)))
+        cast = graph.node("Cast", small, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        made = graph.node(kind, cast, np.array(number, dtype))
+        graph.value(graph.node("Cast", made, to=TensorProto.FLOAT), value.shape, True)
 
 
 def graph(draw):
     """A graph of about 3 to 20 nodes. Values that nothing reads are outputs, and some others."""
     made = Graph(draw)
     for _ in range(draw.number(1, 3)):
-        made.start(draw.shape(0, 4, 6, zero=0))
+        made.start(draw.shape(0, 4, 6, zero=0.04))
     wanted = draw.number(3, 20)
     for _ in range(4 * wanted):
         value = made.values[-1] if draw.chance(0.6) else draw.one(*made.values)

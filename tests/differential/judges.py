@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -15,8 +16,9 @@ from onnx.reference import ReferenceEvaluator
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/python-compiler/python"))
 import models  # noqa: E402
 
-#: Seconds for compiling and running one case.
+#: Seconds for compiling and running one case, and for a judge.
 LIMIT = 60
+JUDGE_LIMIT = 20
 
 #: How the text begins that tells of a process that gave no answer.
 CRASHED = "no answer: "
@@ -83,6 +85,17 @@ def refuses(way, error):
     return way == "batch" and not error.startswith(CRASHED) or "unsupported" in error or "not supported" in error
 
 
+def wanted(case):
+    """The outputs of each judge that has some. Judges run in children, too: what ends one of them ends no run."""
+    answers = (in_child(judge, case, JUDGE_LIMIT) for judge in (onnxruntime_without_optimizations, reference))
+    return [outputs for outputs, _, _ in answers if outputs is not None]
+
+
+def kind_of(error):
+    """An error without names and numbers, to count those of one kind together."""
+    return re.sub(r"[0-9]+", "N", re.sub(r"'[^']*'", "'..'", error.splitlines()[0]))[:100]
+
+
 def tried(function, case):
     """What a judge gives: `(outputs, None)` or `(None, error)`."""
     try:
@@ -91,7 +104,7 @@ def tried(function, case):
         return None, f"{type(error).__name__}: {error}"
 
 
-def in_child(function, case):
+def in_child(function, case, limit=LIMIT):
     """As `tried`, in a child process: what crashes or hangs is told like an error. The third part is the seconds."""
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -99,7 +112,7 @@ def in_child(function, case):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        signal.alarm(LIMIT)
+        signal.alarm(limit)
         with os.fdopen(writer, "wb") as pipe:
             pickle.dump(tried(function, case), pipe)
         os._exit(0)
@@ -108,10 +121,12 @@ def in_child(function, case):
         data = pipe.read()
     _, status = os.waitpid(child, 0)
     seconds = time.monotonic() - start
-    if not os.WIFSIGNALED(status):
+    if not os.WIFSIGNALED(status) and data:
         return (*pickle.loads(data), seconds)
+    if not os.WIFSIGNALED(status):
+        return None, f"{CRASHED}the process ended with status {os.waitstatus_to_exitcode(status)}", seconds
     ended = os.WTERMSIG(status)
-    text = f"after {LIMIT} s" if ended == signal.SIGALRM else f"the process ended by {signal.Signals(ended).name}"
+    text = f"after {limit} s" if ended == signal.SIGALRM else f"the process ended by {signal.Signals(ended).name}"
     return None, CRASHED + text, seconds
 
 

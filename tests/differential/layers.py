@@ -1,8 +1,10 @@
 """Single operators of networks: products, convolutions, pools, norms, recurrent layers, quantization, images. They register in `operators.ALL`."""
 
+import ml_dtypes
 import numpy as np
-from onnx import helper
-from operators import SPECIAL, broadcast, case_of, single
+from case import make
+from onnx import TensorProto, helper
+from operators import SPECIAL, broadcast, case_of, single, special, with_nan
 
 
 @case_of("MatMul")
@@ -11,8 +13,30 @@ def matmul(draw, name):
     batch = draw.shape(0, 2, 4, zero=0)
     a, b = [*broadcast(draw, batch), m, k], [*batch, k, n]
     a, b = ([k] if draw.chance(0.1) else a), ([k] if draw.chance(0.1) else b)
-    dtype = draw.one("float32", "float32", "float64", "int32")
-    return single(draw, name, {"a": draw.array(dtype, a), "b": draw.array(dtype, b)}, of_largest=5e-6, relative=1e-4)
+    dtype = draw.one("float32", "float32", "float64", "int32", "float16", "bfloat16")
+    values = {"a": draw.array(number(dtype), a), "b": draw.array(number(dtype), b)}
+    if dtype == "bfloat16":
+        return brief(draw, name, values, {})
+    return single(draw, name, values, of_largest=5e-6, relative=1e-4)
+
+
+def number(dtype):
+    """The type that arrays of a type are drawn in."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def brief(draw, name, values, attributes):
+    """A case of one node in bfloat16, which arrays of NumPy and most runtimes lack: inputs are cast to it, and results from it. Numbers are those that bfloat16 has."""
+    values = {key: value.astype(ml_dtypes.bfloat16).astype("float32") for key, value in values.items() if value is not None}
+    nodes = [helper.make_node("Cast", [key], [f"{key}_brief"], to=TensorProto.BFLOAT16) for key in values]
+    attributes = {key: value for key, value in attributes.items() if value is not None}
+    nodes += [helper.make_node(name, [f"{key}_brief" for key in values], ["brief"], **attributes), helper.make_node("Cast", ["brief"], ["y"], to=TensorProto.FLOAT)]
+    first = next(iter(values))
+    constants = {key: value for key, value in values.items() if key != first and draw.chance()}
+    inputs = {key: value for key, value in values.items() if key not in constants}
+    shapes = ", ".join(f"bfloat16{list(value.shape)}" for value in values.values())
+    # Sums of others are rounded to 8 digits on the way.
+    return make(f"{name}({shapes}) {attributes}", nodes, inputs, ["y"], constants=constants, of_largest=2e-2, relative=1e-2)
 
 
 @case_of("Gemm")
@@ -51,7 +75,57 @@ def conv(draw, name):
     attributes = window(draw, rank, extents)
     values = {"x": draw.array("float32", [draw.number(1, 2), groups * per, *extents]), "w": draw.array("float32", [out, per, *attributes["kernel_shape"]])}
     values["b"] = draw.one(None, draw.array("float32", [out]))
+    dtype = draw.one("float32", "float32", "float32", "float64", "float16", "bfloat16")
+    if dtype != "float32":
+        # Only the reference has these types, and it takes another padding where that is automatic.
+        attributes.pop("auto_pad", None)
+    if dtype == "bfloat16":
+        return brief(draw, name, values, {**attributes, "group": groups})
+    values = {key: None if value is None else value.astype(dtype) for key, value in values.items()}
     return single(draw, name, values, {**attributes, "group": groups}, share=0.7, of_largest=5e-6, relative=1e-4)
+
+
+@case_of("QLinearConv", "ConvInteger")
+def byte_conv(draw, name):
+    extents = [draw.number(1, 9) for _ in range(draw.one(1, 2, 2, 2))]
+    groups = draw.one(1, 1, 2, 3)
+    per, out = draw.one(1, 2, 4, 8), groups * draw.one(1, 2, 8)
+    attributes = {**window(draw, len(extents), extents), "group": groups}
+    x_type, w_type = draw.one(("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8"))
+    x = draw.array(x_type, [draw.number(1, 2), groups * per, *extents], special(draw))
+    w = draw.array(w_type, [out, per, *attributes["kernel_shape"]], special(draw))
+    if name == "ConvInteger":
+        return single(draw, name, {"x": x, "w": w, "xz": draw.one(None, draw.array(x_type, [])), "wz": draw.one(None, np.zeros([], w_type))}, attributes, share=0.7)
+    # Powers of two, so that each judge rounds the same numbers.
+    scale = lambda of: np.asarray(2.0 ** draw.numpy.integers(-4, 2, of), "float32")  # noqa: E731
+    by_channel = draw.one([], [out])
+    values = {"x": x, "xs": scale([]), "xz": draw.array(x_type, []), "w": w, "ws": scale(by_channel), "wz": np.zeros(by_channel, w_type)}
+    if not by_channel and w_type == "uint8":
+        values["wz"] = draw.array(w_type, [])
+    values.update(ys=np.float32(2.0 ** draw.number(0, 5)).reshape(()), yz=draw.array(x_type, []), b=draw.one(None, draw.numpy.integers(-900, 900, [out]).astype("int32")))
+    return single(draw, name, values, attributes, share=0.7)
+
+
+@case_of("Attention")
+def attention(draw, name):
+    batch, heads, size, v_size = draw.number(1, 2), draw.one(1, 2, 3), draw.one(1, 4, 8), draw.one(1, 4, 8)
+    shared = draw.one(1, 1, 2)
+    q_length, length = draw.number(1, 5), draw.number(1, 6)
+    joined = draw.chance()
+    of = lambda count, long, wide: draw.array("float32", [batch, long, count * wide] if joined else [batch, count, long, wide])  # noqa: E731
+    values = {"q": of(heads * shared, q_length, size), "k": of(heads, length, size), "v": of(heads, length, v_size)}
+    attributes = {"is_causal": draw.one(None, 0, 1), "scale": draw.one(None, 0.5)}
+    if joined:
+        attributes.update(q_num_heads=heads * shared, kv_num_heads=heads)
+    if draw.chance(0.5):
+        mask = draw.array(draw.one("float32", "bool"), draw.one([q_length, length], [batch, 1, q_length, length], [1, heads * shared, q_length, length]))
+        # A row that sees nothing is another thing for each judge.
+        if mask.dtype == bool:
+            mask[..., 0] = True
+        values["m"] = mask
+    else:
+        attributes["softcap"] = draw.one(None, None, 2.0)
+    return single(draw, name, values, attributes, of_largest=2e-5, relative=2e-4, opset=23)
 
 
 @case_of("ConvTranspose")
@@ -89,12 +163,17 @@ def pool(draw, name):
     x = draw.exact("float32", [draw.number(1, 2), draw.number(1, 5), *extents])
     if name == "MaxPool" and outputs == 1 and draw.chance(0.3):
         x = np.where(draw.numpy.random(x.shape) < 0.2, np.float32(draw.one(np.inf, -np.inf)), x)
+    # The largest number beside NaN is NaN here, as in PyTorch, and not for these judges.
+    if name != "MaxPool":
+        x = with_nan(draw, x)
     return single(draw, name, {"x": x}, attributes, outputs=outputs, of_largest=1e-6)
 
 
 @case_of("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(draw, name):
-    return single(draw, name, {"x": draw.array("float32", [draw.number(1, 2), draw.number(1, 5), *draw.shape(1, 3, zero=0)])}, of_largest=2e-6)
+    x = draw.array("float32", [draw.number(1, 2), draw.number(1, 5), *draw.shape(1, 3, zero=0)])
+    x = with_nan(draw, x) if name == "GlobalAveragePool" else x
+    return single(draw, name, {"x": x}, of_largest=2e-6)
 
 
 @case_of("BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization", "LRN", "LpNormalization")

@@ -87,11 +87,25 @@ def binary(draw, name):
         # The smallest integer by -1 ends the process of onnxruntime.
         if np.dtype(dtype).kind == "i":
             a = np.where(a == np.iinfo(dtype).min, a.dtype.type(5), a)
+    if name == "Pow" and draw.chance(0.4):
+        return integer_power(draw, shape)
     if name == "Pow":
         b = draw.one(b, np.asarray(draw.one(0, 1, 2, 3, -1, 0.5, -0.5), dtype))
-    elif name != "PRelu" and draw.chance(0.3):
+    # A divisor stays one.
+    elif name != "PRelu" and not (whole and name in ("Div", "Mod")) and draw.chance(0.3):
         a, b = b, a
     return single(draw, name, {"a": a, "b": b}, attributes)
+
+
+def integer_power(draw, shape):
+    """Integers, or floats with integers, whose powers are far from the ends of their type."""
+    base, exponent = draw.one("int32", "int64", "float32", "float64"), draw.one("int32", "int64", "float32")
+    if base.startswith("f"):
+        exponent = draw.one("int32", "int64")
+    # Of 0 there is no power below 0.
+    a = draw.numpy.choice([-9, -3, -2, -1, 1, 2, 3, 9], shape).astype(base)
+    b = draw.numpy.integers(draw.one(0, -3), 7, draw.one([], broadcast(draw, shape))).astype(exponent)
+    return single(draw, "Pow", {"a": a, "b": b}, share=0.5)
 
 
 @case_of("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -140,8 +154,14 @@ def cast(draw, name):
     source, target = draw.one(*FLOATS, *INTEGERS, "bool"), draw.one(*FLOATS, *INTEGERS, "bool")
     x = draw.array(source, draw.shape(), special(draw))
     if np.dtype(source).kind == "f" and np.dtype(target).kind in "iu":
-        # What does not fit is undefined.
-        x = np.abs(np.where(np.isfinite(x) & (np.abs(x) < 100), x, x.dtype.type(7)))
+        # What does not fit is undefined: numbers reach to the ends of the type, or of the digits that the float has.
+        info, digits = np.iinfo(target), 2.0 ** (np.finfo(source).nmant + 1)
+        low, high = max(float(info.min), -digits, float(np.finfo(source).min)), min(float(info.max), digits, float(np.finfo(source).max))
+        wide = draw.numpy.uniform(low, high, x.shape) * draw.one(1, 1, 1e-2, 0)
+        with np.errstate(all="ignore"):
+            x = np.where(np.isfinite(x) & (x > low) & (x < high) & (draw.numpy.random(x.shape) < 0.5), x, np.trunc(wide) + draw.one(0, 0.5, 0.75) * (np.abs(wide) < digits / 4))
+            x = np.clip(x, low, high).astype(source)
+        x = np.where((x >= low) & (x <= high), x, x.dtype.type(7))
     return single(draw, name, {"x": x}, {"to": helper.np_dtype_to_tensor_dtype(np.dtype(target))})
 
 
@@ -169,7 +189,14 @@ def arg(draw, name):
     shape = draw.shape(1, 4, zero=0)
     attributes = {"axis": draw.axis(len(shape)), "keepdims": draw.one(0, 1), "select_last_index": draw.one(0, 1)}
     dtype = draw.one("float32", "int32", "uint8")
-    return single(draw, name, {"x": draw.exact(dtype, shape)}, attributes)
+    return single(draw, name, {"x": with_nan(draw, draw.exact(dtype, shape))}, attributes)
+
+
+def with_nan(draw, x):
+    """Floats of which some are NaN, now and then."""
+    if x.dtype.kind != "f" or draw.chance(0.7):
+        return x
+    return np.where(draw.numpy.random(x.shape) < draw.one(0.1, 0.5), x.dtype.type(np.nan), x)
 
 
 @case_of("CumSum")
@@ -189,7 +216,7 @@ def softmax(draw, name):
 def top_k(draw, name):
     shape = draw.shape(1, 3, zero=0)
     axis = draw.axis(len(shape))
-    values = {"x": draw.exact(draw.one("float32", "int64"), shape), "k": np.array([draw.number(1, shape[axis])], np.int64)}
+    values = {"x": with_nan(draw, draw.exact(draw.one("float32", "int64"), shape)), "k": np.array([draw.number(1, shape[axis])], np.int64)}
     return single(draw, name, values, {"axis": axis, "largest": draw.one(0, 1), "sorted": 1}, outputs=2, share=1)
 
 
@@ -277,6 +304,39 @@ def scatter(draw, name):
         index = list(shape)
         indices = np.argsort(draw.numpy.random(shape), axis=axis)
     return single(draw, name, {"x": draw.exact("float32", shape), "i": indices.astype(np.int64), "u": draw.exact("float32", index)}, {"axis": axis, "reduction": how})
+
+
+@case_of("GatherND", "ScatterND")
+def gather_places(draw, name):
+    shape = draw.shape(1, 4, zero=0)
+    batch = draw.number(0, len(shape) - 1) if name == "GatherND" else 0
+    length = draw.number(1, len(shape) - batch)
+    index = [*shape[:batch], *draw.shape(0, 2, 4)]
+    columns = [draw.numpy.integers(-extent, extent, index) for extent in shape[batch : batch + length]]
+    if name == "GatherND":
+        return single(draw, name, {"x": draw.array("float32", shape), "i": np.stack(columns, -1)}, {"batch_dims": batch})
+    how = draw.one("none", "add", "mul", "max", "min")
+    if how == "none":
+        # Two updates of one place are undefined.
+        count = draw.number(0, int(np.prod(shape[:length])))
+        places = draw.numpy.permutation(int(np.prod(shape[:length])))[:count]
+        columns, index = list(np.unravel_index(places, shape[:length])), [count]
+    updates = draw.exact("float32", [*index, *shape[length:]])
+    return single(draw, name, {"x": draw.exact("float32", shape), "i": np.stack(columns, -1).astype(np.int64), "u": updates}, {"reduction": how})
+
+
+@case_of("NonZero")
+def non_zero(draw, name):
+    x = draw.array(draw.one("float32", "int32", "int64", "bool", "uint8"), draw.shape(1, 4), special(draw))
+    return single(draw, name, {"x": np.where(draw.numpy.random(x.shape) < 0.5, x.dtype.type(0), x)})
+
+
+@case_of("Compress")
+def compress(draw, name):
+    shape = draw.shape(1, 3)
+    axis = draw.one(None, draw.axis(len(shape)))
+    length = int(np.prod(shape)) if axis is None else shape[axis]
+    return single(draw, name, {"x": draw.array("float32", shape), "c": draw.array("bool", [draw.number(0, length)])}, {"axis": axis})
 
 
 @case_of("DepthToSpace", "SpaceToDepth")

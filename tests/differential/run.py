@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import control  # noqa: F401
 import graphs
 import judges
 import layers  # noqa: F401
@@ -57,9 +58,9 @@ def names(seed, kinds, word):
         yield f"{kind}/{next(functions)}/{number}"
 
 
-def judge(name, case, folder, known):
-    """Compares a case; the outcome as a word: `right`, `refused`, `no judge`, `known` or `wrong`."""
-    wanted = [outputs for outputs, _ in (judges.tried(judges.onnxruntime_without_optimizations, case), judges.tried(judges.reference, case)) if outputs is not None]
+def judge(name, case, folder, known, refusals):
+    """Compares a case; the outcome as a word: `right`, `refused`, `no judge`, `known` or `wrong`. Refusals are counted by their way and kind."""
+    wanted = judges.wanted(case)
     if not wanted:
         return "no judge"
     outcome = "right"
@@ -70,9 +71,11 @@ def judge(name, case, folder, known):
         if got is not None:
             seen = [judges.difference(case, want, got) for want in wanted]
             if None in seen:
+                refusals[way, None] += 1
                 continue
             seen = seen[0]
         elif judges.refuses(way, error):
+            refusals[way, judges.kind_of(error)] += 1
             outcome = outcome if way == "batch" else "refused"
             continue
         else:
@@ -83,6 +86,15 @@ def judge(name, case, folder, known):
         keep(folder / name.replace("/", "-"), case, wanted[0], f"{name}\n{way}, {seconds:.1f} s: {seen}\n{case.what}\n")
         return "wrong"
     return outcome
+
+
+def show(refusals):
+    """Prints how often each way had a result, and the most common errors of what is refused."""
+    for way in judges.WAYS:
+        kinds = Counter({kind: count for (own, kind), count in refusals.items() if own == way and kind})
+        print(f"{way}: {refusals[way, None]} right, {kinds.total()} refused")
+        for kind, count in kinds.most_common(5):
+            print(f"    {count} times: {kind}")
 
 
 def keep(folder, case, wanted, text):
@@ -129,13 +141,14 @@ def main():
     known = {line.split()[0] for line in lines if line.strip() and not line.startswith("#")}
     check_the_judge()
     end = time.monotonic() + (arguments.seconds or float("inf"))
-    outcomes = Counter()
+    outcomes, refusals = Counter(), Counter()
     wanted = arguments.replay or names(arguments.seed, arguments.kind or list(KINDS), arguments.word)
     for name in wanted:
-        outcomes[judge(name, named(name), arguments.folder, known)] += 1
+        outcomes[judge(name, named(name), arguments.folder, known, refusals)] += 1
         if time.monotonic() > end or outcomes.total() == arguments.cases:
             break
     print(f"{outcomes.total()} cases: " + ", ".join(f"{count} {word}" for word, count in outcomes.most_common()))
+    show(refusals)
     # Cases that nobody judged have shown nothing.
     if outcomes["right"] * 2 < outcomes.total():
         sys.exit("less than half of the cases were judged right")

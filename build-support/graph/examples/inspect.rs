@@ -1,4 +1,4 @@
-//! What becomes of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
+//! The steps of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels, memory, and how long
 //! importing, lowering and compiling took; with `--times` also how long each kernel runs, on zeros, with `--calls` how long a call takes with each use of threads, and
 //! with `--notes` what the rules say of the stages. `TVM_NUM_THREADS` says how many threads there are. An input of several dimensions that are not known: `x=1,3,224,224`.
 

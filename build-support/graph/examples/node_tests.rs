@@ -62,7 +62,7 @@ const SHAPES: &[(&str, &[usize])] = &[
     ("MelWeightMatrix", &[0, 1, 2, 3, 4]),
 ];
 
-/// What tells of a tensor no more than its structure.
+/// Operators that tell of a tensor no more than its structure.
 const STRUCTURE: [&str; 4] = ["Shape", "Size", "SequenceLength", "OptionalHasElement"];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -92,7 +92,7 @@ enum Data {
     Nothing,
 }
 
-/// What a file of a test has.
+/// The contents of a file of a test.
 fn data(bytes: &[u8], ty: &ValueType) -> Outcome<Data> {
     let constant = |raw| onnx::to_constant(raw, &|_, _, _| Ok(Vec::new()));
     Ok(match ty {

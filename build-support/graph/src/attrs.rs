@@ -69,7 +69,7 @@ impl Attrs {
         Ok(self.find_int(name)?.unwrap_or(default))
     }
 
-    /// Whether an integer is not 0.
+    /// Tells whether an integer is not 0.
     ///
     /// # Errors
     /// As for [`Attrs::find_int`].

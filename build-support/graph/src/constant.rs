@@ -135,7 +135,7 @@ impl Constant {
         self.bytes.len() / element_bytes(self.dtype)
     }
 
-    /// Whether there are no elements.
+    /// Tells whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -225,7 +225,7 @@ impl Constant {
         }
     }
 
-    /// Whether no element is infinite or NaN.
+    /// Tells whether no element is infinite or NaN.
     ///
     /// # Errors
     /// An element type that is no number of up to 64 bits.
@@ -285,7 +285,7 @@ impl Constant {
         Ok(elements)
     }
 
-    /// What the evaluator of the compiler gave.
+    /// Takes what the evaluator of the compiler gave.
     pub fn from_elements(elements: &Elements) -> Result<Self> {
         let shape: Vec<i64> =
             elements.shape().iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
@@ -298,12 +298,12 @@ const EXPONENTS: u64 = 0x7f80_0000_7f80_0000;
 const LOWEST: u64 = 0x0080_0000_0080_0000;
 const HIGHEST: u64 = 0x8000_0000_8000_0000;
 
-/// Whether one of two elements is infinite or no number. A sum with the lowest bit does not reach the next element.
+/// Tells whether one of two elements is infinite or no number. A sum with the lowest bit does not reach the next element.
 fn has_largest_exponent(word: u64) -> bool {
     ((word & EXPONENTS) + LOWEST) & HIGHEST != 0
 }
 
-/// Whether one of two elements is zero or below the smallest normal number.
+/// Tells whether one of two elements is zero or below the smallest normal number.
 fn has_smallest_exponent(word: u64) -> bool {
     ((word & EXPONENTS) + EXPONENTS) & HIGHEST != HIGHEST
 }

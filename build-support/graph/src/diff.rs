@@ -1,4 +1,4 @@
-//! Where an optimized model differs from what its nodes say, or from values that something else has computed.
+//! The differences of an optimized model from what its nodes say, or from values that something else has computed.
 //!
 //! Each node of the model is computed by plain loops, and each kernel of the optimized model is run by itself; what it writes is compared with the value of the same name.
 //! So the first difference is the one that the others follow from.
@@ -27,20 +27,20 @@ pub struct Difference {
     pub value: String,
     /// The kernel that computes it: its number, and its nodes as messages name them.
     pub kernel: (usize, String),
-    /// Where the difference is largest.
+    /// The place where the difference is largest.
     pub position: Vec<i64>,
-    /// What is there.
+    /// The number that is there.
     pub got: f64,
-    /// What should be there.
+    /// The number that should be there.
     pub expected: f64,
     /// The largest difference, in parts of the largest number of the value that is expected.
     pub relative: f64,
 }
 
-/// What a comparison found.
+/// The findings of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// How many values were compared.
+    /// The number of values that were compared.
     pub compared: usize,
     /// The first value that differs by more than the tolerance.
     pub first: Option<Difference>,
@@ -163,7 +163,7 @@ fn ambiguous(graph: &Graph) -> BTreeSet<&str> {
     computed.filter(|value| !names.insert(value.name.as_str())).map(|value| value.name.as_str()).collect()
 }
 
-/// What each node of a graph gives, computed by plain loops, by the names of the values.
+/// The results of each node of a graph, computed by plain loops, by the names of the values.
 ///
 /// # Errors
 /// Inputs that are missing or do not fit; what the compiler says.

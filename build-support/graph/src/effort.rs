@@ -1,10 +1,10 @@
-//! How long the reference evaluator would work.
+//! The time that the reference evaluator would work.
 
 use kernpack::Array;
 use kernpack_compiler::ir::visit::{Visit, for_each_expr, walk_stmt};
 use kernpack_compiler::ir::{Expr, IterVar, Operation, OperationNode, Stmt, StmtNode, Tensor};
 
-/// What the evaluation of all known values of a graph may take, in steps of the evaluator: some ten seconds in a build script. Beyond it values are computed when the
+/// The effort that the evaluation of all known values of a graph may take, in steps of the evaluator: some ten seconds in a build script. Beyond it values are computed when the
 /// model runs, and those that have to be known are reported.
 pub(crate) const MOST_EFFORT: u64 = 1 << 30;
 

@@ -9,7 +9,7 @@ use crate::names::argument_names;
 pub struct Extent {
     /// For each of [`Graph::variants`]: the extent, or what belongs to one index of the dimension that the model is cut along.
     pub by_size: Vec<i64>,
-    /// Whether it is that times the extent of the dimension that the model is cut along.
+    /// Tells whether it is that times the extent of the dimension that the model is cut along.
     pub is_cut: bool,
 }
 
@@ -34,7 +34,7 @@ pub enum Extents {
 }
 
 impl Extents {
-    /// Whether a call may have this extent.
+    /// Tells whether a call may have this extent.
     pub fn contains(&self, extent: i64) -> bool {
         match self {
             Self::UpTo(most) => (1..=*most).contains(&extent),

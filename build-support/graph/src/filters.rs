@@ -14,7 +14,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::nnvm::{bytes_of, tensor_of};
 use crate::op::conv::LAID_OUT;
 
-/// How much larger transformed weights may make a model. What is left is laid out without a transform, or transformed in each call.
+/// The bytes that transformed weights may add to a model. Those beyond are laid out without a transform, or transformed in each call.
 const GROWTH: usize = 64 << 20;
 
 impl Graph {

@@ -3,6 +3,8 @@
 //! Each group has one node whose results leave it. Going from the end to the start, a node joins the group of its readers if all of them are in one group and the
 //! patterns allow it; so no group can wait for itself.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::Pattern;
 
@@ -16,13 +18,40 @@ pub struct Group {
     pub nodes: Vec<usize>,
     /// The reduction, product or convolution in it.
     anchor: Option<usize>,
-    /// What the anchor reads.
+    /// Nodes that the anchor reads.
     before_anchor: Vec<usize>,
 }
 
-/// Whether a node reads its first input at places that the second one tells.
-fn is_gather(node: &Node) -> bool {
-    node.op.listed().is_some_and(|listed| ["Gather", "GatherElements", "GatherND"].contains(&listed.name))
+/// Places at which the elements of one value are computed in a kernel, at most: written out, a chain of nodes that read a value at their own place and at another
+/// one computes it at twice as many places with each link.
+const MOST_PLACES: usize = 8;
+
+/// Places of elements in kernels: the element of the result that is computed is place 0, and each of the others is where a node reads an input for an element
+/// of its own.
+#[derive(Default)]
+struct Places {
+    /// Numbers of places, by the reader, the number of its input, and the place of the reader.
+    numbers: HashMap<(usize, usize, usize), usize>,
+    /// The places at which a kernel computes each node.
+    of_node: HashMap<usize, Vec<usize>>,
+}
+
+impl Places {
+    /// Adds the places at which a node reads an input.
+    fn read(&mut self, node: &Node, number: usize, input: usize, all: &mut Vec<usize>) {
+        let own = self.of_node.get(&number).cloned().unwrap_or_default();
+        for place in own {
+            let place = if node.op.pattern() == Pattern::Elementwise {
+                place
+            } else {
+                let next = self.numbers.len() + 1;
+                *self.numbers.entry((number, input, place)).or_insert(next)
+            };
+            if !all.contains(&place) {
+                all.push(place);
+            }
+        }
+    }
 }
 
 impl Graph {
@@ -57,14 +86,15 @@ impl Graph {
     /// The kernels of the graph in an order in which they can run. With `fuse` off each node is a kernel, to find out which one is wrong or slow.
     pub fn groups(&self, fuse: bool) -> Vec<Group> {
         let readers = self.readers();
+        let outputs: HashSet<ValueId> = self.outputs.iter().map(|(_, id)| *id).collect();
+        let mut places = Places::default();
         let mut groups: Vec<Group> = Vec::new();
         let mut group_of: Vec<Option<usize>> = vec![None; self.nodes.len()];
         // Nodes whose results nothing reads are not computed.
         let mut is_needed = vec![false; self.nodes.len()];
         for number in (0..self.nodes.len()).rev() {
             let node = &self.nodes[number];
-            let is_output = |id: &ValueId| self.outputs.iter().any(|(_, output)| output == id);
-            let leaves = node.outputs.iter().flatten().any(is_output);
+            let leaves = node.outputs.iter().flatten().any(|id| outputs.contains(id));
             let own: Vec<usize> = node
                 .outputs
                 .iter()
@@ -76,11 +106,13 @@ impl Graph {
             if !is_needed[number] || node.op.pattern() == Pattern::View {
                 continue;
             }
-            let joined = if fuse && !leaves { self.group_to_join(number, &own, &groups, &group_of) } else { None };
-            let group = joined.unwrap_or_else(|| {
+            let joined =
+                if fuse && !leaves { self.group_to_join(number, &own, &groups, &group_of, &mut places) } else { None };
+            let (group, own_places) = joined.unwrap_or_else(|| {
                 groups.push(Group::default());
-                groups.len() - 1
+                (groups.len() - 1, vec![0])
             });
+            places.of_node.insert(number, own_places);
             let joining = &mut groups[group];
             if own.iter().any(|reader| Some(*reader) == joining.anchor || joining.before_anchor.contains(reader)) {
                 joining.before_anchor.push(number);
@@ -98,47 +130,32 @@ impl Graph {
         groups
     }
 
-    /// Whether nodes of a group read a value both as data and within the index of that data. Written out in one kernel, the
-    /// value is computed at two places for each element, and in a chain of such nodes at twice as many with each link.
-    fn is_index_of_itself(&self, value: ValueId, group: &Group) -> bool {
-        // Values of the group that are computed of this one; nodes of a group are collected from its end.
-        let mut reached = vec![value];
-        for number in group.nodes.iter().rev() {
+    /// The places at which its readers compute a value, if they are not too many.
+    fn places(&self, value: ValueId, readers: &[usize], places: &mut Places) -> Option<Vec<usize>> {
+        let mut all = Vec::new();
+        for number in readers {
             let node = &self.nodes[*number];
-            let reads = |index: &usize| {
-                node.inputs.get(*index).copied().flatten().is_some_and(|id| self.comes_of(id, &reached))
-            };
-            if is_gather(node) && reads(&0) && reads(&1) {
-                return true;
-            }
-            if (0..node.inputs.len()).any(|index| reads(&index)) {
-                reached.extend(node.outputs.iter().flatten());
-            }
-        }
-        false
-    }
-
-    /// Whether a value is one of some, or a view of one.
-    fn comes_of(&self, mut id: ValueId, some: &[ValueId]) -> bool {
-        loop {
-            if some.contains(&id) {
-                return true;
-            }
-            let Some(node) = self.values[id].producer.map(|node| &self.nodes[node]) else { return false };
-            match node.inputs.first() {
-                Some(Some(input)) if node.op.pattern() == Pattern::View => id = *input,
-                _ => return false,
+            for (input, id) in node.inputs.iter().enumerate() {
+                if *id == Some(value) && node.reads[input] {
+                    places.read(node, *number, input, &mut all);
+                    if all.len() > MOST_PLACES {
+                        return None;
+                    }
+                }
             }
         }
+        Some(all)
     }
 
+    /// The group that a node joins, and the places at which that computes it.
     fn group_to_join(
         &self,
         number: usize,
         own: &[usize],
         groups: &[Group],
         group_of: &[Option<usize>],
-    ) -> Option<usize> {
+        places: &mut Places,
+    ) -> Option<(usize, Vec<usize>)> {
         let node = &self.nodes[number];
         let [Some(output)] = node.outputs[..] else { return None };
         let index = group_of[*own.first()?]?;
@@ -146,9 +163,10 @@ impl Graph {
             return None;
         }
         let group = &groups[index];
-        if group.nodes.len() >= MOST || self.is_index_of_itself(output, group) {
+        if group.nodes.len() >= MOST {
             return None;
         }
+        let own_places = self.places(output, own, places)?;
         let feeds_anchor =
             own.iter().any(|reader| Some(*reader) == group.anchor || group.before_anchor.contains(reader));
         let anchor = group.anchor.map(|anchor| self.nodes[anchor].op.pattern());
@@ -169,6 +187,6 @@ impl Graph {
             }
             Pattern::Opaque | Pattern::View => false,
         };
-        fits.then_some(index)
+        fits.then_some((index, own_places))
     }
 }

@@ -52,7 +52,7 @@ pub struct Node {
     pub(crate) body: Option<Arc<Body>>,
 }
 
-/// What an input of the body is in a round.
+/// The meaning of an input of the body in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     /// The number of the round, an `int64` without dimensions.
@@ -63,17 +63,17 @@ pub(crate) enum Given {
     Slice {
         /// Which input of the node.
         input: usize,
-        /// Whether the first round gets the last part.
+        /// Tells whether the first round gets the last part.
         backwards: bool,
     },
     /// An input of the node.
     Whole(usize),
 }
 
-/// What an output of the body is for.
+/// The purpose of an output of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gives {
-    /// Whether there is a next round: a bool of one element.
+    /// Tells whether there is a next round: a bool of one element.
     Condition,
     /// A state by its number.
     State(usize),
@@ -81,7 +81,7 @@ pub(crate) enum Gives {
     Row {
         /// Which output of the node.
         output: usize,
-        /// Whether the first round gives the last row.
+        /// Tells whether the first round gives the last row.
         backwards: bool,
     },
 }
@@ -92,11 +92,11 @@ pub(crate) enum Gives {
 /// States lie in two places by turns, so the memory of a loop does not grow with its rounds; only rows do.
 #[derive(Clone)]
 pub(crate) struct NativeLoop {
-    /// What a round computes.
+    /// The graph of a round.
     pub(crate) body: Graph,
-    /// What the inputs of the body are.
+    /// The meanings of the inputs of the body.
     pub(crate) given: Vec<Given>,
-    /// What the outputs of the body are.
+    /// The purposes of the outputs of the body.
     pub(crate) gives: Vec<Gives>,
     /// The inputs of the node that are states before the first round. The outputs of the node begin with the states after the last one.
     pub(crate) states: Vec<usize>,
@@ -106,14 +106,14 @@ pub(crate) struct NativeLoop {
     pub(crate) condition: Option<usize>,
     /// Rounds, at most.
     pub(crate) most: i64,
-    /// Whether more rounds than that are an error when the model runs, since there is no memory for their rows.
+    /// Tells whether more rounds than that are an error when the model runs, since there is no memory for their rows.
     pub(crate) is_bounded: bool,
     /// Outputs of the node that have as many rows as there were rounds, and those that tell their extents.
     pub(crate) extents: Vec<(usize, usize)>,
 }
 
 impl NativeLoop {
-    /// Whether a condition may end the loop before its number of rounds.
+    /// Tells whether a condition may end the loop before its number of rounds.
     pub(crate) fn has_condition(&self) -> bool {
         self.condition.is_some() || self.gives.contains(&Gives::Condition)
     }
@@ -131,7 +131,7 @@ pub(crate) struct Choice {
 /// A graph of a choice.
 #[derive(Clone)]
 pub(crate) struct Branch {
-    /// What it computes.
+    /// The computation.
     pub(crate) body: Graph,
     /// For each of its inputs, the input of the node.
     pub(crate) given: Vec<usize>,
@@ -169,7 +169,7 @@ pub struct Dequantized {
     pub axis: i64,
 }
 
-/// How a model is computed in parts. The graph that has this is that of the largest part.
+/// The way in which a model is computed in parts. The graph that has this is that of the largest part.
 #[derive(Clone)]
 pub struct Parts {
     /// The name of the dimension.
@@ -191,7 +191,7 @@ impl Parts {
     }
 }
 
-/// How a model is compiled for several extents of a dimension, one of which each call has. The graph that has this is that of the largest.
+/// The way in which a model is compiled for several extents of a dimension, one of which each call has. The graph that has this is that of the largest.
 #[derive(Clone)]
 pub struct Sizes {
     /// The name of the dimension.
@@ -202,7 +202,7 @@ pub struct Sizes {
     pub others: Vec<(i64, Graph)>,
 }
 
-/// How much a graph has at some time: values, nodes and warnings.
+/// The contents of a graph at some time: values, nodes and warnings.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     values: usize,
@@ -210,7 +210,7 @@ pub(crate) struct Mark {
     warnings: usize,
 }
 
-/// What a model computes.
+/// The computation of a model.
 #[derive(Clone, Default)]
 pub struct Graph {
     /// Its name.
@@ -219,25 +219,27 @@ pub struct Graph {
     pub values: Vec<Value>,
     /// In an order in which they can be computed.
     pub nodes: Vec<Node>,
-    /// What it is called with.
+    /// The inputs of a call.
     pub inputs: Vec<ValueId>,
-    /// What it gives: names, and values that nodes compute.
+    /// The results: names, and values that nodes compute.
     pub outputs: Vec<(String, ValueId)>,
     /// Values whose extents depend on data: each lies at the start of a block of the largest shape that is possible, along each axis. The other value tells
     /// its extents, as `int64`.
     pub extents: BTreeMap<ValueId, ValueId>,
     /// Known tensors that are dequantized bytes, by what they became.
     pub dequantized: BTreeMap<ValueId, Dequantized>,
-    /// How it is computed for a dimension that each call tells.
+    /// The way in which it is computed for a dimension that each call tells.
     pub parts: Option<Arc<Parts>>,
     /// For which other extents of a dimension it is compiled.
     pub sizes: Option<Arc<Sizes>>,
-    /// What was found and is no error: shapes that a model declares and does not have.
+    /// Findings that are no errors: shapes that a model declares and does not have.
     pub warnings: Vec<String>,
-    /// How much was evaluated of known values, in steps of the evaluator.
+    /// The effort of evaluating known values so far, in steps of the evaluator.
     pub(crate) effort: u64,
-    /// Whether it may never be run: known values that a node does not accept are an error of the call then.
+    /// Set where it may never be run: known values that a node does not accept are an error of the call then.
     pub(crate) is_conditional: bool,
+    /// For each value that was asked about, whether a node behind it may fail.
+    pub(crate) of_failing: Vec<Option<bool>>,
 }
 
 impl Node {
@@ -246,7 +248,7 @@ impl Node {
         format!("node '{}' ({})", self.name, self.op.name())
     }
 
-    /// What the node computes of these tensors, which stand for its inputs.
+    /// Computes the results of the node of these tensors, which stand for its inputs.
     ///
     /// # Errors
     /// Inputs that do not fit the operator, with the node.
@@ -316,7 +318,7 @@ impl Graph {
         Ok(misfit.map_err(|error| error.within(&node.place()))?.flatten())
     }
 
-    /// How much is in it, for [`Graph::take_back`].
+    /// The contents at this time, for [`Graph::take_back`].
     pub(crate) fn mark(&self) -> Mark {
         Mark { values: self.values.len(), nodes: self.nodes.len(), warnings: self.warnings.len() }
     }
@@ -324,6 +326,7 @@ impl Graph {
     /// Forgets values and nodes that were added since.
     pub(crate) fn take_back(&mut self, mark: Mark) {
         self.values.truncate(mark.values);
+        self.of_failing.truncate(mark.values);
         self.nodes.truncate(mark.nodes);
         self.warnings.truncate(mark.warnings);
         self.extents.retain(|id, _| *id < mark.values);

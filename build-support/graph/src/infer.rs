@@ -1,9 +1,9 @@
 //! Adds nodes to a graph: what they compute tells their types, shapes and, where all that they read is known, their values.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use kernpack_compiler::ir::{Operation, Tensor};
+use kernpack_compiler::ir::{Operation, OperationNode, Tensor};
 use kernpack_compiler::take_reported;
 use kernpack_compiler::te::eval::Evaluator;
 use kernpack_compiler::te::operation::{input_tensors, post_order};
@@ -12,7 +12,7 @@ use kernpack_compiler::te::placeholder;
 use crate::attrs::Attrs;
 use crate::constant::{Constant, num_elements, stored};
 use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
-use crate::error::{Result, require};
+use crate::error::{GraphError, Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::moved::moved;
 use crate::op::{NodeOp, Pattern, classic, extents, is_by_position, narrow};
@@ -32,11 +32,25 @@ fn of_nothing(node: &Node, made: &[Tensor]) -> Result<Vec<Option<Constant>>> {
     for (known, tensor) in known.iter_mut().zip(made).skip(1).filter(|_| node.op.pattern() == Pattern::View) {
         if input_tensors(&tensor.op).is_empty() && num_elements(&shape_of(tensor))? <= LARGE {
             let results = Evaluator::new().run(core::slice::from_ref(tensor));
-            let results = results.map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+            let results = results.map_err(|error| GraphError::from(error).within(&node.place()))?;
             *known = results.first().map(Constant::from_elements).transpose()?;
         }
     }
     Ok(known)
+}
+
+/// Checks that no tensor of these operations has too many elements: also those that an operator makes on the way to its results.
+fn check_sizes(order: &[Operation], results: &[Operation]) -> Result<()> {
+    for op in order {
+        // Results of other operations are those of the node.
+        let OperationNode::Compute { name, axes, .. } = &**op else { continue };
+        let extent = |axis: kernpack_compiler::ir::IterVar| axis.dom.as_ref().and_then(|dom| dom.extent.as_int());
+        let shape: Vec<i64> = axes.iter().map(|axis| extent(axis).unwrap_or(1)).collect();
+        let place = format!("the tensor '{name}' on the way to the result");
+        let told = |error: GraphError| if results.contains(op) { error } else { error.within(&place) };
+        num_elements(&shape).map_err(told)?;
+    }
+    Ok(())
 }
 
 impl Graph {
@@ -73,6 +87,9 @@ impl Graph {
             outputs: wanted,
             body: None,
         };
+        for value in node.inputs.iter().flatten().map(|id| &self.values[*id]) {
+            num_elements(&value.shape).map_err(|error| error.within(&node.place()))?;
+        }
         let mut stands: HashMap<ValueId, Tensor> = HashMap::new();
         let made = node.instantiate(self, |id| {
             let value = &self.values[id];
@@ -86,9 +103,12 @@ impl Graph {
             };
             stands.entry(id).or_insert_with(stand).clone()
         });
-        // A divisor that is zero is told with its name.
-        let made = made.map_err(|error| self.fits_known(&node).err().unwrap_or(error))?;
-        take_reported().map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        // A divisor that is zero is told with its name, if the inputs are such that there are checks.
+        let made = made.map_err(|error| {
+            let misfit = self.checks(&node).ok().and_then(|_| self.fits_known(&node).err());
+            misfit.unwrap_or(error)
+        })?;
+        take_reported().map_err(|error| GraphError::from(error).within(&node.place()))?;
         require!(
             made.len() >= node.outputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1),
             "{}: output {} is not supported",
@@ -97,7 +117,9 @@ impl Graph {
         );
         let outputs: Vec<_> = made.iter().map(|tensor| tensor.op.clone()).collect();
         let order = post_order(&outputs);
-        let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| order.contains(&tensor.op));
+        check_sizes(&order, &outputs).map_err(|error| error.within(&node.place()))?;
+        let computed_of: HashSet<&Operation> = order.iter().collect();
+        let is_read = |id: &ValueId| stands.get(id).is_some_and(|tensor| computed_of.contains(&tensor.op));
         node.reads = inputs.iter().map(|id| id.as_ref().is_some_and(is_read)).collect();
         // What is checked is read, also where the results do not depend on it.
         for check in self.checks(&node)? {
@@ -164,7 +186,7 @@ impl Graph {
         Ok(ids)
     }
 
-    /// Whether a node depends on indices or divisors that are not known, or are wrong.
+    /// Tells if a node depends on indices or divisors that are not known, or are wrong.
     ///
     /// # Errors
     /// Attributes of another type.
@@ -178,26 +200,39 @@ impl Graph {
         Ok(false)
     }
 
-    /// Whether a value is computed by nodes of which one may fail.
+    /// Tells if a value is computed by nodes of which one may fail. Each value is looked at once.
     ///
     /// # Errors
     /// As for [`Graph::may_fail`].
-    fn is_of_failing(&self, id: ValueId) -> Result<bool> {
-        let (mut seen, mut left) = (vec![false; self.nodes.len()], vec![id]);
-        while let Some(id) = left.pop() {
-            let Some(number) = self.values[id].producer.filter(|number| !seen[*number]) else { continue };
-            seen[number] = true;
-            let node = &self.nodes[number];
-            if node.body.is_some() || self.may_fail(node)? {
-                return Ok(true);
+    fn is_of_failing(&mut self, id: ValueId) -> Result<bool> {
+        self.of_failing.resize(self.values.len(), None);
+        // A value comes a second time when all that it is computed of is known.
+        let mut left = vec![(id, false)];
+        while let Some((id, is_second)) = left.pop() {
+            #[cfg(test)]
+            looked::add();
+            if self.of_failing[id].is_some() {
+                continue;
             }
-            let read = node.inputs.iter().zip(&node.reads).filter(|(_, reads)| **reads);
-            left.extend(read.filter_map(|(id, _)| *id));
+            let Some(node) = self.values[id].producer.map(|number| &self.nodes[number]) else {
+                self.of_failing[id] = Some(false);
+                continue;
+            };
+            let read = node.inputs.iter().zip(&node.reads).filter(|(_, reads)| **reads).filter_map(|(id, _)| *id);
+            if is_second {
+                let fails = read.into_iter().any(|id| self.of_failing[id] == Some(true));
+                self.of_failing[id] = Some(fails);
+            } else if node.body.is_some() || self.may_fail(node)? {
+                self.of_failing[id] = Some(true);
+            } else {
+                left.push((id, true));
+                left.extend(read.map(|id| (id, false)));
+            }
         }
-        Ok(false)
+        Ok(self.of_failing[id] == Some(true))
     }
 
-    /// Whether a node accepts the inputs that are known: divisors, indices.
+    /// Looks at the inputs that are known: a node has to accept divisors and indices. Gives false where it does not, and may never be run.
     ///
     /// # Errors
     /// It does not, and is certain to be run.
@@ -275,8 +310,58 @@ impl Graph {
                 evaluator = evaluator.input(tensor, known.to_elements()?);
             }
         }
-        let results =
-            evaluator.run(made).map_err(|error| crate::error::GraphError::from(error).within(&node.place()))?;
+        let results = evaluator.run(made).map_err(|error| GraphError::from(error).within(&node.place()))?;
         results.iter().map(Constant::from_elements).collect::<Result<Vec<_>>>().map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op;
+
+    /// Links `t = t + t * 0` behind a division that may fail: of each product all that comes before it is asked about.
+    #[test]
+    fn each_value_is_looked_at_once() {
+        const LINKS: usize = 600;
+        for (divides, fails) in [("Div", true), ("Mul", false)] {
+            let mut graph = Graph::default();
+            let add = |graph: &mut Graph, op: &str, inputs: [ValueId; 2]| {
+                let inputs = inputs.map(Some);
+                let made =
+                    graph.add_node(op::find(op).unwrap(), op, Arc::default(), 23, &inputs, &["y".to_owned()]).unwrap();
+                made[0].unwrap()
+            };
+            let [a, b] = ["a", "b"].map(|name| {
+                let dtype = kernpack_compiler::ir::I64;
+                graph.add_value(Value { name: name.to_owned(), dtype, shape: vec![2], known: None, producer: None })
+            });
+            let zero = graph.add_known("zero", Constant::of_ints(&[0]));
+            let mut value = add(&mut graph, divides, [a, b]);
+            looked::take();
+            for _ in 0..LINKS {
+                let product = add(&mut graph, "Mul", [value, zero]);
+                assert_eq!(graph.values[product].known.is_none(), fails);
+                value = add(&mut graph, "Add", [value, product]);
+            }
+            let steps = looked::take();
+            assert!((LINKS..8 * LINKS).contains(&steps), "{divides}: {steps} steps for {LINKS} links");
+        }
+    }
+}
+
+/// Counts how often values were looked at.
+#[cfg(test)]
+mod looked {
+    use std::cell::Cell;
+
+    thread_local!(static STEPS: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn add() {
+        STEPS.set(STEPS.get() + 1);
+    }
+
+    pub(super) fn take() -> usize {
+        STEPS.replace(0)
     }
 }

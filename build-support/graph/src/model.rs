@@ -43,11 +43,11 @@ pub struct Argument {
 pub struct Model {
     /// The name of the graph in the file.
     pub name: Str,
-    /// What the function takes first.
+    /// The arguments that the function takes first.
     pub inputs: Array<ObjRef<Argument>>,
-    /// What it takes behind the inputs, and writes.
+    /// The arguments behind the inputs, which it writes.
     pub outputs: Array<ObjRef<Argument>>,
-    /// What the file says and is not so.
+    /// Statements of the file that are not so.
     pub warnings: Array<Str>,
     #[field(skip, default = Graph::default())]
     graph: Graph,

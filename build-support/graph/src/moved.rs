@@ -7,7 +7,7 @@ use kernpack_compiler::ir::{ExprNode, OperationNode, Tensor, Var};
 use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::Result;
 
-/// Where the elements of a tensor lie in another one: the first one, and how far it is to the next along each axis.
+/// The places of the elements of a tensor in another one: the first one, and how far it is to the next along each axis.
 struct Places {
     start: i64,
     strides: Vec<i64>,

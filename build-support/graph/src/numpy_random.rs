@@ -52,7 +52,7 @@ impl NumpyRandom {
 mod tests {
     use super::*;
 
-    /// What NumPy 2.2 prints.
+    /// Compares with what NumPy 2.2 prints.
     #[test]
     fn numbers_of_numpy() {
         let first = |seed| {

@@ -1,4 +1,4 @@
-//! What a build script says of a model.
+//! Options of a build script for a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use kernpack::DataType;
 use crate::constant::Constant;
 use crate::op::CustomOperator;
 
-/// What a build script says of a model.
+/// Options of a build script for a model.
 #[derive(Clone, Debug, Default)]
 pub struct ModelOptions {
     /// Extents of dimensions by their names in the model.
@@ -30,10 +30,10 @@ pub struct ModelOptions {
     pub weights: Option<DataType>,
     /// The outputs that are wanted; none: all.
     pub outputs: Vec<String>,
-    /// Whether weights may have elements that are not numbers; without it they are an error.
+    /// Tells whether weights may have elements that are not numbers; without it they are an error.
     pub allow_nan: bool,
     /// Operators that ONNX does not have.
     pub operators: Vec<CustomOperator>,
-    /// Whether nodes stay as the model has them, where others would do the same faster.
+    /// Tells whether nodes stay as the model has them, where others would do the same faster.
     pub plain: bool,
 }

@@ -1,4 +1,4 @@
-//! Where values lie in one block of memory.
+//! Places of values in one block of memory.
 //!
 //! The largest value is placed first, at the lowest offset that is free while it is needed: the greedy-by-size order of arXiv 2001.03288.
 

@@ -43,7 +43,7 @@ fn with_last(shape: &[i64], last: i64) -> Vec<i64> {
     shape
 }
 
-/// What a value is a row of: the table, and the number of the row, whose last extent is 1.
+/// The origin of a value that is a row: the table, and the number of the row, whose last extent is 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Row {
     table: ValueId,

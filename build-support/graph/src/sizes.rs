@@ -11,7 +11,7 @@ use crate::graph::{Graph, Sizes, ValueId};
 use crate::names::argument_names;
 use crate::options::ModelOptions;
 
-/// How many extents one dimension may have: each has code of its own.
+/// The number of extents that one dimension may have: each has code of its own.
 const MOST: usize = 64;
 
 /// Reads a model for each extent of a dimension that the build script gives several extents; `read` reads it with the extents of its options.
@@ -79,7 +79,7 @@ fn check(options: &ModelOptions, named: &[String], dim: &str, extents: &[i64]) -
     Ok(())
 }
 
-/// What differs in the arguments of two graphs besides their extents.
+/// Finds what differs in the arguments of two graphs besides their extents.
 fn same_arguments((a, a_size): (&Graph, i64), (b, b_size): (&Graph, i64)) -> core::result::Result<(), String> {
     let outputs = |graph: &Graph| -> Vec<(String, ValueId)> { graph.outputs.clone() };
     let inputs = |graph: &Graph| -> Vec<(String, ValueId)> {

@@ -2,7 +2,7 @@
 
 use crate::graph::{Graph, ValueId};
 
-/// How many places of a graph read each value.
+/// The number of places of a graph that read each value.
 pub(crate) struct Reads(Vec<usize>);
 
 impl Graph {

@@ -2,16 +2,22 @@
 
 #[path = "numbers/accuracy.rs"]
 mod accuracy;
+#[path = "numbers/beside.rs"]
+mod beside;
 #[path = "numbers/edges.rs"]
 mod edges;
 #[path = "numbers/extents.rs"]
 mod extents;
 #[path = "numbers/kinds.rs"]
 mod kinds;
+#[path = "numbers/losses.rs"]
+mod losses;
 #[path = "numbers/nan.rs"]
 mod nan;
 #[path = "numbers/program.rs"]
 mod program;
+#[path = "numbers/refusals.rs"]
+mod refusals;
 #[path = "numbers/table.rs"]
 mod table;
 
@@ -33,7 +39,7 @@ fn text(value: &str) -> Attr {
     Attr::Text(value.to_owned())
 }
 
-/// What an operator of version 23 computes of known inputs.
+/// Runs an operator of version 23 on known inputs.
 fn run(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -> Result<Vec<Constant>, String> {
     run_several(name, attrs, inputs, 1)
 }
@@ -61,9 +67,13 @@ fn run_floats(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -
     results[0].to_floats().unwrap().into_iter().map(|value| value as f32).collect()
 }
 
+fn is_close(got: &[f32], expected: &[f32]) -> bool {
+    let is_close = |(a, b): (&f32, &f32)| a == b || (a - b).abs() <= 1e-5 * (1.0 + b.abs()) || a.is_nan() && b.is_nan();
+    got.len() == expected.len() && got.iter().zip(expected).all(is_close)
+}
+
 fn assert_close(got: &[f32], expected: &[f32]) {
-    let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * (1.0 + b.abs()) || a.is_nan() && b.is_nan();
-    assert!(got.len() == expected.len() && got.iter().zip(expected).all(is_close), "{got:?}, expected {expected:?}");
+    assert!(is_close(got, expected), "{got:?}, expected {expected:?}");
 }
 
 #[test]

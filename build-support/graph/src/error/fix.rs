@@ -1,4 +1,4 @@
-//! What the caller can say to mend a problem, in the words of each language.
+//! The ways in which a caller can mend a problem, in the words of each language.
 
 /// Who reads an error.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(crate) fn full_name(domain: &str, name: &str) -> String {
     if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") }
 }
 
-/// What the caller can say to mend a problem.
+/// The ways in which a caller can mend a problem.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Fix {
     /// The extents of dimensions with names, or of the whole input.
@@ -38,7 +38,7 @@ pub(crate) enum Fix {
     Bound(String),
     /// That weights may be no numbers.
     AllowNan,
-    /// What an operator computes.
+    /// The formula of an operator.
     Operator {
         /// The domain.
         domain: String,

@@ -1,4 +1,4 @@
-//! What is wrong with a model.
+//! Errors of models.
 
 use core::fmt;
 
@@ -100,7 +100,7 @@ impl From<GraphError> for kernpack::Error {
     }
 }
 
-/// What a function of another language, or the runtime, says.
+/// An error of a function of another language, or of the runtime.
 impl From<kernpack::Error> for GraphError {
     fn from(error: kernpack::Error) -> Self {
         Self::new(error.message())

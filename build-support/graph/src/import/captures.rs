@@ -76,7 +76,7 @@ impl Captures {
     }
 }
 
-/// Whether a node of a body reads a value. What the body does not read is no input of it.
+/// Tells whether a node of a body reads a value. What the body does not read is no input of it.
 pub(super) fn is_read(body: &Graph, id: ValueId) -> bool {
     body.nodes.iter().any(|node| node.inputs.contains(&Some(id)))
 }

@@ -143,7 +143,7 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// Whether results of branches have one structure, types and shapes that do not depend on data.
+/// Tells whether results of branches have one structure, types and shapes that do not depend on data.
 fn are_alike((yes, first): (&Apart, &Item), (no, second): (&Apart, &Item)) -> bool {
     let (ids, others) = (first.ids(), second.ids());
     let is_like = |(one, other): (&ValueId, &ValueId)| {

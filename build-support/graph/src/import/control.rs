@@ -59,7 +59,7 @@ impl<'n, 'a> Control<'n, 'a> {
         (first..self.inputs.len()).map(|index| self.needed(index).cloned()).collect()
     }
 
-    /// What the results are called.
+    /// The name of the results.
     pub(super) fn name(&self) -> &'n str {
         self.node.outputs.first().map_or("", String::as_str)
     }

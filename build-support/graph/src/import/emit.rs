@@ -63,7 +63,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether a value is known to hold, or not to.
+    /// Tells whether a value is known to hold, or not to.
     pub(super) fn known_bool(&self, id: ValueId) -> Result<Option<bool>> {
         Ok(self.known_int(id)?.map(|value| value != 0))
     }

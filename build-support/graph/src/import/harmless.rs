@@ -9,7 +9,7 @@ use crate::op::Pattern;
 const FEW: usize = 1 << 12;
 
 impl Graph {
-    /// Whether no node from one on can fail.
+    /// Tells whether no node from one on can fail.
     ///
     /// # Errors
     /// Attributes of another type.
@@ -22,7 +22,7 @@ impl Graph {
         Ok(true)
     }
 
-    /// Whether all nodes from one on cost little and cannot fail.
+    /// Tells whether all nodes from one on cost little and cannot fail.
     ///
     /// # Errors
     /// Attributes of another type.

@@ -1,11 +1,11 @@
-//! What names of a model stand for.
+//! Things that names of a model stand for.
 
 use std::collections::HashMap;
 
 use crate::error::{Result, fail};
 use crate::graph::ValueId;
 
-/// What a name of a model stands for. The structure of all values is known at build time; an optional value that is there is what is in it.
+/// The thing that a name of a model stands for. The structure of all values is known at build time; an optional value that is there is what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// A tensor.

@@ -26,7 +26,7 @@ const TOO_MANY: &str = "more than 4096 rounds are not written out one by one";
 /// Why a loop is not written out.
 const MAY_FAIL: &str = "a condition that depends on what the model is called with ends the loop, and rounds behind its end would be computed";
 
-/// What became of writing a loop out.
+/// The outcome of writing a loop out.
 enum Written {
     /// Its states and rows.
     Items(Vec<Item>),

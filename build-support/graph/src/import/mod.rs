@@ -195,7 +195,7 @@ fn check_versions(model: &Model<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the nodes of a model are all of these operators.
+/// Tells whether the nodes of a model are all of these operators.
 fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
     let functions = model.functions.iter().flat_map(|function| &function.nodes);
     model
@@ -276,7 +276,7 @@ type Arguments<'a> = HashMap<String, AttributeValue<'a>>;
 
 struct Importer<'m, 'a> {
     model: &'m Model<'a>,
-    /// What the build script says.
+    /// Options of the build script.
     options: &'m ModelOptions,
     graph: Graph,
     folder: Option<&'m Path>,
@@ -407,7 +407,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         GraphError::all(problems).map_or(Ok(()), Err)
     }
 
-    /// What the model is called with for an input: a tensor, each tensor of a sequence, or nothing.
+    /// Adds what the model is called with for an input: a tensor, each tensor of a sequence, or nothing.
     fn input(&mut self, input: &onnx::ValueInfo, options: &ModelOptions) -> Result<Item> {
         let name = &input.name;
         let ty = match &input.ty {
@@ -511,6 +511,7 @@ impl<'m, 'a> Importer<'m, 'a> {
             let mut attrs = Attrs::default();
             for (name, value) in attributes {
                 let value = self.attribute(value).map_err(|error| error.within(&place(node)))?;
+                require!(!op::OWN_ATTRIBUTES.contains(&name), "{}: the attribute `{name}` is unknown", place(node));
                 if let Some(value) = value {
                     attrs.set(name, value);
                 }
@@ -668,12 +669,12 @@ impl<'m, 'a> Importer<'m, 'a> {
     }
 }
 
-/// What a name stands for, if it is there.
+/// Finds the item of a name, if it is there.
 fn given(scope: &Scope, name: &str) -> Option<Item> {
     scope.get(name).filter(|item| **item != Item::Absent).cloned()
 }
 
-/// What messages call a node: its name, or that of its first output.
+/// The name of a node in messages: its name, or that of its first output.
 fn label<'n>(node: &'n onnx::Node<'_>) -> &'n str {
     if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name }
 }

@@ -18,7 +18,7 @@ use crate::op::Operator;
 pub(super) struct Wanted<'n> {
     /// The operator.
     pub(super) operator: &'static Operator,
-    /// Whether the body gets the number of the round and a condition first, and gives a condition first.
+    /// Tells whether the body gets the number of the round and a condition first, and gives a condition first.
     pub(super) is_loop: bool,
     /// The number of rounds that is known.
     pub(super) rounds: Option<i64>,
@@ -28,13 +28,13 @@ pub(super) struct Wanted<'n> {
     pub(super) condition: Option<ValueId>,
     /// The states before the first round.
     pub(super) states: &'n [Item],
-    /// What is read slice by slice along its first axis, and whether from the end.
+    /// The inputs that are read slice by slice along its first axis, and whether from the end.
     pub(super) slices: Vec<(ValueId, bool)>,
-    /// Whether rows are written from the end, for each output behind the states.
+    /// Tells whether rows are written from the end, for each output behind the states.
     pub(super) rows_backwards: Vec<bool>,
 }
 
-/// Whether an output of a graph is one of its inputs, unchanged.
+/// Tells whether an output of a graph is one of its inputs, unchanged.
 pub(super) fn passes(graph: &onnx::Graph<'_>, output: &str, input: &str) -> bool {
     let mut name = output;
     for _ in 0..=graph.nodes.len() {
@@ -51,7 +51,7 @@ pub(super) fn passes(graph: &onnx::Graph<'_>, output: &str, input: &str) -> bool
     false
 }
 
-/// What a body is, before it is a node.
+/// A body before it is a node.
 struct Body {
     graph: Graph,
     gives: Vec<Gives>,
@@ -59,7 +59,7 @@ struct Body {
     rows: Vec<Option<ValueId>>,
     /// The states that change, by their numbers.
     changing: Vec<usize>,
-    /// What the inputs of the body are, without what it reads from outside.
+    /// The meanings of the inputs of the body, without what it reads from outside.
     given: Vec<(Given, ValueId)>,
     captures: Captures,
 }
@@ -302,7 +302,7 @@ impl<'a> Importer<'_, 'a> {
         Ok(id)
     }
 
-    /// How many rounds there are.
+    /// Finds the number of rounds.
     fn limit(
         &mut self,
         control: &Control<'_, 'a>,
@@ -362,13 +362,13 @@ impl<'a> Importer<'_, 'a> {
     }
 }
 
-/// How many rounds a loop has.
+/// The number of rounds of a loop.
 struct Limit {
     /// At most.
     most: i64,
-    /// Whether there are always that many.
+    /// Tells whether there are always that many.
     is_exact: bool,
-    /// Whether more are an error.
+    /// Tells whether more are an error.
     is_bounded: bool,
     /// The value that tells how many.
     count: Option<ValueId>,

@@ -32,7 +32,7 @@ pub(super) struct CheckCall {
     pub(super) inputs: Vec<ValueId>,
     /// Bytes of memory: the result, and memory that the tasks of a region share.
     pub(super) scratch: Vec<usize>,
-    /// Whether all tasks of a region run it.
+    /// Tells whether all tasks of a region run it.
     pub(super) is_task: bool,
     dtype: DataType,
     /// The largest result without an error.

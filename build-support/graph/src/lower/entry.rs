@@ -21,7 +21,7 @@ use crate::graph::{Graph, ValueId};
 use crate::op::extents;
 use crate::plan::{self, ALIGNMENT, Need};
 
-/// Where a value lies.
+/// The place of a value in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is an argument of the entry: its number, inputs first.
@@ -32,7 +32,7 @@ pub enum Place {
     Weights(usize),
 }
 
-/// Where code finds the weights.
+/// The place where code finds the weights.
 pub(super) enum Data {
     /// There are none.
     None,
@@ -42,7 +42,7 @@ pub(super) enum Data {
     Symbol(String),
 }
 
-/// Where everything lies that kernels read or write.
+/// The places of everything that kernels read or write.
 pub(super) struct Layout {
     pub(super) places: HashMap<ValueId, Place>,
     /// Offsets of the memory that each step has for itself.
@@ -91,7 +91,7 @@ pub(super) fn bytes_of(graph: &Graph, id: ValueId) -> Result<usize> {
 struct Shared(HashMap<(usize, Vec<u8>), Vec<usize>>);
 
 impl Shared {
-    /// Where weights lie, which may be where others with the same bytes do.
+    /// The place of weights, which may be where others with the same bytes do.
     fn offset(&mut self, weights: &mut Weights, constant: &Constant) -> usize {
         let bytes = constant.bytes();
         let some = bytes.iter().step_by(bytes.len() / 64 + 1).copied().collect();
@@ -105,7 +105,7 @@ impl Shared {
     }
 }
 
-/// Where each value that kernels read or write lies.
+/// Finds a place for each value that kernels read or write.
 pub(super) fn layout(graph: &Graph, steps: &[Step], all: &mut Known) -> Result<Layout> {
     let mut places: HashMap<ValueId, Place> = HashMap::new();
     let arguments = graph.inputs.iter().chain(graph.outputs.iter().map(|(_, id)| id));
@@ -247,7 +247,7 @@ fn run(graph: &Graph, name: &str, blocks: &[Block], data: Data) -> LoweredFunc {
     function(&format!("{name}.run"), FuncKind::Internal, params, body, attrs)
 }
 
-/// What the calls of kernels refer to.
+/// The things that calls of kernels refer to.
 struct Run<'a> {
     memory: &'a Var,
     first: &'a Var,
@@ -342,7 +342,7 @@ fn part(graph: &Graph, name: &str, runner: &str, arena: usize, steps: usize) -> 
 pub(super) struct Own {
     params: Vec<Param>,
     checks: Vec<Stmt>,
-    /// Where the temporary memory begins.
+    /// The begin of the temporary memory.
     pub(super) address: Expr,
     pub(super) first: Var,
     pub(super) end: Var,

@@ -53,7 +53,7 @@ pub(super) struct Inside<'a> {
     pub(super) layout: &'a Layout,
     /// The addresses of its inputs and outputs.
     pub(super) arguments: &'a [Expr],
-    /// Where its temporary memory begins.
+    /// The begin of its temporary memory.
     pub(super) arena: &'a Var,
     /// Known values, by their offsets, and their addresses.
     pub(super) known: &'a [(usize, Constant)],

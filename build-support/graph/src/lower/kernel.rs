@@ -1,6 +1,6 @@
 //! Kernels of groups of nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{FuncKind, LoweredFunc, LoweredFuncNode, Operation, Tensor};
@@ -14,7 +14,7 @@ use crate::fuse::Group;
 use crate::graph::{Graph, ValueId};
 use crate::op::extents;
 
-/// Whether a group computes nothing, since its results have no elements.
+/// Tells whether a group computes nothing, since its results have no elements.
 pub(super) fn is_empty(graph: &Graph, group: &Group) -> bool {
     group
         .nodes
@@ -22,7 +22,7 @@ pub(super) fn is_empty(graph: &Graph, group: &Group) -> bool {
         .is_some_and(|last| graph.nodes[*last].outputs.iter().flatten().all(|id| graph.values[*id].shape.contains(&0)))
 }
 
-/// What leaves a group and has elements, by kernels: what one operation computes stays together.
+/// The values that leave a group and have elements, by kernels: what one operation computes stays together.
 pub(super) fn kernels_of(graph: &Graph, group: &Group) -> Result<Vec<Vec<ValueId>>> {
     let last = group.nodes.last().map(|last| &graph.nodes[*last]);
     let outputs = last.into_iter().flat_map(|last| last.outputs.iter().flatten().copied());
@@ -64,8 +64,9 @@ pub(super) fn kernel(
     })?;
     let results = make(results);
     let order = post_order(&results.iter().map(|result| result.op.clone()).collect::<Vec<_>>());
+    let read: HashSet<&Operation> = order.iter().collect();
     let inputs: Vec<ValueId> =
-        stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
+        stands.iter().filter(|(_, tensor)| read.contains(&tensor.op)).map(|(id, _)| *id).collect();
     let mut kernel = Kernel::new(name);
     if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));
@@ -88,7 +89,7 @@ pub(super) fn kernel(
     Ok((function, inputs))
 }
 
-/// What a group computes for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
+/// The tensors of a group for some of its outputs. `input` gives the tensor of each value that comes from outside, once; its second argument makes one that
 /// stands for the value.
 fn instantiate(
     graph: &Graph,

@@ -46,7 +46,7 @@ pub struct KernelInfo {
     pub nodes: Vec<String>,
     /// Operations on elements: sums, products, mathematical functions.
     pub operations: u64,
-    /// Whether its work is split among threads.
+    /// Tells whether its work is split among threads.
     pub is_parallel: bool,
     /// The values that it reads.
     pub inputs: Vec<ValueId>,
@@ -59,7 +59,7 @@ pub struct KernelInfo {
 pub struct ValueInfo {
     /// Which value.
     pub id: ValueId,
-    /// Where it lies.
+    /// The place of its elements.
     pub place: Place,
     /// Bytes.
     pub bytes: usize,
@@ -75,7 +75,7 @@ pub struct Lowered {
     pub kernels: Vec<KernelInfo>,
     /// The values that kernels read and write. Those without elements, and other names of the same memory, are left out.
     pub values: Vec<ValueInfo>,
-    /// Whether all kernels run in one parallel region.
+    /// Tells whether all kernels run in one parallel region.
     pub is_region: bool,
     /// Bytes of temporary memory for a call.
     pub arena: usize,
@@ -83,7 +83,7 @@ pub struct Lowered {
     pub weights: usize,
 }
 
-/// How a model uses threads.
+/// The way in which a model uses threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threads {
     /// Each kernel starts the threads for itself, and takes those that come: one that the system gives to another program keeps none from going on.
@@ -95,14 +95,14 @@ pub enum Threads {
     Single,
 }
 
-/// How a model is lowered.
+/// The way in which a model is lowered.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerOptions {
-    /// Whether nodes share kernels.
+    /// Tells whether nodes share kernels.
     pub fuse: bool,
-    /// Whether rules make schedules. Without them each tensor is computed by plain loops, in memory of its own.
+    /// Tells whether rules make schedules. Without them each tensor is computed by plain loops, in memory of its own.
     pub schedule: bool,
-    /// How threads are used.
+    /// The use of threads.
     pub threads: Threads,
 }
 
@@ -131,17 +131,17 @@ struct Step {
     known: Vec<Constant>,
     /// The checks in front of it.
     checks: Vec<CheckCall>,
-    /// Whether all tasks of the region run it.
+    /// Tells whether all tasks of the region run it.
     is_task: bool,
 }
 
 impl Step {
-    /// Whether all tasks of the region run something of it.
+    /// Tells whether all tasks of the region run something of it.
     fn has_task(&self) -> bool {
         self.is_task || self.checks.iter().any(|check| check.is_task)
     }
 
-    /// Whether all tasks of the region run what it begins with.
+    /// Tells whether all tasks of the region run what it begins with.
     fn begins_as_task(&self) -> bool {
         self.checks.first().map_or(self.is_task, |check| check.is_task)
     }

@@ -30,7 +30,7 @@ pub(super) fn by_one(body: Stmt) -> Stmt {
     Stmt::for_loop(Var::index("one"), 0, 1, ForKind::Parallel, body)
 }
 
-/// Whether there is a parallel loop in it.
+/// Tells whether there is a parallel loop in it.
 pub(super) fn is_parallel(body: &Stmt) -> bool {
     let mut found = false;
     for_each_stmt(body, |stmt| found |= matches!(&**stmt, StmtNode::For { kind: ForKind::Parallel, .. }));
@@ -86,7 +86,7 @@ fn bytes_of(buffer: &Buffer) -> Option<usize> {
     buffer.shape.iter().try_fold(lanes, |bytes, extent| bytes.checked_mul(usize::try_from(extent.as_int()?).ok()?))
 }
 
-/// Whether an expression has the same value for each task at any time: it reads no memory and calls nothing.
+/// Tells whether an expression has the same value for each task at any time: it reads no memory and calls nothing.
 fn is_fixed(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } => true,
@@ -122,7 +122,7 @@ fn has_alias_of(stmt: &Stmt, data: &Var) -> bool {
     found
 }
 
-/// Whether all tasks come to a statement.
+/// Tells whether all tasks come to a statement.
 fn is_for_all(stmt: &Stmt) -> bool {
     is_parallel(stmt) || matches!(&**stmt, StmtNode::Bind { value, .. } if !is_fixed(value))
 }
@@ -130,7 +130,7 @@ fn is_for_all(stmt: &Stmt) -> bool {
 struct Split {
     /// Memory that several tasks see.
     scratch: Vec<Buffer>,
-    /// Whether a task may have read or written memory since the last barrier.
+    /// Tells whether a task may have read or written memory since the last barrier.
     is_dirty: bool,
 }
 
@@ -141,7 +141,7 @@ impl Split {
         }
     }
 
-    /// What the first task does alone, if there is something.
+    /// Adds what the first task does alone, if there is something.
     fn flush(&mut self, alone: &mut Vec<Stmt>, out: &mut Vec<Stmt>) {
         if !alone.is_empty() {
             self.meet(out);

@@ -12,7 +12,7 @@ pub struct Weights {
     bytes: usize,
 }
 
-/// What lies between two tensors.
+/// The bytes between two tensors.
 const GAP: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
 impl Weights {
@@ -29,7 +29,7 @@ impl Weights {
         self.tensors[number].1.bytes()
     }
 
-    /// Where a tensor lies.
+    /// The place of a tensor.
     pub(super) fn offset(&self, number: usize) -> usize {
         self.tensors[number].0
     }

@@ -1,4 +1,4 @@
-//! How much a kernel computes.
+//! The work of a kernel.
 
 use kernpack_compiler::ir::builtin::DOT;
 use kernpack_compiler::ir::visit::{Visit, walk_expr, walk_stmt};

@@ -8,7 +8,7 @@ use super::executor::GraphExecutor;
 use crate::error::{Result, require};
 use crate::symbol::{Graph, GraphRef, IndexedGraph, Value, apply_passes, list_inputs};
 
-/// What a graph is built with.
+/// The options that a graph is built with.
 #[derive(Clone, Default)]
 pub struct BuildOptions {
     /// Shapes of variables.
@@ -127,13 +127,13 @@ pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<B
     Ok(Built { graph: compiled.without_attrs(&["module"]), module, params })
 }
 
-/// Whether all is known that kernels need.
+/// Tells whether all is known that kernels need.
 fn complete(graph: &Graph) -> Result<()> {
     let index = IndexedGraph::new(graph)?;
     crate::symbol::infer::complete(graph, &index).map(drop)
 }
 
-/// What a graph of parameters alone gives.
+/// Computes what a graph of parameters alone gives.
 ///
 /// # Errors
 /// As for [`build`].

@@ -41,7 +41,7 @@ static TVM_OP: fn(&mut Registrar) = |operators| {
 /// Lowered kernels by what they compute, kept for the next graph that has them.
 static CACHE: Mutex<BTreeMap<String, (LoweredFunc, i64)>> = Mutex::new(BTreeMap::new());
 
-/// What the cache has: a description of each kernel, and how often it was asked for.
+/// The contents of the cache: a description of each kernel, and how often it was asked for.
 pub fn cached() -> Vec<(String, i64)> {
     let cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     cache.iter().map(|(key, (_, uses))| (key.clone(), *uses)).collect()
@@ -213,7 +213,7 @@ struct Group {
     inputs: Vec<usize>,
     /// Which of them its kernel reads.
     reads: Vec<usize>,
-    /// What it computes, as a text: equal groups have equal ones.
+    /// The computation as a text: equal groups have equal ones.
     key: String,
     name: String,
 }

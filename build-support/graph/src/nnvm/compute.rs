@@ -1,4 +1,4 @@
-//! What a node computes, by its operator's `FTVMCompute`.
+//! The computation of a node, by its operator's `FTVMCompute`.
 
 use kernpack::{Any, Array, DataType, Function};
 use kernpack_compiler::ir::Tensor;

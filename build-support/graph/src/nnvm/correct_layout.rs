@@ -75,7 +75,7 @@ fn whole(layout: &str) -> Result<String> {
     Ok(Layout::parse(layout)?.plain().into_iter().collect())
 }
 
-/// What an operator says that has no function for it: elementwise ones take what comes, others take whole axes.
+/// The layouts of an operator that has no function for them: elementwise ones take what comes, others take whole axes.
 fn usual(call: &mut LayoutCall) -> Result<()> {
     let code = call.used.pattern();
     let elementwise = code == pattern::ELEMENTWISE || call.used.op.name.starts_with("elemwise_");

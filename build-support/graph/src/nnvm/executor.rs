@@ -28,11 +28,11 @@ struct Step {
     function: Option<Function>,
     /// The entries that it is called with, inputs and then outputs.
     entries: Vec<usize>,
-    /// Whether tensors are handed over with one axis.
+    /// Tells whether tensors are handed over with one axis.
     flatten: bool,
 }
 
-/// What does not change.
+/// The parts that do not change.
 struct Plan {
     entries: Vec<EntryInfo>,
     steps: Vec<Step>,

@@ -17,13 +17,13 @@ pub struct FusedEntry {
     pub subgraph: GraphRef,
     /// The numbers of the entries that these variables stand for.
     pub inputs: Array<i64>,
-    /// Whether all tensors are handed over as one axis.
+    /// Tells whether all tensors are handed over as one axis.
     pub flatten_data: bool,
     /// The number of the node in the subgraph whose schedule is asked for first.
     pub master: i64,
 }
 
-/// What becomes of a node.
+/// The fate of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     /// A variable.

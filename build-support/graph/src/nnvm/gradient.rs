@@ -364,7 +364,7 @@ fn spread(call: &Gradient, make: &Make, value: &Value) -> Result<Value> {
     make.apply("expand_like", &[value, &call.inputs[0]], &attrs)
 }
 
-/// Where the data is the maximum or minimum.
+/// A mask of the places where the data is the maximum or minimum.
 fn chosen(call: &Gradient, mask: &str) -> Result<Vec<Value>> {
     let make = call.make();
     let attrs = [("axis", call.text("axis")?), ("exclude", call.text("exclude")?)];

@@ -83,7 +83,7 @@ impl Layout {
         self.axes.iter().filter(|axis| axis.part.is_none()).map(|axis| axis.name).collect()
     }
 
-    /// Whether both have the same axes, so that one can become the other.
+    /// Tells whether both have the same axes, so that one can become the other.
     pub fn converts_to(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self.plain(), other.plain());
         a.sort_unstable();

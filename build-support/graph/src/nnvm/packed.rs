@@ -58,7 +58,7 @@ fn create(graph: Any, module: Module) -> Result<Module> {
     Ok(Module::new(GraphExecutor::new(&graph, &module)?))
 }
 
-/// What a graph of parameters alone gives.
+/// Computes what a graph of parameters alone gives.
 #[packed_func(name = "kernpack.graph.run_graph")]
 fn run_graph(graph: GraphRef, params: Map<Str, Tensor>) -> Result<Vec<Tensor>> {
     Ok(super::build::run_graph(&graph, &super::build::params_of(&params), "llvm")?)
@@ -76,7 +76,7 @@ fn load_param_dict(bytes: Bytes) -> Result<Map<Str, Tensor>> {
     Ok(super::params::load(&bytes)?)
 }
 
-/// What the compile cache has: descriptions of kernels, and how often each was asked for.
+/// The contents of the compile cache: descriptions of kernels, and how often each was asked for.
 #[packed_func(name = "kernpack.graph.engine.items")]
 fn engine_items() -> Map<Str, i64> {
     super::compile::cached().into_iter().map(|(key, uses)| (Str::from(key), uses)).collect()

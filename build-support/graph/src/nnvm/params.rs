@@ -6,9 +6,9 @@ use kernpack_compiler::ir::U8;
 use crate::constant::{element_bytes, num_elements};
 use crate::error::{Result, fail, require};
 
-/// What a file begins with.
+/// The number that a file begins with.
 const LIST: u64 = 0xF7E5_8D4F_0504_9CB7;
-/// What each tensor begins with.
+/// The number that each tensor begins with.
 const TENSOR: u64 = 0xDD5E_40F0_96B4_A13F;
 
 /// The parameters as the bytes of a file, in the order of the map.

@@ -64,7 +64,7 @@ pub(super) fn precompute_prune(graph: &GraphRef) -> Result<GraphRef> {
     Ok(keep_inputs(graph, &pruned).with_attr("precompute_graph", Graph::new(&before)).with_attr("output_names", names))
 }
 
-/// Whether a node writes to a variable.
+/// Tells whether a node writes to a variable.
 fn writes(index: &IndexedGraph, number: usize) -> Result<bool> {
     let node = &index.nodes[number].node;
     match node.operator() {

@@ -12,7 +12,7 @@ use super::simplify::keep_inputs;
 use crate::error::Result;
 use crate::symbol::{GraphRef, Node, Use, Value, address, rewrite};
 
-/// What is known of the values of the new graph: how often they are read, and their shapes.
+/// Facts about the values of the new graph: how often they are read, and their shapes.
 #[derive(Default)]
 struct Known(HashMap<usize, (usize, Vec<i64>)>);
 
@@ -56,7 +56,7 @@ fn with_axes(make: &Make, values: &Value, behind: usize) -> Result<Value> {
     make.apply("expand_dims", &[values], &[("axis", "1"), ("num_newaxis", &behind.to_string())])
 }
 
-/// Whether a node is a convolution whose channels are axis 1 and whose weights begin with the channels of the result.
+/// Tells whether a node is a convolution whose channels are axis 1 and whose weights begin with the channels of the result.
 fn is_plain_conv(node: &Node) -> bool {
     let text = |name: &str, usual: &str| node.attrs.get(name).is_none_or(|value| value.as_str() == usual);
     let out =

@@ -38,15 +38,15 @@ pub struct OpsetId {
 pub struct Graph<'a> {
     /// Its name.
     pub name: String,
-    /// What it computes, in the order of the file.
+    /// The nodes in the order of the file.
     pub nodes: Vec<Node<'a>>,
     /// Weights.
     pub initializers: Vec<RawTensor<'a>>,
     /// Weights of which most are zero.
     pub sparse_initializers: Vec<SparseTensor<'a>>,
-    /// What it is called with.
+    /// The inputs of a call.
     pub inputs: Vec<ValueInfo>,
-    /// What it gives.
+    /// The results.
     pub outputs: Vec<ValueInfo>,
     /// Types of values in between.
     pub value_infos: Vec<ValueInfo>,
@@ -130,9 +130,9 @@ pub struct RawTensor<'a> {
     pub int_data: Vec<i64>,
     /// `string_data`.
     pub string_data: Vec<&'a [u8]>,
-    /// Where the elements are, if they are in another file: keys and values.
+    /// The place of the elements, if they are in another file: keys and values.
     pub external: Vec<(String, String)>,
-    /// Whether the elements are in another file.
+    /// Tells whether the elements are in another file.
     pub is_external: bool,
 }
 
@@ -205,7 +205,7 @@ pub struct Function<'a> {
     pub attributes: Vec<String>,
     /// Attributes with a default.
     pub defaults: Vec<Attribute<'a>>,
-    /// What it computes.
+    /// The computation.
     pub nodes: Vec<Node<'a>>,
     /// The versions of the operators in it.
     pub opsets: Vec<OpsetId>,

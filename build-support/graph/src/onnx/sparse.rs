@@ -16,7 +16,7 @@ const FOR_EACH: usize = 256;
 pub struct SparseTensor<'a> {
     /// The elements that are not zero. Its name is that of the whole.
     pub values: RawTensor<'a>,
-    /// Where they are: numbers of elements in row-major order, or a row of indices for each.
+    /// The places of the values: numbers of elements in row-major order, or a row of indices for each.
     pub indices: RawTensor<'a>,
     /// The extents.
     pub dims: Vec<i64>,

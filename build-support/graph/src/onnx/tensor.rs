@@ -32,7 +32,7 @@ const TYPES: [(i64, DataType); 20] = [
     (23, DataType::scalar(17, 4)),
 ];
 
-/// What ONNX calls the others, by their numbers.
+/// The names that ONNX has for the others, by their numbers.
 const NAMES: [(i64, &str); 8] = [
     (0, "undefined"),
     (8, "string"),

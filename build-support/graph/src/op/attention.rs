@@ -8,7 +8,7 @@ use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, broadcast, tensor};
-use super::{Call, Operator, Pattern, extremum};
+use super::{Call, Operator, Pattern, bounds, extremum};
 use crate::error::{Result, fail, require};
 
 /// The operators of this family.
@@ -120,7 +120,10 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
     let group = q.heads / k.heads;
     let shape = [q.batch, q.heads, q.length, total];
     let result = [q.batch, q.heads, q.length, v.size];
-    let joined = [q.batch, q.length, q.heads * v.size];
+    let width = bounds::product(&[q.heads, v.size], || {
+        format!("the last dimension of the result, for `q_num_heads` {}", q.heads)
+    })?;
+    let joined = [q.batch, q.length, width];
     let mode = attrs.int("qk_matmul_output_mode", 0)?;
     require!((0..=3).contains(&mode), "attribute `qk_matmul_output_mode` is {mode}, not 0 to 3");
     if result.contains(&0) || total == 0 || q.size == 0 {

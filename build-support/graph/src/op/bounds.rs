@@ -67,6 +67,14 @@ pub(crate) fn computed(value: i128, what: impl FnOnce() -> String) -> Result<i64
     }
 }
 
+/// The product of extents and of numbers of attributes, as for [`computed`]: also where another extent is 0, so that the number of elements bounds none of them.
+///
+/// # Errors
+/// As for [`computed`].
+pub(crate) fn product(factors: &[i64], what: impl FnOnce() -> String) -> Result<i64> {
+    computed(factors.iter().fold(1, |all: i128, factor| all.saturating_mul(i128::from(*factor))), what)
+}
+
 /// The elements that a window reaches over.
 pub(crate) fn reach(kernel: i64, dilation: i64) -> i128 {
     (i128::from(kernel) - 1) * i128::from(dilation) + 1

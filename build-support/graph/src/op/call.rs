@@ -10,7 +10,7 @@ use crate::error::{Fix, GraphError, Result, fail, require};
 /// An input.
 #[derive(Clone)]
 pub struct Operand {
-    /// What stands for it.
+    /// The tensor that stands for it.
     pub tensor: Tensor,
     /// Its extents.
     pub shape: Vec<i64>,
@@ -62,7 +62,17 @@ impl Operand {
         Some(if self.dtype.is_bool() { Expr::bool(int != 0) } else { Expr::constant(self.dtype, int) })
     }
 
-    /// The element for a position in a result that this input is broadcast to, by the rules of NumPy.
+    /// Checks that this input is broadcast to a shape, which stays as it is.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) fn fits(&self, shape: &[i64]) -> Result<()> {
+        let is_broadcast = broadcast(&[&self.shape, shape]).is_ok_and(|both| both == shape);
+        require!(is_broadcast, "an input {:?} is not broadcast to {shape:?}", self.shape);
+        Ok(())
+    }
+
+    /// The element for a position in a result that this input is broadcast to, by the rules of NumPy. It fits the result.
     pub fn broadcast_at(&self, position: &[Expr]) -> Expr {
         let skipped = position.len() - self.rank();
         let pairs = self.shape.iter().zip(&position[skipped..]);
@@ -113,7 +123,7 @@ impl Call<'_> {
         self.inputs.get(index)?.as_ref()
     }
 
-    /// Whether an output is wanted.
+    /// Tells whether an output is wanted.
     pub fn wants(&self, index: usize) -> bool {
         self.wanted.get(index).copied().unwrap_or(false)
     }

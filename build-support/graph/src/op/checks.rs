@@ -1,7 +1,7 @@
 //! Checks of data that an operator depends on: divisors of integers, and indices.
 //!
-//! Kernels stay within their memory whatever the data is. These checks make a mistake in the data an error that names
-//! the node, instead of a result that is wrong.
+//! Kernels of the operators below bring an index inside, or leave out what it is for, so that it reaches no other memory.
+//! These checks make such a mistake in the data an error that names the node, where the result would be wrong.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, U64};

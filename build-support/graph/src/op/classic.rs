@@ -24,6 +24,9 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// Columns of counts of n-grams, at most: each has a weight.
 const MOST_COLUMNS: i64 = 1 << 24;
 
+/// Numbers of the table of n-grams, at most.
+const MOST_NUMBERS: usize = 1 << 28;
+
 /// The tables that an operator has besides its inputs, of its attributes.
 ///
 /// # Errors
@@ -83,6 +86,9 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     let (mut grams, mut lengths, mut targets) = (Vec::new(), Vec::new(), Vec::new());
     let mut column = columns.iter();
     let width = counts.len().max(1);
+    // Each n-gram has a row that is as wide as the longest one.
+    let numbers = columns.len().saturating_mul(width);
+    require!(numbers <= MOST_NUMBERS, "{} n-grams of up to {width} numbers are too many", columns.len());
     for (number, begin) in counts.iter().enumerate() {
         let end = counts.get(number + 1).copied().unwrap_or(total);
         require!(
@@ -117,7 +123,7 @@ fn gram_tables(attrs: &Attrs) -> Result<Vec<Constant>> {
     Ok(vec![grams, Constant::of_ints(&lengths), Constant::of_ints(&targets), Constant::of_floats(&weights)])
 }
 
-/// How often n-grams are in rows, also with elements left out between theirs: each number of them up to `max_skip_count`, the same at each place.
+/// Counts n-grams in rows, also with elements left out between theirs: each number of them up to `max_skip_count`, the same at each place.
 fn tf_idf(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     require!(x.dtype.is_integer() && x.rank() <= 2, "expected rows of integers, got {} of {:?}", x.dtype, x.shape);
@@ -182,7 +188,7 @@ fn tf_idf(call: &Call) -> Result<Vec<Tensor>> {
                 put(&outputs[0], place, counted * weight)
             })
         });
-        let zeros = fill(&outputs[0], rows * columns, &te::constant(0.0, F32));
+        let zeros = fill(&outputs[0], count_of(&shape), &te::constant(0.0, F32));
         Stmt::seq([count.begin(te::constant(0.0, F32)), fits.begin(1), zeros, body, weigh])
     }))
 }

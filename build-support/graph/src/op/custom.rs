@@ -27,7 +27,7 @@ use kernpack_compiler::ir::Tensor;
 use super::{Call, Operator, Pattern};
 use crate::error::{Result, full_name, require};
 
-/// What computes the outputs of an operator.
+/// The function that computes the outputs of an operator.
 type Make = dyn Fn(&Call) -> Result<Vec<Tensor>> + Send + Sync;
 
 /// An operator of another domain, or one of ONNX that is not supported.
@@ -63,7 +63,7 @@ impl CustomOperator {
         Ok(())
     }
 
-    /// Whether it is what a node of a model asks for.
+    /// Tells whether it is what a node of a model asks for.
     pub(crate) fn is(&self, domain: &str, name: &str) -> bool {
         *self.domain == *domain && *self.name == *name
     }
@@ -103,7 +103,7 @@ impl NodeOp {
         }
     }
 
-    /// How it is fused.
+    /// The way in which it is fused.
     pub fn pattern(&self) -> Pattern {
         match &self.0 {
             Kind::Listed(operator) => operator.pattern,
@@ -111,7 +111,7 @@ impl NodeOp {
         }
     }
 
-    /// What it computes.
+    /// The computation.
     ///
     /// # Errors
     /// Inputs and attributes that do not fit it.

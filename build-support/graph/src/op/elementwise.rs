@@ -123,7 +123,7 @@ fn aligned(call: &Call, axis: usize, function: fn(Expr, Expr, &Call) -> Result<E
     outcome.map(|()| vec![result])
 }
 
-/// Whether an expression is NaN; integers never are.
+/// Tells whether an expression is NaN; integers never are.
 fn is_nan(x: &Expr) -> Expr {
     if x.dtype().is_float() { te::isnan(x) } else { Expr::bool(false) }
 }
@@ -215,8 +215,15 @@ pub(super) const UNARY: &[Operator] = &unary! {
         Ok(te::select(x.greater(like(&x, 0.0)), x, negative) * gamma)
     },
     "Celu" |x, attrs| {
-        let alpha = alpha(attrs, &x, 1.0)?;
-        Ok(te::select(x.less(like(&x, 0.0)), te::expm1(&x / &alpha) * alpha, x))
+        let factor = alpha(attrs, &x, 1.0)?;
+        let ratio = &x / &factor;
+        let mut curve = te::expm1(&ratio) * factor;
+        // Near 0 the curve is a line, also where a large factor makes the ratio too small for all digits.
+        if attrs.float("alpha", 1.0)?.abs() > 1.0 {
+            let near = like(&x, if x.dtype().bits() == 64 { -1e-17 } else { -1e-8 });
+            curve = te::select(ratio.greater(near), &x, curve);
+        }
+        Ok(te::select(x.less(like(&x, 0.0)), curve, x))
     },
     "ThresholdedRelu" |x, attrs| Ok(te::select(x.less_equal(alpha(attrs, &x, 1.0)?), like(&x, 0.0), x)),
     "HardSigmoid" |x, attrs| {

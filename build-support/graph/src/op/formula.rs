@@ -70,7 +70,7 @@ pub(super) fn pow(a: Expr, b: Expr) -> Expr {
         match exponent {
             1.0 => return a,
             2.0 => return &a * &a,
-            // A narrow type is rounded once.
+            // Of a narrow type the square is exact in single precision.
             3.0 if dtype.bits() < 32 => {
                 let wide = a.cast(F32);
                 return (&wide * &wide * &wide).cast(dtype);

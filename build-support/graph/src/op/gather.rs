@@ -14,8 +14,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ReverseSequence", pattern: Pattern::Injective, make: reverse_sequence },
 ];
 
-/// An index, which may count from the end. One that is out of range is an error (`checks.rs`), as is each of an axis
-/// without elements; it never reads other memory.
+/// An index, which may count from the end. `checks.rs` makes one that is out of range an error; here it is brought inside, so that the kernel reads no other
+/// memory. Of an axis without elements there is nothing to read ([`super::Operand::at`]).
 fn wrapped(index: Expr, extent: i64) -> Expr {
     let index = index.cast(I64);
     let index = Expr::select(index.less(0), &index + extent, index);
@@ -57,6 +57,13 @@ fn gather_elements(call: &Call) -> Result<Vec<Tensor>> {
 fn gather_nd(call: &Call) -> Result<Vec<Tensor>> {
     let (data, indices) = (call.input(0)?, call.input(1)?);
     let batch = usize::try_from(call.attrs.int("batch_dims", 0)?).unwrap_or(usize::MAX);
+    let most = data.rank().min(indices.rank());
+    require!(
+        batch <= most,
+        "attribute `batch_dims` is {batch}: data {:?} and indices {:?} have fewer",
+        data.shape,
+        indices.shape
+    );
     let Some((&length, outer)) = indices.shape.split_last() else {
         crate::error::fail!("the indices are a scalar");
     };

@@ -50,6 +50,8 @@ fn range(call: &Call) -> Result<Vec<Tensor>> {
         let floats = values.iter().map(|value| Ok(value.to_floats()?[0])).collect::<Result<Vec<f64>>>()?;
         let [start, limit, delta] = floats[..] else { fail!("three inputs are needed") };
         require!(delta != 0.0, "the step is 0");
+        let distance = (limit - start) / delta;
+        require!(!distance.is_nan(), "there are no steps of {delta} from {start} to {limit}");
         (te::constant(start, dtype), te::constant(delta, dtype), (limit - start) / delta)
     } else {
         let ints = values.iter().map(|value| Ok(value.to_int_bits()?[0])).collect::<Result<Vec<i64>>>()?;

@@ -14,7 +14,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "AffineGrid", pattern: Pattern::Injective, make: affine_grid },
 ];
 
-/// What lies outside of the input.
+/// Spatial axes, at most: the elements around a place are twice as many with each.
+const MOST_AXES: usize = 8;
+
+/// The elements that lie outside of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Padding {
     Zeros,
@@ -164,6 +167,7 @@ fn grid_sample(call: &Call) -> Result<Vec<Tensor>> {
         grid.shape,
         x.shape
     );
+    require!(rank <= MOST_AXES, "{rank} spatial axes are not supported: at most {MOST_AXES} are");
     let mode = match call.attrs.text("mode", "linear")? {
         "nearest" => Mode::Nearest,
         "linear" | "bilinear" => Mode::Linear,

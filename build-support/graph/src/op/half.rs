@@ -18,7 +18,7 @@ fn is_half(dtype: DataType) -> bool {
     dtype == F16 || dtype == BF16
 }
 
-/// What an operator computes.
+/// The formula of an operator.
 ///
 /// # Errors
 /// Inputs that do not fit it.

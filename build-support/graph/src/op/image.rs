@@ -106,20 +106,17 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
         shape.push(bounds::computed(windows, || format!("the number of windows along axis {axis} of {spatial:?}"))?);
     }
     let cells = kernel[0] * kernel[1];
-    let of_cells = |count: i64| vec![x.shape[0], count, shape[2], shape[3]];
-    require!(
-        offset.shape == of_cells(offset_groups * cells * 2),
-        "offsets {:?}, expected {:?}",
-        offset.shape,
-        of_cells(offset_groups * cells * 2)
-    );
+    let of_cells = |parts: i64| -> Result<Vec<i64>> {
+        let count = bounds::product(&[offset_groups, cells, parts], || {
+            format!("the number of offsets, for `offset_group` {offset_groups} and windows {kernel:?},")
+        })?;
+        Ok(vec![x.shape[0], count, shape[2], shape[3]])
+    };
+    let expected = of_cells(2)?;
+    require!(offset.shape == expected, "offsets {:?}, expected {expected:?}", offset.shape);
     if let Some(mask) = mask {
-        require!(
-            mask.shape == of_cells(offset_groups * cells),
-            "a mask {:?}, expected {:?}",
-            mask.shape,
-            of_cells(offset_groups * cells)
-        );
+        let expected = of_cells(1)?;
+        require!(mask.shape == expected, "a mask {:?}, expected {expected:?}", mask.shape);
     }
     if let Some(bias) = bias {
         require!(bias.shape == [w.shape[0]], "a bias {:?} for {} filters", bias.shape, w.shape[0]);
@@ -219,7 +216,7 @@ fn max_unpool(call: &Call) -> Result<Vec<Tensor>> {
     }))
 }
 
-/// What a point of a region needs along an axis: the elements around it, their weights, and whether it is in the image.
+/// The numbers that a point of a region needs along an axis: the elements around it, their weights, and whether it is in the image.
 struct Point {
     low: Expr,
     high: Expr,

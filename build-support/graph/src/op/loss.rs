@@ -48,28 +48,30 @@ fn cross_entropy(call: &Call) -> Result<Vec<Tensor>> {
 /// The loss of scores `[n, classes, ..]` for targets `[n, ..]`.
 fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Tensor> {
     let target = call.input(1)?;
-    let classes = x.shape[1];
     let axes = axes_of(x)?;
+    let classes = x.shape[1];
     require!(target.shape == axes.kept, "targets {:?} do not fit scores {:?}", target.shape, x.shape);
     let ignored = call.attrs.find_int("ignore_index")?;
     let class_of = |position: &[Expr]| target.at(position).cast(I64);
+    if let Some(weight) = call.optional(2) {
+        require!(weight.shape == [classes], "weights {:?} for {classes} classes", weight.shape);
+    }
+    // What is ignored is 0, whatever its score is.
+    let kept = |position: &[Expr], value: Expr| match ignored {
+        Some(ignored) => te::select(class_of(position).equals(ignored), te::constant(0.0, x.dtype), value),
+        None => value,
+    };
+    // What is ignored may be no class.
+    let inside = |position: &[Expr]| class_of(position).max(0).min(classes - 1);
     let weight = |position: &[Expr]| {
-        let class = class_of(position);
-        let one = te::constant(1.0, x.dtype);
-        let weight = match call.optional(2) {
-            // What is ignored may be no class.
-            Some(weight) => weight.at(&[class.max(0).min(classes - 1)]),
-            None => one,
-        };
-        match ignored {
-            Some(ignored) => te::select(class.equals(ignored), te::constant(0.0, x.dtype), weight),
-            None => weight,
-        }
+        let weight = call.optional(2).map(|weight| weight.at(&[inside(position)]));
+        kept(position, weight.unwrap_or_else(|| te::constant(1.0, x.dtype)))
     };
     let one = |position: &[Expr]| {
         let mut at = position.to_vec();
-        at.insert(1, class_of(position).max(0).min(classes - 1));
-        te::constant(0.0, x.dtype) - score(&at) * weight(position)
+        at.insert(1, inside(position));
+        let loss = te::constant(0.0, x.dtype) - score(&at);
+        kept(position, if call.optional(2).is_some() { loss * weight(position) } else { loss })
     };
     let reduction = call.attrs.text("reduction", "mean")?;
     require!(
@@ -77,7 +79,9 @@ fn loss(call: &Call, x: &Operand, score: impl Fn(&[Expr]) -> Expr) -> Result<Ten
         "attribute `reduction` is `none`, `sum` or `mean`, not `{reduction}`"
     );
     if x.shape.contains(&0) && reduction != "none" {
-        return Ok(zeros(&[], x.dtype));
+        // The mean of no losses is 0 / 0, as it is of losses that are all ignored.
+        let of_none = if reduction == "mean" { f64::NAN } else { 0.0 };
+        return Ok(tensor(&[], |_| te::constant(of_none, x.dtype)));
     }
     let losses = tensor(&axes.kept, one);
     if reduction == "none" {

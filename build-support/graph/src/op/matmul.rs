@@ -4,7 +4,7 @@ use kernpack_compiler::ir::{BF16, DataTypeExt, Expr, F16, F32, I32, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, broadcast, tensor};
-use super::{Call, Operator, Pattern};
+use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, require};
 
 /// The operators of this family.
@@ -80,7 +80,7 @@ fn panel_product(a: &Operand, b: &Operand, columns: i64) -> Result<Tensor> {
 
 fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    if let columns @ 1.. = call.attrs.int(PANELS, 0)? {
+    if let columns @ 1.. = bounds::size(call.attrs, PANELS, 0)? {
         return Ok(vec![panel_product(a, b, columns)?]);
     }
     require!(
@@ -98,7 +98,7 @@ fn matmul(call: &Call) -> Result<Vec<Tensor>> {
     Ok(vec![product(a, b, |at| a.at(at), |at| b.at(at).cast(a.dtype))?])
 }
 
-/// Whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
+/// Tells whether the second factor has known numbers in half precision or bfloat16, which are widened to those of the first one.
 fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
     a.dtype == F32 && [F16, BF16].contains(&b.dtype) && b.value.is_some()
 }
@@ -106,7 +106,7 @@ fn is_narrow_weight(a: &Operand, b: &Operand) -> bool {
 fn gemm(call: &Call) -> Result<Vec<Tensor>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let (turns_a, turns_b) = (call.attrs.flag("transA", false)?, call.attrs.flag("transB", false)?);
-    let in_panels = call.attrs.int(PANELS, 0)?;
+    let in_panels = bounds::size(call.attrs, PANELS, 0)?;
     let expected = if in_panels > 0 { 3 } else { 2 };
     require!(a.rank() == 2 && b.rank() == expected, "expected matrices, got {:?} and {:?}", a.shape, b.shape);
     let pair = |shape: &[i64], turns: bool| if turns { (shape[1], shape[0]) } else { (shape[0], shape[1]) };

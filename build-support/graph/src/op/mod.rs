@@ -12,6 +12,7 @@ pub(crate) mod checks;
 pub(crate) mod classic;
 pub(crate) mod conv;
 mod conv_integer;
+mod conv_transpose;
 mod custom;
 mod det;
 mod einsum;
@@ -55,7 +56,7 @@ use kernpack_compiler::ir::Tensor;
 
 use crate::error::Result;
 
-/// What the fusion of nodes has to know of an operator.
+/// The property of an operator that the fusion of nodes has to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
     /// The same elements in the same order: no kernel.
@@ -76,9 +77,9 @@ pub enum Pattern {
 pub struct Operator {
     /// Its name in ONNX, of the domain "".
     pub name: &'static str,
-    /// How it is fused.
+    /// The way in which it is fused.
     pub pattern: Pattern,
-    /// What it computes: the outputs in their order. Those that are not wanted may be left out at the end.
+    /// Makes the outputs in their order. Those that are not wanted may be left out at the end.
     pub make: fn(&Call) -> Result<Vec<Tensor>>,
 }
 
@@ -89,6 +90,7 @@ const FAMILIES: &[&[Operator]] = &[
     classic::OPERATORS,
     conv::OPERATORS,
     conv_integer::OPERATORS,
+    conv_transpose::OPERATORS,
     det::OPERATORS,
     einsum::OPERATORS,
     elementwise::UNARY,
@@ -120,6 +122,9 @@ const DOMAINS: &[(&str, &[&str])] = &[
     ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
 ];
 
+/// Attributes that passes of this crate set, and that no model may have.
+pub(crate) const OWN_ATTRIBUTES: &[&str] = &[conv::LAID_OUT, matmul::PANELS];
+
 /// The domain of an operator; "" is that of ONNX itself.
 pub(crate) fn domain_of(name: &str) -> &'static str {
     DOMAINS.iter().find(|(_, names)| names.contains(&name)).map_or("", |(domain, _)| domain)
@@ -140,7 +145,7 @@ pub fn names() -> Vec<&'static str> {
 /// Operators beside those of one formula that compute each element of elements at the same position alone, broadcast by their last axes.
 const BY_POSITION: &[&str] = &["Binarizer", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
 
-/// Whether an operator computes each element of elements at the same position, of any shape that broadcasting makes: a pass may give it other shapes. Elementwise
+/// Tells whether an operator computes each element of elements at the same position, of any shape that broadcasting makes: a pass may give it other shapes. Elementwise
 /// is not enough: `BatchNormalization` has numbers by channel, `Trilu` looks at rows and columns, `QuantizeLinear` has scales along an axis. An operator
 /// that is not in the families of formulas, or in the list, stays as it is.
 pub(crate) fn is_by_position(operator: &NodeOp) -> bool {

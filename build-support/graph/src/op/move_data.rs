@@ -91,7 +91,8 @@ fn split(call: &Call) -> Result<Vec<Tensor>> {
         }
     };
     require!(
-        parts.iter().sum::<i64>() == x.shape[axis] && parts.iter().all(|part| *part >= 0),
+        parts.iter().map(|part| i128::from(*part)).sum::<i128>() == i128::from(x.shape[axis])
+            && parts.iter().all(|part| *part >= 0),
         "parts of {parts:?} are not the {} elements of axis {axis}",
         x.shape[axis]
     );
@@ -164,6 +165,7 @@ fn tile(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let repeats = call.ints(1)?;
     require!(repeats.len() == x.rank(), "{} repeats for {:?}", repeats.len(), x.shape);
+    require!(repeats.iter().all(|times| *times >= 0), "repeats {repeats:?} of {:?} are below 0", x.shape);
     let shape: Vec<i64> = x.shape.iter().zip(&repeats).map(|(extent, times)| extent.saturating_mul(*times)).collect();
     Ok(vec![tensor(&shape, |position| {
         let at: Vec<Expr> = position.iter().zip(&x.shape).map(|(index, extent)| index.floor_mod(*extent)).collect();
@@ -284,7 +286,9 @@ fn space_to_depth(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call)?;
     require!(h % block == 0 && w % block == 0, "{h} x {w} is not divided by {block}");
-    Ok(vec![tensor(&[n, c * block * block, h / block, w / block], |p| {
+    let depth =
+        bounds::product(&[c, block, block], || format!("the channels of the result, for `blocksize` {block},"))?;
+    Ok(vec![tensor(&[n, depth, h / block, w / block], |p| {
         let part = p[1].floor_div(c);
         let row = &p[2] * block + part.floor_div(block);
         let column = &p[3] * block + part.floor_mod(block);

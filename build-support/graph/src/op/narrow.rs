@@ -19,11 +19,11 @@ struct Format {
     dtype: DataType,
     /// Bits behind the point.
     fraction: i64,
-    /// What an exponent of 0 is written as.
+    /// The number that an exponent of 0 is written as.
     bias: i32,
     /// The largest number, without its sign.
     largest: i64,
-    /// What is too large becomes this where it is not saturated.
+    /// The code of what is too large where it is not saturated.
     overflow: i64,
     /// NaN, without its sign if it has one.
     nan: Option<i64>,
@@ -84,7 +84,7 @@ fn format_of(dtype: DataType) -> Option<Format> {
     FORMATS.into_iter().find(|format| format.dtype == dtype)
 }
 
-/// Whether it is one of these types.
+/// Tells whether it is one of these types.
 pub(crate) fn is_narrow(dtype: DataType) -> bool {
     stored(dtype) != dtype
 }

@@ -114,6 +114,8 @@ fn from_axis(x: &Operand, axis: usize) -> Result<Axes> {
 fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    scale.fits(&x.shape)?;
+    call.optional(2).map_or(Ok(()), |shift| shift.fits(&x.shape))?;
     if x.shape.contains(&0) {
         let has_moments = axes.ones.contains(&0) || !(call.wants(1) || call.wants(2));
         require!(has_moments, "a row of {:?} has no elements to take the mean of", x.shape);
@@ -146,6 +148,7 @@ fn layer_norm(call: &Call) -> Result<Vec<Tensor>> {
 fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let axes = from_axis(x, x.axis(call.attrs.int("axis", -1)?)?)?;
+    scale.fits(&x.shape)?;
     if x.shape.contains(&0) {
         return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
@@ -163,9 +166,18 @@ fn rms_norm(call: &Call) -> Result<Vec<Tensor>> {
     })])
 }
 
+/// Checks that inputs have a number for each of so many channels or groups.
+fn check_channels(inputs: &[&Operand], count: i64) -> Result<()> {
+    for input in inputs {
+        require!(input.shape == [count], "numbers by channel of the shape {:?}, expected [{count}]", input.shape);
+    }
+    Ok(())
+}
+
 fn instance_norm(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale, shift) = (call.input(0)?, call.input(1)?, call.input(2)?);
     require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
+    check_channels(&[scale, shift], x.shape[1])?;
     if x.shape.contains(&0) {
         return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
@@ -187,6 +199,9 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
         "{groups} groups of the channels of {:?}",
         x.shape
     );
+    // Up to version 20 scale and shift are by group.
+    let by_group = scale.shape == [groups] && groups != x.shape[1];
+    check_channels(&[scale, shift], if by_group { groups } else { x.shape[1] })?;
     if x.shape.contains(&0) {
         return Ok(vec![zeros(&x.shape, x.dtype)]);
     }
@@ -200,8 +215,6 @@ fn group_norm(call: &Call) -> Result<Vec<Tensor>> {
     let axes = Axes::new(&grouped, &[2])?;
     let epsilon = te::constant(call.attrs.float("epsilon", 1e-5)?, wide(x));
     let Moments { mean, variance } = moments(&grouped, &axes);
-    // Up to version 20 scale and shift are by group.
-    let by_group = scale.shape == [groups] && groups != x.shape[1];
     Ok(vec![tensor(&x.shape, |position| {
         let group = position[1].floor_div(size);
         let left = [position[0].clone(), group.clone()];
@@ -230,6 +243,7 @@ fn batch_norm(call: &Call) -> Result<Vec<Tensor>> {
     require!(call.attrs.flag("spatial", true)?, "attribute `spatial` = 0 is not supported");
     require!(x.rank() >= 2, "expected batches of channels, got {:?}", x.shape);
     let (scale, shift, mean, variance) = (call.input(1)?, call.input(2)?, call.input(3)?, call.input(4)?);
+    check_channels(&[scale, shift, mean, variance], x.shape[1])?;
     if call.attrs.flag("training_mode", false)? {
         return batch_norm_in_training(call, x);
     }
@@ -261,7 +275,6 @@ fn batch_norm_in_training(call: &Call, x: &Operand) -> Result<Vec<Tensor>> {
     });
     let mut outputs = vec![y];
     for (old, new) in running.into_iter().zip([&moments.mean, &moments.variance]) {
-        require!(old.shape == [x.shape[1]], "expected {} running numbers, got {:?}", x.shape[1], old.shape);
         outputs.push(tensor(&old.shape, |channel| {
             let moved = old.at(channel).cast(wide) * te::constant(momentum, wide)
                 + new.at(channel) * te::constant(1.0 - momentum, wide);

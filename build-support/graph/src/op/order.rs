@@ -134,7 +134,7 @@ impl Items {
         }
     }
 
-    /// Where an element of an item lies.
+    /// The place of an element of an item.
     fn place(&self, item: &Expr, block: &Expr, inside: &Expr) -> Expr {
         (block * self.count + item) * self.block + inside
     }

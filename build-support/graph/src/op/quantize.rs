@@ -31,7 +31,12 @@ fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Resul
         return Ok(of.at(&[position[axis].clone()]));
     }
     let block = call.attrs.int("block_size", 0)?;
-    require!(block > 0 && of.rank() == x.rank(), "scales {:?} do not fit {:?} in blocks of {block}", of.shape, x.shape);
+    let blocks = |extent: i64| if block > 0 { extent / block + i64::from(extent % block != 0) } else { 0 };
+    let fits = block > 0
+        && of.rank() == x.rank()
+        && (0..x.rank())
+            .all(|other| of.shape[other] == if other == axis { blocks(x.shape[axis]) } else { x.shape[other] });
+    require!(fits, "scales {:?} do not fit {:?} in blocks of {block}", of.shape, x.shape);
     let mut at = position.to_vec();
     at[axis] = position[axis].floor_div(block);
     Ok(of.at(&at))

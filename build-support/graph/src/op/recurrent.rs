@@ -312,7 +312,7 @@ impl Units<'_> {
 struct Now<'n> {
     step: &'n Step<'n>,
     number: &'n Expr,
-    /// Where the sequence's state and cells begin, its products at this time, and its place among all states.
+    /// The begin of the sequence's state and cells, its products at this time, and its place among all states.
     row: Expr,
     given: Expr,
     all: Expr,

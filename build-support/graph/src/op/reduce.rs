@@ -7,7 +7,7 @@ use super::call::{Operand, extents, tensor, zeros};
 use super::{Call, Operator, Pattern, extremum};
 use crate::error::{Result, require};
 
-/// How elements become one.
+/// The way in which elements become one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Sum,
@@ -55,7 +55,7 @@ fn as_float(x: Expr) -> Expr {
 
 /// Which axes go, and the shapes with them kept as 1 and left out.
 pub(super) struct Axes {
-    /// Whether an axis goes.
+    /// Tells whether an axis goes.
     pub(super) gone: Vec<bool>,
     /// The shape that is left.
     pub(super) kept: Vec<i64>,

@@ -21,7 +21,7 @@ const FEW: i64 = 4;
 /// Extents up to which the places of a nearest element are tried as a fraction.
 const SEARCHED: i64 = 1 << 20;
 
-/// How positions of the result become positions of the input.
+/// The way in which positions of the result become positions of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Coordinates {
     HalfPixel,
@@ -99,7 +99,7 @@ impl Rounding {
     }
 }
 
-/// What is common to all axes.
+/// The settings that all axes have in common.
 struct Method {
     mode: Mode,
     coordinates: Coordinates,
@@ -130,7 +130,7 @@ impl Axis {
             Coordinates::HalfPixel => half(0.0),
             // The middle of the input stays the middle of the result, also if the extent was rounded.
             Coordinates::HalfPixelSymmetric => half(extent / 2.0 * (1.0 - to as f64 / length)),
-            Coordinates::PytorchHalfPixel if length < 1.0 || is_one => (0.0, 0.0, 1.0, 0.0),
+            Coordinates::PytorchHalfPixel if length as f32 <= 1.0 => (0.0, 0.0, 1.0, 0.0),
             Coordinates::PytorchHalfPixel => half(0.0),
             // An axis that keeps its extent stays as it is.
             Coordinates::TfHalfPixelForNn if scale == 1.0 => (0.0, 1.0, 1.0, 0.0),
@@ -144,13 +144,13 @@ impl Axis {
         Self { from, to, scale, offset, numerator, denominator, shift }
     }
 
-    /// Whether each element is the one at its own place.
+    /// Tells whether each element is the one at its own place.
     fn is_same(&self) -> bool {
         let is_there = |x: i64| self.place(x as f64) == x as f64;
         self.from == self.to && is_there(0) && is_there(self.to - 1)
     }
 
-    /// Where a position of the result lies in the input.
+    /// The place of a position of the result in the input.
     fn place(&self, x: f64) -> f64 {
         (x + self.offset) * self.numerator / self.denominator + self.shift
     }

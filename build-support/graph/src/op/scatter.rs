@@ -15,7 +15,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "ScatterND", pattern: Pattern::Opaque, make: scatter_nd },
 ];
 
-/// What becomes of an element that is there and one that comes.
+/// Chooses what becomes of an element that is there and one that comes.
 fn reduction(call: &Call) -> Result<fn(Expr, Expr) -> Expr> {
     Ok(match call.attrs.text("reduction", "none")? {
         "none" => |_, new| new,

@@ -94,7 +94,7 @@ fn unsqueeze(call: &Call) -> Result<Vec<Tensor>> {
     view(call, &shape)
 }
 
-/// What it is when a model runs: nothing.
+/// Nothing, when a model runs.
 fn dropout(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     if let Some(training) = call.optional_ints(2)?

@@ -84,7 +84,8 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     let length = number(call, 1)?.unwrap_or(x.shape[axis]);
     let (inverse, onesided) = (call.attrs.flag("inverse", false)?, call.attrs.flag("onesided", false)?);
     require!(!(inverse && onesided), "the attributes `inverse` and `onesided` together are not supported");
-    require!(length > 0 || x.shape.contains(&0), "a transform of {length} elements");
+    // Of no elements there is a transform of none.
+    require!(length > 0 || length == 0 && x.shape.contains(&0), "a transform of {length} elements");
     bounds::bounded("the length of the transform", length)?;
     let mut shape = x.shape.clone();
     shape[axis] = if onesided { length / 2 + 1 } else { length };

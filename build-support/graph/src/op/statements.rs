@@ -143,9 +143,9 @@ pub(crate) fn sort(order: &Buffer, count: i64, is_before: impl FnOnce(&Expr, &Ex
     ])
 }
 
-/// The number of elements of a shape that was checked.
+/// The number of elements of a shape. One that has too many is refused behind the operator, and does not wrap here.
 pub(crate) fn count_of(shape: &[i64]) -> i64 {
-    shape.iter().product()
+    shape.iter().fold(1, |count: i64, extent| count.saturating_mul(*extent))
 }
 
 /// Elements `0..count` in vectors of at most `lanes`: the closure gets the first element of each vector and the number of its lanes.

@@ -15,7 +15,7 @@ struct Found {
     x_zero: Option<ValueId>,
     w: ValueId,
     w_zero: Option<ValueId>,
-    /// What sums are multiplied with: one number, or one for each output channel.
+    /// The factor of sums: one number, or one for each output channel.
     scale: Option<Vec<f32>>,
     /// Added to the scaled sums, one float for each output channel.
     bias: Option<ValueId>,

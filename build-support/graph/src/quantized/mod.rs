@@ -25,7 +25,7 @@ struct Found {
     b: ValueId,
     b_zero: Option<ValueId>,
     is_turned: bool,
-    /// What sums are multiplied with, as floats: one number, or one for each column.
+    /// The factor of sums, as floats: one number, or one for each column.
     scale: Option<Vec<f32>>,
     /// Added to the scaled sums.
     bias: Option<ValueId>,

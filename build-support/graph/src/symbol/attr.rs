@@ -5,7 +5,7 @@ use kernpack_compiler::ir::{F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64}
 
 use crate::error::{GraphError, Result, fail};
 
-/// What a parameter is.
+/// The type of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// An integer.
@@ -33,7 +33,7 @@ pub enum Kind {
 pub struct Param {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// The type.
     pub kind: Kind,
     /// Its value where there is none; without one, there has to be one.
     pub default: Option<&'static str>,
@@ -50,7 +50,7 @@ impl Param {
         Self { name, kind, default: Some(default) }
     }
 
-    /// Whether a text is a value of this parameter.
+    /// Tells whether a text is a value of this parameter.
     ///
     /// # Errors
     /// What was expected.

@@ -26,7 +26,7 @@ pub fn graph_of(values: &[Value]) -> GraphRef {
     Graph::new(values)
 }
 
-/// What a graph gives, as values for operators.
+/// The results of a graph as values for operators.
 pub fn values_of(graph: &Graph) -> Vec<Value> {
     graph.values()
 }

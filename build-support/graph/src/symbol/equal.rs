@@ -1,4 +1,4 @@
-//! Whether two graphs compute the same.
+//! Tells whether two graphs compute the same.
 
 use super::index::IndexedGraph;
 use super::node::Graph;

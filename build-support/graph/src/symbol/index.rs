@@ -23,7 +23,7 @@ pub struct Entry {
 pub struct IndexedNode {
     /// The node.
     pub node: NodeRef,
-    /// What it reads.
+    /// The inputs that it reads.
     pub inputs: Vec<Entry>,
     /// The nodes that run before it.
     pub control_deps: Vec<usize>,
@@ -35,7 +35,7 @@ pub struct IndexedNode {
 pub struct IndexedGraph {
     /// The nodes.
     pub nodes: Vec<IndexedNode>,
-    /// What the graph gives.
+    /// The results of the graph.
     pub outputs: Vec<Entry>,
     /// The number of the first entry of each node, and behind the last the number of all entries.
     pub row_ptr: Vec<usize>,
@@ -160,7 +160,7 @@ impl IndexedGraph {
         Value { node: self.nodes[entry.node].node.clone(), index: entry.index, version: entry.version }
     }
 
-    /// How often each entry is read: by nodes, and as an output.
+    /// The number of times that each entry is read: by nodes, and as an output.
     pub fn entry_uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.num_entries()];
         for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {
@@ -169,7 +169,7 @@ impl IndexedGraph {
         uses
     }
 
-    /// How often the outputs of each node are read: by nodes, and as an output.
+    /// The number of times that the outputs of each node are read: by nodes, and as an output.
     pub fn node_uses(&self) -> Vec<usize> {
         let mut uses = vec![0; self.nodes.len()];
         for entry in self.nodes.iter().flat_map(|node| &node.inputs).chain(&self.outputs) {

@@ -17,11 +17,11 @@ trait Fact: Clone + PartialEq {
     fn unknown() -> Self;
     /// All is known.
     fn is_known(&self) -> bool;
-    /// What is known of either; none if they contradict.
+    /// Merges what is known of either; none if they contradict.
     fn merged(&self, other: &Self) -> Option<Self>;
     /// As text.
     fn show(&self) -> String;
-    /// What an operator says.
+    /// Asks an operator.
     fn infer(used: &Use, cell: Option<Cell>, ins: &mut Vec<Self>, outs: &mut Vec<Self>) -> Result<()>;
 }
 
@@ -131,7 +131,7 @@ impl Fact for Option<DataType> {
     }
 }
 
-/// What is known of all entries, from what is known of some.
+/// Finds what is known of all entries, from what is known of some.
 fn infer<F: Fact>(index: &IndexedGraph, mut facts: Vec<F>) -> Result<(Vec<F>, usize)> {
     let unknown = |facts: &[F]| facts.iter().filter(|fact| !fact.is_known()).count();
     let mut left = unknown(&facts);
@@ -195,7 +195,7 @@ fn infer_node<F: Fact>(index: &IndexedGraph, number: usize, facts: &mut [F]) -> 
     Ok(changed)
 }
 
-/// What is given for the variables: a map by name, or a list in the order of the variables.
+/// The facts that are given for the variables: a map by name, or a list in the order of the variables.
 fn given<T>(
     graph: &Graph,
     index: &IndexedGraph,

@@ -84,7 +84,7 @@ fn graph(json: &Json, what: &str, depth: usize) -> Result<GraphRef> {
     Ok(graph)
 }
 
-/// What follows from the nodes need not be there; where it is, it has to fit.
+/// Checks what follows from the nodes: it need not be there; where it is, it has to fit.
 fn check_arguments(members: &Members, nodes: &[NodeRef]) -> Result<()> {
     let Some(listed) = find(members, "arg_nodes") else { return Ok(()) };
     for number in ints(listed, "`arg_nodes`")? {

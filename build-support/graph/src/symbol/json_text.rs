@@ -18,7 +18,7 @@ pub(super) enum Json {
 }
 
 impl Json {
-    /// What it is, for messages.
+    /// The kind, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",

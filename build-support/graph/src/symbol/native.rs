@@ -1,4 +1,4 @@
-//! What operators of ours have in their columns: functions, without a detour through values of other languages.
+//! The columns of operators of ours: functions, without a detour through values of other languages.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::Tensor;
@@ -19,7 +19,7 @@ pub type InferType = fn(&Use, &mut [Option<DataType>], &mut [Option<DataType>]) 
 /// `FInplaceOption`: pairs of an input and an output.
 pub type Pairs = fn(&Use) -> Result<Vec<(usize, usize)>>;
 
-/// What an operator is computed from.
+/// The things that an operator is computed from.
 pub struct Compute<'a> {
     /// The operator and its attributes.
     pub used: Use<'a>,
@@ -33,15 +33,15 @@ pub struct Compute<'a> {
 pub struct LayoutCall<'a> {
     /// The operator and its attributes.
     pub used: Use<'a>,
-    /// What the inputs are in; what the operator wants them to be in.
+    /// The layouts of the inputs; then those that the operator wants.
     pub inputs: Vec<String>,
-    /// What they were in when layouts were corrected before.
+    /// The layouts of the inputs when layouts were corrected before.
     pub last_inputs: Vec<String>,
-    /// What the outputs are in.
+    /// The layouts of the outputs.
     pub outputs: Vec<String>,
 }
 
-/// What the gradient of a node is made from.
+/// The things that the gradient of a node is made from.
 pub struct Gradient<'a> {
     /// The node.
     pub node: &'a NodeRef,

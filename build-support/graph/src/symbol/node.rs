@@ -20,13 +20,13 @@ pub struct Node {
     /// The name of the operator; none: a variable.
     #[field(default = None)]
     pub op: Option<Str>,
-    /// What it is called.
+    /// The name.
     #[field(default = Str::from(""))]
     pub name: Str,
     /// Attributes as texts: `"(1, 1)"`, `"True"`. Names in double underscores are the user's.
     #[field(default = Map::default())]
     pub attrs: Map<Str, Str>,
-    /// What it reads.
+    /// The inputs that it reads.
     #[field(default = Array::default())]
     pub inputs: Array<ObjRef<NodeEntry>>,
     /// Nodes that run before it, besides those that it reads.
@@ -55,14 +55,14 @@ pub struct NodeEntry {
     pub version: i64,
 }
 
-/// What is computed: outputs, all nodes that they need, and attributes.
+/// A computation: outputs, all nodes that they need, and attributes.
 #[derive(Object)]
 #[object(key = "kernpack.graph.Graph")]
 #[repr(C)]
 pub struct Graph {
-    /// What it gives.
+    /// The results.
     pub outputs: Array<ObjRef<NodeEntry>>,
-    /// What passes found out and leave, by name: `shape`, `dtype`, `layout`, `storage_id`, a module, ..
+    /// The findings of passes, by name: `shape`, `dtype`, `layout`, `storage_id`, a module, ..
     #[field(default = Map::default())]
     pub attrs: Map<Str, Any>,
 }
@@ -149,7 +149,7 @@ impl Node {
         })
     }
 
-    /// Whether it is a variable: it has no operator.
+    /// Tells whether it is a variable: it has no operator.
     pub fn is_variable(&self) -> bool {
         self.op.is_none()
     }
@@ -159,7 +159,7 @@ impl Node {
         self.op.as_ref().map_or("null", Str::as_str)
     }
 
-    /// Whether it is a use of this operator.
+    /// Tells whether it is a use of this operator.
     pub fn is_op(&self, op: &str) -> bool {
         self.op.as_ref().is_some_and(|own| own.as_str() == op)
     }
@@ -193,7 +193,7 @@ impl Node {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What it reads.
+    /// The inputs that it reads.
     pub fn input_values(&self) -> Vec<Value> {
         self.inputs.iter().map(|entry| Value::from(&*entry)).collect()
     }
@@ -286,7 +286,7 @@ impl Graph {
         value.to::<T>().map_err(|error| GraphError::from(error).within(&format!("graph attribute `{name}`")))
     }
 
-    /// What it gives.
+    /// The results.
     pub fn values(&self) -> Vec<Value> {
         self.outputs.iter().map(|entry| Value::from(&*entry)).collect()
     }
@@ -325,7 +325,7 @@ impl Value {
         })
     }
 
-    /// Whether both are the same output of the same node.
+    /// Tells whether both are the same output of the same node.
     pub fn same_as(&self, other: &Self) -> bool {
         self.node.ptr_eq(&other.node) && self.index == other.index
     }

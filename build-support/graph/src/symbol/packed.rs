@@ -80,7 +80,7 @@ fn internals(graph: GraphRef) -> Result<GraphRef> {
     Ok(super::internals(&graph)?)
 }
 
-/// What the outputs read directly, as outputs; none for a variable.
+/// The entries that the outputs read directly, as outputs; none for a variable.
 #[packed_func(name = "kernpack.graph.children")]
 fn children(graph: GraphRef) -> GraphRef {
     let values: Vec<Value> = graph.values().iter().flat_map(|value| value.node.input_values()).collect();
@@ -172,7 +172,7 @@ fn attr(graph: GraphRef, key: &str) -> Result<Any> {
     Ok(graph.attr::<Any>(key)?)
 }
 
-/// Whether a graph has an attribute.
+/// Tells whether a graph has an attribute.
 #[packed_func(name = "kernpack.graph.has_attr")]
 fn has_attr(graph: GraphRef, key: &str) -> bool {
     graph.attrs.get(key).is_some()

@@ -12,7 +12,7 @@ use linkme::distributed_slice;
 use super::node::GraphRef;
 use crate::error::{GraphError, Result, fail, require};
 
-/// What the packed functions of passes are called: this, then the name.
+/// The names of the packed functions of passes: this, then the name.
 pub const PREFIX: &str = "kernpack.graph.pass.";
 
 /// A pass.
@@ -20,13 +20,13 @@ pub const PREFIX: &str = "kernpack.graph.pass.";
 pub struct PassInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in one sentence.
+    /// The effect, in one sentence.
     pub doc: &'static str,
     /// The attributes that a graph has to have.
     pub requires: &'static [&'static str],
     /// The attributes that it leaves.
     pub provides: &'static [&'static str],
-    /// What it does.
+    /// The effect.
     pub run: fn(&GraphRef) -> Result<GraphRef>,
 }
 
@@ -60,7 +60,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// What a pass needs and leaves.
+/// The attributes that a pass needs and leaves.
 ///
 /// # Errors
 /// There is none of that name.

@@ -13,7 +13,7 @@ use super::node::{Graph, GraphRef, Node, NodeRef, Value};
 use super::registry::{self, Use};
 use crate::error::{GraphError, Result, require};
 
-/// What is not placed.
+/// The device of what is not placed.
 const NOWHERE: i64 = -1;
 
 /// The device of each node: that of its group, or of an input, or of a reader; what no group leads to is on the device that all others are on, or on device 0.

@@ -56,7 +56,7 @@ pub enum Arity {
     Foreign(Function),
 }
 
-/// What a cell has.
+/// The contents of a cell.
 #[derive(Clone)]
 pub enum Cell {
     /// A function of ours.
@@ -154,7 +154,7 @@ pub fn names() -> Vec<String> {
     registry().read().unwrap_or_else(PoisonError::into_inner).operators.keys().cloned().collect()
 }
 
-/// What registrations did wrong: two cells of the same priority.
+/// The mistakes of registrations: two cells of the same priority.
 pub fn problems() -> Vec<String> {
     registry().read().unwrap_or_else(PoisonError::into_inner).problems.clone()
 }
@@ -194,7 +194,7 @@ impl Builder<'_> {
         self
     }
 
-    /// What it does, in one sentence.
+    /// The effect, in one sentence.
     #[must_use]
     pub fn describe(self, doc: &str) -> Self {
         self.change(|definition| doc.clone_into(&mut definition.doc))
@@ -303,12 +303,12 @@ impl Op {
         self.definition().columns.get(key).map(|column| column.cell.clone())
     }
 
-    /// What it does.
+    /// The effect.
     pub fn doc(&self) -> String {
         self.definition().doc.clone()
     }
 
-    /// Whether it takes any number of inputs.
+    /// Tells whether it takes any number of inputs.
     pub fn is_variadic(&self) -> bool {
         matches!(self.definition().inputs, Arity::Any)
     }
@@ -351,10 +351,10 @@ impl Op {
     }
 }
 
-/// What other languages have of an operator.
+/// The view of an operator in other languages.
 #[object_methods]
 impl Op {
-    /// What it does.
+    /// The effect.
     #[getter(name = "description")]
     fn description(&self) -> String {
         self.doc()

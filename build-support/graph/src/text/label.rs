@@ -49,7 +49,7 @@ fn list(node: &onnx::Node<'_>, attrs: &Attrs, what: &str) -> Result<TextValue> {
     }
 }
 
-/// What stands for a key that is not in the table: the value that the node tells, or the usual one of the type.
+/// The default for a key that is not in the table: the value that the node tells, or the usual one of the type.
 fn default(node: &onnx::Node<'_>, attrs: &Attrs, values: &TextValue) -> Result<TextValue> {
     if let Some(given) = tensor_attribute(node, "default_tensor")? {
         require!(

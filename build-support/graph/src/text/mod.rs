@@ -51,7 +51,7 @@ pub enum TextValue {
     Numbers(Constant),
 }
 
-/// What a node does with its inputs; those that are not there are `None`.
+/// The function of a node with its inputs; those that are not there are `None`.
 type Run = Box<dyn Fn(&[Option<&TextValue>]) -> Result<Vec<TextValue>> + Send + Sync>;
 
 /// A node: the numbers of the values that it reads and writes.
@@ -129,7 +129,7 @@ fn utf8(bytes: &[u8]) -> Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|error| GraphError::new(format!("a text is not UTF-8: {error}")))
 }
 
-/// Whether a model has texts among its values: it is then none for [`crate::import()`].
+/// Tells whether a model has texts among its values: it is then none for [`crate::import()`].
 pub fn has_texts(model: &onnx::Model<'_>) -> bool {
     let graph = &model.graph;
     let is_text = |value: &onnx::ValueInfo| matches!(value.ty, ValueType::Tensor(TEXT, _));

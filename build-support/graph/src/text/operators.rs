@@ -13,7 +13,7 @@ use crate::op::broadcast;
 /// Parts of all texts of a tensor together, at most.
 const MOST_PARTS: usize = 1 << 24;
 
-/// What a node does. Tables and patterns are made once.
+/// The function of a node. Tables and patterns are made once.
 ///
 /// # Errors
 /// An operator that takes and gives no texts; attributes that do not fit.

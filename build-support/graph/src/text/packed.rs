@@ -22,9 +22,9 @@ pub struct TextTensor {
 #[object(key = "kernpack.graph.TextModel", structural = "singleton")]
 #[repr(C)]
 pub struct SharedTextModel {
-    /// What `run` takes, in order.
+    /// The names of what `run` takes, in order.
     pub inputs: Array<Str>,
-    /// What `run` gives, in order.
+    /// The names of what `run` gives, in order.
     pub outputs: Array<Str>,
     #[field(skip, default = TextModel { inputs: Vec::new(), outputs: Vec::new(), known: Vec::new(), steps: Vec::new() })]
     model: TextModel,

@@ -52,7 +52,7 @@ impl Built {
         results.remove(0)
     }
 
-    /// What the build says if an input is a constant.
+    /// The error of the build if an input is a constant.
     fn built(&self, inputs: &Inputs, known: &str) -> Result<(), String> {
         let mut options = ModelOptions::default();
         let constants = inputs.iter().filter(|(name, _)| *name == known);
@@ -239,7 +239,7 @@ fn floats_are_divided_by_zero() {
     assert_eq!(found[0].to_floats().unwrap(), [f64::INFINITY, f64::NEG_INFINITY]);
 }
 
-/// What is checked is computed by nodes of the same kernel; what the nodes behind it would do is not seen.
+/// Checks are of values that are computed by nodes of the same kernel; what the nodes behind it would do is not seen.
 #[test]
 fn computed_divisors_and_indices() {
     let nodes = || {

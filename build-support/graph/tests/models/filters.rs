@@ -86,7 +86,7 @@ impl Case {
         all
     }
 
-    /// What a model computes that is lowered for a CPU, and the rules that were used.
+    /// Runs a model that is lowered for a CPU, and the rules that were used.
     fn run(self, graph: &Graph, description: &TargetDescription, options: LowerOptions) -> (Vec<f32>, Vec<String>) {
         let context = PassContext::new(PassOptions::default());
         let lowered = lower(graph, "filters", description, &context, options).unwrap();

@@ -210,3 +210,26 @@ fn work_at_build_time_has_a_bound() {
     assert_eq!(graph.nodes.iter().filter(|node| node.op.name() == "MatMul").count(), 20);
     assert!(start.elapsed() < std::time::Duration::from_secs(30), "{:?}", start.elapsed());
 }
+
+/// Passes tell operators with attributes of their own that weights were laid out: a file cannot.
+#[test]
+fn attributes_of_passes_are_refused() {
+    let rows = [
+        ("MatMul", "columns of panels", Message::default().int(3, i64::MAX).int(20, 2), [3, 4]),
+        (
+            "Conv",
+            "weights before they were laid out",
+            [1, 1, i64::MAX, 1, 4].into_iter().fold(Message::default().int(20, 7), |list, value| list.int(8, value)),
+            [1, 1],
+        ),
+    ];
+    for (operator, name, value_of, shape) in rows {
+        let graph = Message::default()
+            .message(1, node(operator, &["x", "w"], &["y"]).text(3, "forged").message(5, value_of.text(1, name)))
+            .message(11, value("x", &[2, 3]))
+            .message(11, value("w", &shape))
+            .message(12, value("y", &[2, 4]));
+        let wanted = format!("node 'forged' ({operator}): the attribute `{name}` is unknown");
+        assert_eq!(refused(&model(graph), None), wanted);
+    }
+}

@@ -30,7 +30,7 @@ fn turns(count: &str, condition: &str) -> Message {
     with_graph(node("Loop", &[count, condition, "first"], &["last", "rows"]), "body", body).text(3, "turns")
 }
 
-/// What `turns` gives: the last state, and the rows.
+/// The results of `turns`: the last state, and the rows.
 fn turned(first: i64, w: i64, end: i64, most: i64) -> (i64, Vec<i64>) {
     let (mut state, mut rows) = (first, Vec::new());
     for round in 0..most {

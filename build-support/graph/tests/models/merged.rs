@@ -83,8 +83,8 @@ fn what_mixes_indices_of_a_merged_axis_is_refused() {
         ("the sum of all", vec![node("ReduceSum", &["m", "zero"], &["y"])], OTHERS),
         ("softmax of all", vec![node("Softmax", &["m"], &["y"])], OTHERS),
         (
-            "halves of another kind",
-            vec![node("Reshape", &["m", "pairs"], &["p"]), node("ReduceSum", &["p", "zero"], &["y"])],
+            "sums of neighbours",
+            vec![node("Reshape", &["m", "pairs"], &["p"]), node("ReduceSum", &["p", "one"], &["y"])],
             OTHERS,
         ),
         ("merged back in the wrong order", vec![node("Reshape", &["m", "wrong"], &["y"])], OTHERS),
@@ -96,7 +96,13 @@ fn what_mixes_indices_of_a_merged_axis_is_refused() {
     ];
     for (what, more, expected) in table {
         let nodes = merged().into_iter().chain(more).collect();
-        let known = vec![ints("flat", &[-1]), ints("zero", &[0]), ints("pairs", &[2, -1]), ints("wrong", &[-1, 6])];
+        let known = vec![
+            ints("flat", &[-1]),
+            ints("zero", &[0]),
+            ints("pairs", &[-1, 2]),
+            ints("one", &[1]),
+            ints("wrong", &[-1, 6]),
+        ];
         let bytes = model(nodes, known, &[("x", &["batch", "6"])], &["y"]);
         let options = ModelOptions { up_to: [("batch".to_owned(), 8)].into(), ..ModelOptions::default() };
         let error = import(&bytes, None, &options).err().map(|error| error.to_string()).unwrap_or_default();

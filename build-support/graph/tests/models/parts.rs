@@ -191,7 +191,7 @@ fn attention_for_any_batch() {
     check(&bytes, 9, &[1, 2, 5, 9], Threads::Kernels);
 }
 
-/// What has no batch is given to each part as a whole, and so is what is computed of it alone.
+/// Tensors without a batch are given to each part as a whole, and so is what is computed of it alone.
 #[test]
 fn inputs_without_the_dimension() {
     let nodes = vec![

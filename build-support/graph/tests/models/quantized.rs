@@ -123,7 +123,7 @@ fn weights_in_half_precision() {
     assert_eq!(error, "weights are kept as float16, bfloat16 or float32, not as uint8");
 }
 
-/// What is multiplied, and the zero points.
+/// The factors and the zero points.
 #[derive(Clone, Copy, Debug)]
 struct Kinds {
     a: DataType,

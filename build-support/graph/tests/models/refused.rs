@@ -5,7 +5,7 @@ use kernpack_graph::{Constant, ModelOptions, import};
 use super::structures::{close, floats, ints, model, results, run, with_int, with_ints, with_text};
 use super::{Message, node, value};
 
-/// What code gives, which the evaluator at build time has to agree with.
+/// The results of code, which the evaluator at build time has to agree with.
 #[track_caller]
 fn gives(nodes: impl Fn() -> Vec<Message>, inputs: &[(&str, Constant)], output: &str, shape: &[i64], values: &[f64]) {
     let found = results(nodes, inputs, &[output]).swap_remove(0);

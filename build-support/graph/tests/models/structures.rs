@@ -84,7 +84,7 @@ pub(super) fn run(bytes: &[u8], inputs: &[(&str, Constant)], options: &ModelOpti
     call(&graph, inputs, LowerOptions::default()).unwrap()
 }
 
-/// What a graph gives, with the extents that it has.
+/// The results of a graph, with the extents that it has.
 pub(super) fn call(
     graph: &Graph,
     inputs: &[(&str, Constant)],
@@ -301,7 +301,7 @@ fn results_of_the_extents_that_the_data_asks_for() {
     );
 }
 
-/// What a recurrent network has to give, in a plain loop over units.
+/// A recurrent network, in a plain loop over units.
 struct Network<'n> {
     kind: &'n str,
     w: &'n [f64],

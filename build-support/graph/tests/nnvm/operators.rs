@@ -1,4 +1,4 @@
-//! What each operator computes, beside values by hand.
+//! The results of each operator, beside values by hand.
 
 use kernpack::Tensor;
 

@@ -77,7 +77,7 @@ pub(crate) fn execute(built: &Built, inputs: &[(&str, &Tensor)]) -> Vec<Tensor> 
     (0..count).map(|number| executor.output(number).unwrap().to(kernpack::Device::CPU).unwrap()).collect()
 }
 
-/// Whether floats are as near as sums of floats can be.
+/// Tells whether floats are as near as sums of floats can be.
 pub(crate) fn assert_near(got: &[f32], expected: &[f32]) {
     assert_eq!(got.len(), expected.len());
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {

@@ -31,7 +31,7 @@ fn softplus(x: f64) -> f64 {
     if x.is_nan() { x } else { x.max(0.0) + log1p((-x.abs()).exp()) }
 }
 
-/// What errors are measured in: units of the last place of the result, or, where a result is the difference of larger terms, of this part of them.
+/// The unit of errors: units of the last place of the result, or, where a result is the difference of larger terms, of this part of them.
 type Size = fn(f64) -> f64;
 
 fn own(_: f64) -> f64 {
@@ -106,6 +106,59 @@ const ROWS: &[Row] = &[
     ("HardSigmoid", 1.5, 1.0, |x| (x * attr(0.2) + 0.5).clamp(0.0, 1.0), |x| (x * 0.2).abs().min(0.5)),
     ("HardSwish", 2.0, 1.0, |x| x * (x / 6.0 + 0.5).clamp(0.0, 1.0), |x| x.abs() / 2.0),
     ("Shrink", 0.0, 0.0, |x| if (-0.5..=0.5).contains(&x) { 0.0 } else { x }, own),
+];
+
+/// An activation with attributes, the largest errors in single and half precision, and the function.
+type Shaped = (&'static str, &'static [(&'static str, f32)], [f64; 2], fn(f64) -> f64, Size);
+
+/// Activations whose attributes are not the default ones.
+const SHAPED: &[Shaped] = &[
+    ("Elu", &[("alpha", 0.3)], [3.0, 0.6], |x| if x < 0.0 { attr(0.3) * x.exp_m1() } else { x }, own),
+    ("Elu", &[("alpha", 1e-30)], [3.0, 0.6], |x| if x < 0.0 { attr(1e-30) * x.exp_m1() } else { x }, own),
+    ("Celu", &[("alpha", 0.3)], [4.0, 0.6], |x| if x < 0.0 { attr(0.3) * (x / attr(0.3)).exp_m1() } else { x }, own),
+    ("Celu", &[("alpha", 1e20)], [4.0, 0.6], |x| if x < 0.0 { attr(1e20) * (x / attr(1e20)).exp_m1() } else { x }, own),
+    (
+        "Celu",
+        &[("alpha", 1e-20)],
+        [4.0, 0.6],
+        |x| if x < 0.0 { attr(1e-20) * (x / attr(1e-20)).exp_m1() } else { x },
+        own,
+    ),
+    (
+        "Selu",
+        &[("alpha", 0.5), ("gamma", 3.0)],
+        [3.5, 0.6],
+        |x| (if x > 0.0 { x } else { x.exp_m1() * 0.5 }) * 3.0,
+        own,
+    ),
+    ("LeakyRelu", &[("alpha", -3.0)], [0.5, 1.0], |x| if x < 0.0 { x * -3.0 } else { x }, own),
+    ("ThresholdedRelu", &[("alpha", -2.0)], [0.0, 0.0], |x| if x <= -2.0 { 0.0 } else { x }, own),
+    // What 3 x was rounded to is a power.
+    (
+        "Swish",
+        &[("alpha", 3.0)],
+        [3.5, 0.6],
+        |x| x * sigmoid(3.0 * x),
+        |x| tiny(x).max((x * sigmoid(3.0 * x)).abs() * (3.0 * x).abs().clamp(1.0, 300.0)),
+    ),
+    ("HardSigmoid", &[("alpha", 2.0), ("beta", 0.0)], [0.0, 0.0], |x| (x * 2.0 + 0.0).clamp(0.0, 1.0), own),
+    (
+        "Shrink",
+        &[("lambd", 2.0), ("bias", 1.0)],
+        [0.5, 0.5],
+        |x| {
+            if x < -2.0 {
+                x + 1.0
+            } else if x > 2.0 {
+                x - 1.0
+            } else if x.is_nan() {
+                x
+            } else {
+                0.0
+            }
+        },
+        |_| 1.0,
+    ),
 ];
 
 /// Bits of the mantissa and the smallest exponent of a normal number.
@@ -191,6 +244,58 @@ fn errors_are_within_the_table() {
         println!("{line}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As the table of functions, with attributes.
+#[test]
+fn activations_with_attributes() {
+    let inputs = [(singles(), SINGLE), (halves(), HALF)];
+    let mut wrong = Vec::new();
+    for (name, numbers, limits, exact, size) in SHAPED {
+        let attrs: Vec<(&str, Attr)> = numbers.iter().map(|(name, value)| (*name, Attr::Float(*value))).collect();
+        for ((x, kind), limit) in inputs.iter().zip(limits) {
+            let program = Program::new(name, &attrs, &[Some((x, true))], 1).unwrap();
+            let (error, place) = largest(kind, &program, x, *exact, *size);
+            println!("{name} {numbers:?} of {}: {error:.2} at {place:e}", x.dtype());
+            if error > *limit {
+                wrong.push(format!("{name} {numbers:?} of {}: {error} units at {place:e}", x.dtype()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Rows of one number beside one that is that much smaller, and rows of numbers that are far from 0: what is taken off loses no digits, and nothing overflows.
+#[test]
+fn logarithms_of_shares() {
+    let gaps: Vec<f64> = (-40..=40).map(|gap| f64::from(gap) * 2.7).chain([0.0, 1e-3, 1e4, -1e4, 3e38]).collect();
+    for (dtype, kind) in [(F32, &SINGLE), (F16, &HALF)] {
+        for base in [0.0, 1.0, -700.0, 60000.0, -1e30] {
+            let fits = |value: f64| value.abs() <= kind.largest;
+            let rows: Vec<f64> =
+                gaps.iter().filter(|gap| fits(base + **gap)).flat_map(|gap| [base, base + gap]).collect();
+            if rows.is_empty() || !fits(base) {
+                continue;
+            }
+            let x = known(dtype, &[rows.len() as i64 / 2, 2], &rows);
+            let rows = x.to_floats().unwrap();
+            for (name, is_log) in [("LogSoftmax", true), ("Softmax", false)] {
+                let program = Program::new(name, &[], &[Some((&x, true))], 1).unwrap();
+                let found = program.run(&[&x])[0].to_floats().unwrap();
+                for (row, found) in rows.chunks(2).zip(found.chunks(2)) {
+                    for (own, other, found) in [(row[0], row[1], found[0]), (row[1], row[0], found[1])] {
+                        let log = 0.0 - softplus(other - own);
+                        // Of a sum of shares near 1 the last place of 1 is lost, and what a difference was rounded to is a power.
+                        let share = log.exp();
+                        let rounded = share * log.abs().clamp(1.0, 300.0);
+                        let (exact, size) = if is_log { (log, 1.0) } else { (share, rounded.max(tiny(0.0))) };
+                        let error = kind.error(found, exact, size);
+                        assert!(error <= 4.0, "{name} of {own:e} beside {other:e}: {found:e}, not {exact:e}: {error}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Powers with exponents that have formulas of their own, and remainders as C has them.

@@ -193,7 +193,7 @@ fn ranges_of_integers_are_exact() {
     assert_eq!(words(&run("Range", &[], &unsigned).unwrap()[0]), [(1 << 63) + 1, (1 << 63) + 3]);
 }
 
-/// What lies around an image is no element: where all elements of a window are as small as nothing, the first of them is it.
+/// The padding of an image has no elements: where all elements of a window are as small as nothing, the first of them is it.
 #[test]
 fn places_of_pools_are_elements() {
     let least = f64::NEG_INFINITY;

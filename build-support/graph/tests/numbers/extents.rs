@@ -7,15 +7,21 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::{PassContext, TargetDescription};
 use kernpack_graph::{Attr, Constant, Graph, LowerOptions, Threads, Value, lower, op};
 
-use super::program::attributes;
+use super::program::{attributes, run_graph};
 use super::table::{Given, Row, rows};
 
 /// A graph of the operator, whose results are its outputs.
-fn graph(row: &Row, is_known: bool) -> Result<Graph, String> {
+pub(crate) fn graph(row: &Row, is_known: bool) -> Result<Graph, String> {
     let mut graph = Graph::default();
+    add(&mut graph, row, is_known, "")?;
+    Ok(graph)
+}
+
+/// Adds the operator to a graph, with its inputs and outputs, whose names begin with a prefix.
+fn add(graph: &mut Graph, row: &Row, is_known: bool, prefix: &str) -> Result<(), String> {
     let mut ids = Vec::new();
     for (number, input) in row.inputs.iter().enumerate() {
-        let name = format!("x{number}");
+        let name = format!("{prefix}x{number}");
         ids.push(input.as_ref().map(|input| match input {
             Given::Known(constant) => graph.add_known(&name, constant.clone()),
             Given::Argument(dtype, shape) if is_known => {
@@ -31,13 +37,13 @@ fn graph(row: &Row, is_known: bool) -> Result<Graph, String> {
             }
         }));
     }
-    let names: Vec<String> = (0..row.outputs).map(|number| format!("y{number}")).collect();
+    let names: Vec<String> = (0..row.outputs).map(|number| format!("{prefix}y{number}")).collect();
     let attrs: Vec<(&str, Attr)> = row.attrs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let operator = op::find(&row.name).unwrap();
     let made =
         graph.add_node(operator, "tested", attributes(&attrs), 23, &ids, &names).map_err(|error| error.to_string())?;
-    graph.outputs = names.into_iter().zip(made).filter_map(|(name, id)| Some((name, id?))).collect();
-    Ok(graph)
+    graph.outputs.extend(names.into_iter().zip(made).filter_map(|(name, id)| Some((name, id?))));
+    Ok(())
 }
 
 fn shapes(row: &Row, is_known: bool) -> Result<Vec<Vec<i64>>, String> {
@@ -100,6 +106,43 @@ fn batches_may_be_empty() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Kernels of batches of none, in one program: what they give is what is known of them.
+#[test]
+fn kernels_of_empty_batches() {
+    let mut all = Graph::default();
+    let mut expected = Vec::new();
+    for (number, row) in rows(0).iter().enumerate().filter(|(_, row)| row.has_batch) {
+        add(&mut all, row, false, &format!("{number} ")).unwrap();
+        let known = graph(row, true).unwrap();
+        expected
+            .extend(known.outputs.iter().map(|(_, id)| (row.text.clone(), known.values[*id].known.clone().unwrap())));
+    }
+    // What is known already is no output of a program.
+    let ids: Vec<_> = all.outputs.iter().map(|(_, id)| *id).collect();
+    assert_eq!(ids.len(), expected.len());
+    for (id, (text, expected)) in ids.iter().zip(&expected) {
+        if let Some(known) = &all.values[*id].known {
+            assert_eq!(known, expected, "{text}");
+        }
+    }
+    let kept: Vec<bool> = ids.iter().map(|id| all.values[*id].known.is_none()).collect();
+    let mut keep = kept.iter();
+    all.outputs.retain(|_| *keep.next().unwrap());
+    let results = run_graph(&all, |_, shape, dtype| {
+        let count = usize::try_from(shape.iter().product::<i64>()).unwrap();
+        Constant::new(dtype, shape, vec![0; count * usize::from(dtype.bits()).div_ceil(8)]).unwrap()
+    });
+    let expected = expected.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(expected, _)| expected);
+    let mut filled = 0;
+    for ((text, expected), result) in expected.zip(results) {
+        assert_eq!((result.dtype(), result.shape()), (expected.dtype(), expected.shape()), "{text}");
+        // NaN is equal to NaN here.
+        assert_eq!(result.bytes(), expected.bytes(), "{text}");
+        filled += usize::from(!result.is_empty());
+    }
+    assert!(filled > 0, "{filled} results have elements");
+}
+
 const LIMITS: [i64; 12] =
     [i64::MIN, i64::MIN + 1, -(1 << 62), -(1 << 32), -1, 0, 1 << 31, 1 << 32, 1 << 40, 1 << 62, i64::MAX - 1, i64::MAX];
 
@@ -144,11 +187,32 @@ fn at_limits(row: &Row) -> Vec<(String, Row)> {
     all
 }
 
+/// The outcome of a closure, whose panic is not shown.
+pub(crate) fn quietly<T>(run: impl FnOnce() -> T) -> std::thread::Result<T> {
+    thread_local!(static IS_QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    HOOK.call_once(|| {
+        let shown = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !IS_QUIET.get() {
+                shown(info);
+            }
+        }));
+    });
+    IS_QUIET.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(run));
+    IS_QUIET.set(false);
+    outcome
+}
+
+pub(crate) fn message(panic: Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+}
+
 /// A number of a model that is too large for arithmetic is an error, not a panic, a wrapped extent or a build without end.
 #[test]
 fn numbers_at_the_limits_of_their_type() {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
     let (mut wrong, mut count, mut refused, mut lowered) = (Vec::new(), 0, 0, 0);
     let target = TargetDescription::of(&Target::host());
     // Kernels of what is accepted, without schedules, which would take longer.
@@ -157,7 +221,7 @@ fn numbers_at_the_limits_of_their_type() {
         for (place, changed) in at_limits(&row) {
             for is_known in [false, true] {
                 let begin = Instant::now();
-                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let outcome = quietly(|| {
                     let graph = graph(&changed, is_known)?;
                     if !is_known {
                         lowered += 1;
@@ -165,15 +229,11 @@ fn numbers_at_the_limits_of_their_type() {
                         let _ = lower(&graph, "tested", &target, &PassContext::default(), plain);
                     }
                     Ok::<Graph, String>(graph)
-                }));
+                });
                 let time = begin.elapsed();
                 count += 1;
                 match outcome {
-                    Err(panic) => {
-                        let text = panic.downcast_ref::<String>().cloned();
-                        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                        wrong.push(format!("{}: {place}: panics: {}", row.text, text.unwrap_or_default()));
-                    }
+                    Err(panic) => wrong.push(format!("{}: {place}: panics: {}", row.text, message(panic))),
                     Ok(Err(error)) => {
                         refused += 1;
                         if !error.contains("node 'tested'") {
@@ -195,7 +255,6 @@ fn numbers_at_the_limits_of_their_type() {
             }
         }
     }
-    std::panic::set_hook(hook);
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(refused > count / 2 && lowered > 100, "{refused} of {count} refused, {lowered} lowered");
     println!("{refused} of {count} refused, {lowered} lowered");

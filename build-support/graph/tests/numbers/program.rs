@@ -72,15 +72,19 @@ impl Program {
         let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
         let made =
             graph.add_node(operator, name, attributes(attrs), 23, &ids, &names).map_err(|error| error.to_string())?;
-        let mut kinds = Vec::new();
         for (name, id) in names.into_iter().zip(made) {
-            let id = id.ok_or("an output is not computed")?;
-            kinds.push((graph.values[id].dtype, graph.values[id].shape.clone()));
-            graph.outputs.push((name, id));
+            graph.outputs.push((name, id.ok_or("an output is not computed")?));
         }
+        Self::of(&graph)
+    }
+
+    /// Compiles a graph.
+    pub(crate) fn of(graph: &Graph) -> Result<Self, String> {
+        let kind = |(_, id): &(String, usize)| (graph.values[*id].dtype, graph.values[*id].shape.clone());
+        let outputs = graph.outputs.iter().map(kind).collect();
         let (module, _) =
-            build(&graph, "program", &Target::host(), LowerOptions::default()).map_err(|error| error.to_string())?;
-        Ok(Self { module, outputs: kinds })
+            build(graph, "program", &Target::host(), LowerOptions::default()).map_err(|error| error.to_string())?;
+        Ok(Self { module, outputs })
     }
 
     /// The results for these arguments.
@@ -105,6 +109,16 @@ impl Program {
         let arguments: Vec<kernpack::Any> = tensors.iter().map(|tensor| kernpack::Any::from(tensor.clone())).collect();
         self.module.function("program").unwrap().call(&arguments[..]).unwrap();
     }
+}
+
+/// The outputs of a graph; `argument` gives its arguments, by their name, shape and type.
+pub(crate) fn run_graph(
+    graph: &Graph,
+    argument: impl Fn(&str, &[i64], kernpack::DataType) -> Constant,
+) -> Vec<Constant> {
+    let values = graph.inputs.iter().map(|id| &graph.values[*id]);
+    let arguments: Vec<Constant> = values.map(|value| argument(&value.name, &value.shape, value.dtype)).collect();
+    Program::of(graph).unwrap().run(&arguments.iter().collect::<Vec<_>>())
 }
 
 fn bytes_of(tensor: &Tensor) -> Vec<u8> {

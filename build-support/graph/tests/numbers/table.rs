@@ -157,7 +157,7 @@ pub(crate) struct Row {
     pub(crate) attrs: Vec<(String, Attr)>,
     pub(crate) inputs: Vec<Option<Given>>,
     pub(crate) outputs: usize,
-    /// Whether it has a batch.
+    /// Tells whether it has a batch.
     pub(crate) has_batch: bool,
 }
 
@@ -202,7 +202,7 @@ fn input(word: &str, n: i64) -> Option<Given> {
     Some(Given::Argument(dtype, numbers(&shape.replace('n', &n.to_string()))))
 }
 
-fn row(text: &str, n: i64) -> Row {
+pub(crate) fn row(text: &str, n: i64) -> Row {
     let (operator, inputs) = text.split_once('|').unwrap();
     let (inputs, outputs) =
         inputs.split_once('>').map_or((inputs, 1), |(inputs, count)| (inputs, count.parse().unwrap()));

@@ -227,7 +227,7 @@ fn located(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(op.body(|inputs, outputs| located.body(inputs, &outputs[0], &outputs[1], shape)))
 }
 
-/// What is kept of detections that overlap.
+/// The part of detections that overlap that is kept.
 struct Kept {
     threshold: f64,
     is_of_all_classes: bool,

@@ -1,4 +1,4 @@
-//! What NNVM's operators compute, said with the operators of models.
+//! The formulas of NNVM's operators, said with the operators of models.
 
 use kernpack_compiler::ir::Tensor;
 use kernpack_compiler::te::placeholder;

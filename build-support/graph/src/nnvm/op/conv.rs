@@ -25,7 +25,7 @@ pub(crate) struct Window {
     pub(crate) kernel: [i64; 2],
     /// Steps from one window to the next.
     pub(crate) strides: [i64; 2],
-    /// What is put above, left, below and right.
+    /// The padding above, left, below and right.
     pub(crate) padding: [i64; 4],
     /// Steps within a window.
     pub(crate) dilation: [i64; 2],

@@ -18,7 +18,7 @@ static ELEMENTWISE: fn(&mut Registrar) = register;
 
 type ComputeFn = fn(&Compute) -> Result<Vec<Tensor>>;
 
-/// What all operators on elements have.
+/// Adds what all operators on elements have.
 pub(super) fn elementwise<'a>(builder: Builder<'a>, compute: ComputeFn) -> Builder<'a> {
     builder
         .set("FInferShape", Native::InferShape(same_shape))

@@ -5,7 +5,7 @@ use kernpack::DataType;
 use crate::error::{Result, fail};
 use crate::symbol::{PartialShape, Use};
 
-/// What is known of either; extents of 0 are not known.
+/// Merges what is known of either; extents of 0 are not known.
 ///
 /// # Errors
 /// They contradict each other.
@@ -24,7 +24,7 @@ pub(crate) fn merge(a: &[i64], b: &[i64]) -> Result<PartialShape> {
     }
 }
 
-/// Whether all extents are known.
+/// Tells whether all extents are known.
 pub(crate) fn is_known(shape: &[i64]) -> bool {
     !shape.is_empty() && !shape.contains(&0)
 }

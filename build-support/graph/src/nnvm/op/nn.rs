@@ -143,7 +143,7 @@ fn infer_pad(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape]) ->
     set(&mut outs[0], &grown.collect::<Vec<_>>())
 }
 
-/// What is put before and behind each axis.
+/// The padding before and behind each axis.
 fn pads(used: &Use, rank: usize) -> Result<Vec<(i64, i64)>> {
     let widths = used.lists("pad_width")?;
     require!(widths.len() == rank, "attribute `pad_width` has {} pairs for {rank} axes", widths.len());

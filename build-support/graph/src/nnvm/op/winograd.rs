@@ -20,7 +20,7 @@ use crate::symbol::{Arity, Compute, Kind, Native, Param, PartialShape, Use};
 #[distributed_slice(OPERATORS)]
 static WINOGRAD: fn(&mut Registrar) = register;
 
-/// Where polynomials are evaluated, beside infinity: small numbers, since errors grow with them.
+/// The points at which polynomials are evaluated, beside infinity: small numbers, since errors grow with them.
 const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5];
 
 /// The transforms for one axis.
