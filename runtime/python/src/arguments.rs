@@ -15,6 +15,7 @@ use crate::from_python::{self, Keep, Refused};
 use crate::function::{Callable, is_undeclared};
 use crate::heap_type::pointer_place;
 use crate::lend::{self, LentTensor};
+use crate::numpy_memory::Held;
 use crate::object::{PyResult, Raised};
 use crate::wanted::{Kind, Wanted};
 use crate::{class, exception, exchange, handle};
@@ -93,6 +94,9 @@ pub(crate) struct Arguments {
     /// What they were described from.
     arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
+    /// The memory of the first `held` of them is held.
+    memory: [MaybeUninit<Held>; LENT],
+    held: usize,
     /// Conversions since an array was described that may have run code of Python.
     conversions: usize,
     /// All of them, when there are more than fit.
@@ -127,6 +131,8 @@ impl Arguments {
             tensors: [const { MaybeUninit::uninit() }; LENT],
             arrays: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
+            memory: [const { MaybeUninit::uninit() }; LENT],
+            held: 0,
             conversions: 0,
             more: ManuallyDrop::new(None),
         }
@@ -264,6 +270,12 @@ impl Arguments {
                 return Ok(());
             }
             self.conversions += usize::from(self.lent > 0);
+            if wanted.access != Access::Keeps
+                && let Some(lent) = exchange::lend(py, object, wanted)?
+            {
+                self.push_kept((lent.view(), Keep::Exchanged(lent)));
+                return Ok(());
+            }
             if self.count < INLINE && class::is_known(py.type_of(object)) {
                 class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
                 self.count += 1;
@@ -373,7 +385,23 @@ impl Arguments {
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         // SAFETY: promised by the caller.
         unsafe { self.bind_all(py, callable, given)? };
-        if self.conversions > 0 { self.describe_again(py, callable.info) } else { Ok(()) }
+        if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
+    }
+
+    /// Holds the memory of the arrays that are lent: code of Python may run during the call, on this thread or on others.
+    #[inline(never)]
+    fn hold(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
+        if self.conversions > 0 {
+            self.describe_again(py, info)?;
+        }
+        for index in 0..self.lent {
+            // SAFETY: the first `lent` were written, and are arrays of NumPy's own class.
+            let held = unsafe { Held::new(py, self.arrays[index].assume_init_ref().object) };
+            self.memory[index].write(held);
+            self.held += 1;
+        }
+        self.owed += 1;
+        Ok(())
     }
 
     /// # Safety
@@ -470,6 +498,10 @@ impl Arguments {
     #[inline(never)]
     fn free(&mut self) {
         drop(self.callable.take());
+        for held in &self.memory[..self.held] {
+            // SAFETY: the first `held` were written, and are taken here only; what made the arguments holds the lock.
+            unsafe { held.assume_init_read().release(Py::held()) };
+        }
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.
             unsafe { keep.assume_init_drop() };

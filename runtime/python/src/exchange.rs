@@ -8,15 +8,19 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::alloc;
 
-use kernpack_core::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIAny, TVMFFIObject, device_type};
+use kernpack_core::abi::{
+    DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags,
+};
 use kernpack_core::{Device, Error, embedded, provider};
 
-use crate::capi::{Py, PyObject};
+use crate::capi::{Py, PyObject, constant};
+use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
 use crate::lend::LentTensor;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{array, exception};
+use crate::wanted::Wanted;
+use crate::{array, exception, tensor};
 
 /// The attribute of a class, and the name of the capsule in it.
 const ATTRIBUTE: &CStr = c"__dlpack_c_exchange_api__";
@@ -27,27 +31,31 @@ const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
 /// Reports what went wrong in an allocation.
 type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
-/// `DLPackExchangeAPI`. Functions give 0, or -1 with an exception set.
+/// `DLPackExchangeAPI`. Functions give 0, or -1 with an exception set; that of a foreign library may lack any of them.
 #[repr(C)]
 struct Api {
     version: DLPackVersion,
     previous: *const Api,
-    allocate: unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int,
-    managed_of: unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int,
-    object_of: unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut PyObject) -> c_int,
+    allocate: Option<Allocate>,
+    managed_of: Option<ManagedOf>,
+    object_of: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut PyObject) -> c_int>,
     /// Describes an array that lives on; NULL where an exporter has no such function.
     borrow: Option<unsafe extern "C" fn(*mut PyObject, *mut DLTensor) -> c_int>,
-    current_stream: unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int,
+    current_stream: Option<unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int>,
 }
 
-/// A class of arrays with the interface. It is never given back, so the class lives on.
+type Allocate =
+    unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int;
+type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
+
+/// A class of arrays with the interface. It is never given back, nor is the capsule, so the class and the table live on.
 struct Known {
     class: *mut PyObject,
     api: &'static Api,
 }
 
 /// The classes that were seen; there are few in a process.
-static KNOWN: [AtomicPtr<Known>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+static KNOWN: [AtomicPtr<Known>; 16] = [const { AtomicPtr::new(ptr::null_mut()) }; 16];
 
 /// The interface of a class.
 ///
@@ -62,84 +70,208 @@ unsafe fn api(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Api>> {
             None => break,
         }
     }
-    // SAFETY: promised by the caller. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class; that is
-    // kept. A table of the same major version has these functions.
+    // SAFETY: promised by the caller. Held: code of Python may give the attribute, and the object another class.
+    unsafe { new_api(py, Owned::share(py, class)) }
+}
+
+/// The interface of a class that was not seen before, which is remembered. `None`: it has no interface, or one that is not its own; such arrays
+/// go through `__dlpack__`.
+#[inline(never)]
+fn new_api(py: Py, class: Owned) -> PyResult<Option<&'static Api>> {
+    // SAFETY: the objects are alive. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class and the
+    // capsule; these are kept.
     unsafe {
-        // Held: it may be code of Python that gives the attribute, and that gives the object another class.
-        let class = Owned::share(py, class);
         let Some(capsule) = py.attribute_if_any(class.as_ptr(), ATTRIBUTE)? else { return Ok(None) };
-        if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) == 0 {
+        if !is_own_interface(py, &class, &capsule)? {
             return Ok(None);
         }
-        let mut table = py.PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()).cast_const().cast::<Api>();
-        while !table.is_null() && (*table).version.major > VERSION.major {
-            table = (*table).previous;
-        }
-        if table.is_null() || (*table).version.major != VERSION.major {
-            return Ok(None);
-        }
-        let api = &*table;
-        let new = Box::into_raw(Box::new(Known { class: class.into_ptr(), api }));
+        let Some(api) = usable(py, &capsule) else { return Ok(None) };
+        let new = Box::into_raw(Box::new(Known { class: class.as_ptr(), api }));
         let is_taken = |place: &AtomicPtr<Known>| {
             place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
-        if !KNOWN.iter().any(is_taken) {
-            // No place is left: the capsule keeps the class's table for this call.
-            let Known { class, .. } = *Box::from_raw(new);
-            py.Py_DecRef(class);
+        if KNOWN.iter().any(is_taken) {
+            let _kept = (class.into_ptr(), capsule.into_ptr());
+            return Ok(Some(api));
         }
-        Ok(Some(api))
+        // No place is left, so nothing would keep the table.
+        drop(Box::from_raw(new));
+        Ok(None)
     }
 }
 
-/// The view of an array of a class with the interface, described in `place`, which stays where it is for the call. `None`: the array has to go
-/// another way, as those in a device's memory do, whose stream has to be waited for.
+/// The table in a capsule that can be used: of the right major version, with the functions that are called here.
 ///
 /// # Safety
-/// `object` is alive for the call.
-pub(crate) unsafe fn lend(
-    py: Py,
-    object: *mut PyObject,
-    place: &mut MaybeUninit<LentTensor>,
-) -> PyResult<Option<TVMFFIAny>> {
-    // SAFETY: promised by the caller; the function fills the description when it succeeds, and what that points to lives until other code runs.
+/// The capsule, which may be any object, is alive for as long as the result is used.
+unsafe fn usable(py: Py, capsule: &Owned) -> Option<&'static Api> {
+    /// Older versions of a table that are looked at.
+    const VERSIONS: usize = 16;
+    // SAFETY: promised by the caller. Every table begins with its version and the one before it; one of the same major version has these
+    // functions.
+    unsafe {
+        if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) == 0 {
+            return None;
+        }
+        let mut table = py.PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()).cast_const().cast::<Api>();
+        for _ in 0..VERSIONS {
+            if table.is_null() || !table.is_aligned() {
+                return None;
+            }
+            match (*table).version.major {
+                major if major > VERSION.major => table = (*table).previous,
+                major if major < VERSION.major => return None,
+                _ => return Some(&*table).filter(|api| api.managed_of.is_some()),
+            }
+        }
+        None
+    }
+}
+
+/// Returns true if the interface of a class is that of the class whose objects its objects are in memory. The functions do not look at what
+/// they are given, and code of Python may make any capsule an attribute of any class.
+fn is_own_interface(py: Py, class: &Owned, capsule: &Owned) -> PyResult<bool> {
+    // SAFETY: the classes are alive, held by one that is derived from them. Only classes that code of Python can make are asked for slots.
+    unsafe {
+        let Some(python) = destructor_of_python(py)? else { return Ok(false) };
+        let mut derived = Vec::new();
+        let mut native = Owned::share(py, class.as_ptr());
+        while !py.is_fixed_class(native.as_ptr())
+            && py.PyType_GetSlot(native.as_ptr(), constant::TP_DEALLOC) == python
+        {
+            let base = py.PyType_GetSlot(native.as_ptr(), constant::TP_BASE).cast::<PyObject>();
+            if base.is_null() {
+                return Ok(false);
+            }
+            derived.push(core::mem::replace(&mut native, Owned::share(py, base)));
+        }
+        if native.as_ptr() == py.PyBaseObject_Type() {
+            return Ok(false);
+        }
+        // The first class that is of the package of the native one, such as `torch.Tensor` for `torch._C.TensorBase`.
+        let package = package(py, &native)?;
+        let mut owner = &native;
+        for class in &derived {
+            if self::package(py, class)? == package {
+                owner = class;
+                break;
+            }
+        }
+        let own = py.attribute_if_any(owner.as_ptr(), ATTRIBUTE)?;
+        Ok(own.is_some_and(|own| own.as_ptr() == capsule.as_ptr()))
+    }
+}
+
+/// The first part of the name of a class's module.
+fn package(py: Py, class: &Owned) -> PyResult<String> {
+    // SAFETY: the objects are alive while they are used.
+    unsafe {
+        let Some(module) = py.attribute_if_any(class.as_ptr(), c"__module__")? else { return Ok(String::new()) };
+        let module = py.str_of(module.as_ptr());
+        Ok(module.split('.').next().unwrap_or_default().to_owned())
+    }
+}
+
+/// The destructor of classes that code of Python makes: one is made to look at it.
+fn destructor_of_python(py: Py) -> PyResult<Option<*mut c_void>> {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    let mut found = FOUND.load(Ordering::Acquire);
+    if found.is_null() {
+        // SAFETY: the class of classes, called for a class without bases; its result is a class of Python.
+        unsafe {
+            let arguments = [py.text("probe")?, py.tuple([])?, Owned::take(py, py.PyDict_New())?];
+            let probe = py.call(py.type_of(py.PyBaseObject_Type()), arguments)?;
+            found = py.PyType_GetSlot(probe.as_ptr(), constant::TP_DEALLOC);
+        }
+        FOUND.store(found, Ordering::Release);
+    }
+    Ok((!found.is_null()).then_some(found))
+}
+
+/// A tensor that another framework has lent: its memory is not freed as long as this lives.
+pub(crate) struct Exchanged {
+    managed: ptr::NonNull<DLManagedTensorVersioned>,
+    /// A copy of its description: code of Python may change that of an array that it knows.
+    described: Option<Box<LentTensor>>,
+}
+
+impl Drop for Exchanged {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is this value's, and given back once.
+        unsafe {
+            if let Some(delete) = self.managed.as_ref().deleter {
+                delete(self.managed.as_ptr());
+            }
+        }
+    }
+}
+
+impl Exchanged {
+    /// The view of the tensor, which lives as long as this.
+    pub(crate) fn view(&self) -> TVMFFIAny {
+        self.described.as_ref().map_or(TVMFFIAny::NONE, |described| described.view())
+    }
+
+    fn is_read_only(&self) -> bool {
+        // SAFETY: the tensor is this value's.
+        unsafe { self.managed.as_ref().flags & dlpack_flags::READ_ONLY != 0 }
+    }
+
+    /// A tensor that takes this one over.
+    pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
+        // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
+        unsafe {
+            let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
+            core::mem::forget(self);
+            Ok(tensor)
+        }
+    }
+}
+
+/// The tensor behind an array of a class with the interface, for the time of a call. `None`: the array has to go another way, as those in a
+/// device's memory do, whose stream has to be waited for.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
+    // SAFETY: promised by the caller; the description is that of a tensor which lives.
+    unsafe {
+        let Some(mut lent) = managed(py, object)? else { return Ok(None) };
+        if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
+            return Ok(None);
+        }
+        if wanted.writes() && lent.is_read_only() {
+            return Err(tensor::read_only());
+        }
+        lent.described = LentTensor::copied(&lent.managed.as_ref().dl_tensor);
+        Ok(lent.described.is_some().then_some(lent))
+    }
+}
+
+/// The tensor of an array of a class with the interface. `None` as for [`lend`].
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
         let class = py.type_of(object);
         if class == State::get(py).tensor {
             return Ok(None);
         }
-        let Some(borrow) = api(py, class)?.and_then(|api| api.borrow) else { return Ok(None) };
-        let mut tensor = MaybeUninit::<DLTensor>::zeroed();
-        if borrow(object, tensor.as_mut_ptr()) != 0 {
-            return Err(Raised);
-        }
-        let tensor = tensor.assume_init();
-        if !Device::from_raw(tensor.device).is_host_accessible() {
-            return Ok(None);
-        }
-        Ok(LentTensor::copied(&tensor, place))
-    }
-}
-
-/// The tensor of an array of a class with the interface, which is the caller's. `None` as for [`lend`].
-///
-/// # Safety
-/// `object` is alive.
-pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<*mut DLManagedTensorVersioned>> {
-    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
-    unsafe {
-        let Some(api) = api(py, py.type_of(object))? else { return Ok(None) };
+        let Some(managed_of) = api(py, class)?.and_then(|api| api.managed_of) else { return Ok(None) };
         let mut managed = ptr::null_mut();
-        if (api.managed_of)(object, &mut managed) != 0 {
+        if managed_of(object, &mut managed) != 0 {
             return Err(Raised);
         }
-        if Device::from_raw((*managed).dl_tensor.device).is_host_accessible() {
-            return Ok(Some(managed));
-        }
-        if let Some(delete) = (*managed).deleter {
-            delete(managed);
-        }
-        Ok(None)
+        let Some(managed) = ptr::NonNull::new(managed) else {
+            let class = py.class_name(object);
+            let text = format!("the exchange interface of {class} gave no tensor");
+            return Err(py.raise(py.PyExc_BufferError(), &text));
+        };
+        let lent = Exchanged { managed, described: None };
+        let device = Device::from_raw(managed.as_ref().dl_tensor.device);
+        Ok(device.is_host_accessible().then_some(lent))
     }
 }
 
@@ -171,8 +303,9 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
         if class == State::get(py).tensor {
             return Ok(None);
         }
-        let Some(api) = api(py, class)? else { return Ok(None) };
-        let Some(borrow) = api.borrow else { return Ok(None) };
+        let Some(Api { borrow: Some(borrow), current_stream: Some(current_stream), .. }) = api(py, class)? else {
+            return Ok(None);
+        };
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
         if borrow(object, tensor.as_mut_ptr()) != 0 {
             return Err(Raised);
@@ -182,7 +315,7 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
             return Ok(None);
         }
         let (mut stream, mut before) = (ptr::null_mut(), ptr::null_mut());
-        if (api.current_stream)(device.device_type(), device.index(), &mut stream) != 0 {
+        if current_stream(device.device_type(), device.index(), &mut stream) != 0 {
             return Err(Raised);
         }
         let status = (provider::api().env_set_stream)(device.device_type(), device.index(), stream, &mut before);
@@ -196,11 +329,11 @@ pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static API: Shared<Api> = Shared(Api {
         version: VERSION,
         previous: ptr::null(),
-        allocate,
-        managed_of,
-        object_of,
+        allocate: Some(allocate),
+        managed_of: Some(managed_of),
+        object_of: Some(object_of),
         borrow: Some(borrow),
-        current_stream,
+        current_stream: Some(current_stream),
     });
     // SAFETY: a table that lives forever, and a class.
     unsafe {
@@ -236,7 +369,13 @@ unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedT
             return -1;
         }
         match Error::check((provider::api().tensor_to_dlpack_versioned)(tensor, out)) {
-            Ok(()) => 0,
+            Ok(()) => {
+                // Other implementations of the ABI lose the flag.
+                if embedded::tensor::is_read_only(tensor) {
+                    (**out).flags |= dlpack_flags::READ_ONLY;
+                }
+                0
+            }
             Err(error) => {
                 exception::raise(py, &error);
                 -1
@@ -249,12 +388,14 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     // SAFETY: as for `managed_of`; the tensor is ours from now on, and the new object holds a reference of its own.
     unsafe {
         let py = Py::held();
-        let mut tensor = ptr::null_mut();
-        let taken = Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor));
-        if let Err(error) = taken {
-            exception::raise(py, &error);
-            return -1;
-        }
+        let tensor = match tensor::imported(managed, false) {
+            Ok(tensor) => tensor,
+            Err(Refused::Raised(Raised)) => return -1,
+            Err(Refused::Because { clause, .. }) => {
+                py.raise(py.PyExc_BufferError(), &clause);
+                return -1;
+            }
+        };
         let object = array::new(py, tensor);
         embedded::dec_ref(tensor);
         match object {
@@ -267,6 +408,7 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     }
 }
 
+/// A plain description cannot say that the tensor is read-only: what is done with it is the consumer's responsibility, as for all that is lent.
 unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int {
     // SAFETY: as for `managed_of`.
     unsafe {

@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
 use crate::{callback, class, enumeration, exchange, number, shared_container, tensor, tvm_ffi};
 
-/// What an argument borrows from, until the call is over.
+/// The thing that an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
 pub(crate) enum Keep {
     /// From the Python object itself, or from nothing.
@@ -26,11 +26,13 @@ pub(crate) enum Keep {
     Bytes(Box<TVMFFIByteArray>),
     /// From a function that calls the Python object.
     Function(callback::Lent),
+    /// From a tensor that another framework has lent.
+    Exchanged(exchange::Exchanged),
     /// Not borrowed from: the current stream of a device, until the call is over.
     Stream(#[expect(dead_code, reason = "dropped when the call is over")] exchange::CurrentStream),
 }
 
-/// Why there is no value for a Python object.
+/// A reason that there is no value for a Python object.
 pub(crate) enum Refused {
     /// A Python exception is set.
     Raised(Raised),
@@ -107,7 +109,7 @@ unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut T
     }
 }
 
-/// What [`in_place`] leaves.
+/// Writes the values that [`in_place`] leaves.
 ///
 /// # Safety
 /// As for [`simple`]; `object` is an `int` or a `str`.
@@ -273,7 +275,11 @@ unsafe fn other(
             return Ok((TVMFFIAny::pointer(type_index::FUNCTION, function), Keep::Nothing));
         }
         if class == State::get(py).tensor {
-            return Ok((TVMFFIAny::pointer(type_index::TENSOR, *pointer_place(py, object)), Keep::Nothing));
+            let held = *pointer_place(py, object);
+            if wanted.writes() && embedded::tensor::is_read_only(held.cast()) {
+                return Err(tensor::read_only());
+            }
+            return Ok((TVMFFIAny::pointer(type_index::TENSOR, held), Keep::Nothing));
         }
         if let Some(shared) = shared_container::object_of(py, object, class) {
             return Ok((shared, Keep::Nothing));
@@ -317,7 +323,7 @@ unsafe fn other(
             return Ok(kept(embedded::new_bytes(&bytes)));
         }
         if let Some(found) = tvm_ffi::object_of(py, object, class)? {
-            return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
+            return Ok((*found.as_raw(), Keep::Value(found)));
         }
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
@@ -398,7 +404,7 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
-            Keep::Nothing | Keep::Bytes(_) | Keep::Stream(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
+            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
         }
     }
 }
@@ -496,7 +502,7 @@ unsafe fn sequence(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<(TV
     }
 }
 
-/// What a mapping of another class has.
+/// The entries of a mapping of another class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -583,7 +589,7 @@ pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut
     }
 }
 
-/// What a Python object that is a value of the ABI is, or the exception that says why not.
+/// The value of the ABI for a Python object, or the exception that says why there is none.
 ///
 /// # Safety
 /// `object` is alive.

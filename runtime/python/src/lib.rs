@@ -45,6 +45,7 @@ mod lend;
 mod method;
 mod module;
 mod number;
+mod numpy_memory;
 mod object;
 mod operators;
 mod pickle;

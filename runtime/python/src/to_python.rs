@@ -167,7 +167,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema) -> PyResult<Own
         let tuple = Owned::take(py, py.PyTuple_New(elements.len() as isize))?;
         for (index, item) in elements.iter().enumerate() {
             let item = view(py, item, ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") }))?;
-            py.set_item(tuple.as_ptr(), index, item.into_ptr());
+            py.set_item(tuple.as_ptr(), index, item.into_ptr())?;
         }
         Ok(tuple)
     }
@@ -193,7 +193,11 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
                 false => owned(py, element, ty),
             };
             match item {
-                Ok(item) => py.set_item(known.as_ptr(), index, item.into_ptr()),
+                Ok(item) => {
+                    if py.set_item(known.as_ptr(), index, item.into_ptr()).is_err() {
+                        tuple = Err(Raised);
+                    }
+                }
                 Err(raised) => tuple = Err(raised),
             }
         }

@@ -11,7 +11,7 @@ use kernpack_core::embedded::dynamic_linker::{Scope, flags};
 use kernpack_core::provider::{self, Origin};
 use kernpack_core::{Any, Function, embedded};
 
-use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::capi::{Py, PyMethodDef, PyObject};
 use crate::exception;
 use crate::heap_type::{Shared, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
@@ -75,7 +75,7 @@ fn core_name(py: Py) -> PyResult<*mut PyObject> {
     Ok(new)
 }
 
-/// Whether the package is imported.
+/// Returns true if the package is imported.
 pub(crate) fn is_imported(py: Py) -> PyResult<bool> {
     Ok(!object_class(py)?.is_null())
 }
@@ -91,7 +91,8 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     unsafe {
         let Some(core) = py.imported(name)? else { return Ok(ptr::null_mut()) };
         let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
-        if py.PyType_GetFlags(py.type_of(class.as_ptr())) & constant::TYPE_SUBCLASS == 0 {
+        // Code of Python may put other classes there, but not make one of these.
+        if !py.is_fixed_class(class.as_ptr()) {
             return Ok(ptr::null_mut());
         }
         let class = class.into_ptr();
@@ -100,8 +101,8 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     }
 }
 
-/// The object that a Python object of the package holds, borrowed from it; `None` for every other Python object, and for objects of types that
-/// this library's implementation of the ABI does not know.
+/// The object that a Python object of the package holds, with a reference of its own: code of Python may take it out of the Python object while
+/// a call uses it. `None` for every other Python object, and for objects of types that this library's implementation of the ABI does not know.
 ///
 /// # Safety
 /// `object` is alive and of this class.
@@ -109,9 +110,9 @@ pub(crate) unsafe fn object_of(
     py: Py,
     object: *mut PyObject,
     class: *mut PyObject,
-) -> PyResult<Option<*mut TVMFFIObject>> {
+) -> PyResult<Option<Any>> {
     // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
-    // object. Numbers of types below the dynamic ones are the same in all implementations.
+    // object. No code of Python runs before it is counted. Numbers of types below the dynamic ones are the same in all implementations.
     unsafe {
         let class = Owned::share(py, class);
         let base = object_class(py)?;
@@ -127,7 +128,10 @@ pub(crate) unsafe fn object_of(
         let found = ptr::with_exposed_provenance_mut::<TVMFFIObject>(address as usize);
         let is_shared = provider::origin() == Origin::Process;
         let is_known = !found.is_null() && (is_shared || (*found).type_index < type_index::DYN_OBJECT_BEGIN);
-        Ok(is_known.then_some(found))
+        Ok(is_known.then(|| {
+            embedded::inc_ref(found);
+            Any::from_object(found)
+        }))
     }
 }
 

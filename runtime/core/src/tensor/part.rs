@@ -7,7 +7,7 @@ use super::Tensor;
 use crate::abi::{DLTensor, device_type};
 use crate::layout::{Layout, count, row_major, size_of_elements};
 use crate::value::{DataType, Device};
-use crate::{Error, Result, ensure, provider};
+use crate::{Error, Result, embedded, ensure, provider};
 
 impl Tensor {
     /// A tensor with another shape and element type over the bytes of this one, which is contiguous, from `byte_offset` on. Nothing
@@ -150,6 +150,10 @@ impl Tensor {
         unsafe {
             let create = provider::api().tensor_create_unsafe_view;
             Error::check(create(self.as_object().as_ptr(), &raw const prototype, &raw mut object))?;
+            // Other implementations of the ABI do not do it.
+            if self.is_read_only() {
+                embedded::tensor::set_read_only(object);
+            }
             Ok(Self::from_raw(object))
         }
     }
