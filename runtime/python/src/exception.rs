@@ -45,8 +45,8 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     }
     let built = py.nested(|py| with_cause(py, error, class));
     if let Ok(exception) = built {
-        // SAFETY: an exception and its class.
-        unsafe { py.PyErr_SetObject(class, exception.as_ptr()) };
+        // SAFETY: an exception and its class, which need not be the one that was called.
+        unsafe { py.PyErr_SetObject(py.type_of(exception.as_ptr()), exception.as_ptr()) };
     }
     Raised
 }
