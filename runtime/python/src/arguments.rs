@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
     owed: usize,
     /// The first `lent` are described.
     tensors: [MaybeUninit<LentTensor>; LENT],
-    /// What they were described from.
+    /// The arrays that they describe.
     arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
     /// The memory of the first `held` of them is held.

@@ -171,7 +171,7 @@ macro_rules! table {
         objects { $($object:ident)* }
         variables { $($variable:ident)* }
     ) => {
-        /// What was found in the process, in the order of [`NAMES`].
+        /// Functions and objects of the process, in the order of [`NAMES`].
         #[repr(C)]
         #[allow(non_snake_case)]
         struct Table {
@@ -375,7 +375,7 @@ static IS_FOUND: AtomicBool = AtomicBool::new(false);
 /// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
 
-/// How ints lie in memory; 0 where nothing is known.
+/// The layout of ints in memory; 0 where nothing is known.
 static LAYOUT: AtomicUsize = AtomicUsize::new(0);
 /// The size has the sign, and follows the header.
 const BEFORE_3_12: usize = 1;
@@ -416,7 +416,7 @@ impl Py {
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
     }
 
-    /// Whether objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
+    /// Returns true if objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         HEADER.load(Ordering::Relaxed) == 16
@@ -546,7 +546,7 @@ impl Py {
         }
     }
 
-    /// What gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
+    /// The function that gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
     /// another name.
     #[inline]
     pub(crate) fn current_state(self) -> Option<unsafe extern "C" fn() -> *mut c_void> {
@@ -657,7 +657,7 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     Ok(py)
 }
 
-/// How the ints of CPython lie in memory, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
+/// The layout of the ints of CPython, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
 fn layout(version: &str) -> usize {
     let minor = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     match minor.and_then(|minor| minor.parse().ok()) {
@@ -667,7 +667,7 @@ fn layout(version: &str) -> usize {
     }
 }
 
-/// Where the functions are: in the program, or in a libpython that another library loaded for itself.
+/// The place of the functions: in the program, or in a libpython that another library loaded for itself.
 fn interpreter() -> Option<Scope> {
     const PROBE: &core::ffi::CStr = c"Py_GetVersion";
     if !Scope::DEFAULT.symbol(PROBE).is_null() {

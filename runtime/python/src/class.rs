@@ -27,7 +27,7 @@ pub(crate) struct Class {
     pub(crate) index: i32,
     /// The last part of the type's key.
     pub(crate) name: String,
-    /// What makes its objects.
+    /// The constructor of its objects.
     pub(crate) constructor: Constructor,
     /// Fields that may hold Python callables.
     pub(crate) edges: Vec<Edge>,

@@ -106,7 +106,9 @@ unsafe fn check_exception(py: Py, object: &Owned, class: *mut PyObject) -> PyRes
             return Ok(());
         }
         let (class, found) = (py.str_of(class), py.class_name(object.as_ptr()));
-        let text = format!("calling {class} returned an object of type {found}, which is not an exception; its __new__ has to return one");
+        let text = format!(
+            "calling {class} returned an object of type {found}, which is not an exception; its __new__ has to return one"
+        );
         Err(py.raise(py.PyExc_TypeError(), &text))
     }
 }

@@ -52,7 +52,7 @@ impl Owner {
     }
 }
 
-/// How a field is read.
+/// The way in which a field is read.
 #[derive(Clone, Copy)]
 enum Read {
     /// By its getter.

@@ -40,7 +40,7 @@ pub(crate) enum Refused {
     Because {
         /// Kind of the error.
         kind: &'static str,
-        /// What follows the argument's name.
+        /// The text behind the argument's name.
         clause: String,
     },
 }
@@ -404,7 +404,9 @@ pub(crate) unsafe fn owned(py: Py, object: *mut PyObject, wanted: &Wanted) -> Re
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
-            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
+            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) => {
+                Ok(AnyView::from_raw(view).try_to_owned()?)
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ impl Edge {
     }
 }
 
-/// What a class has whose objects the collector looks at, beyond what all have.
+/// The slots of a class whose objects the collector looks at, beyond those that all have.
 pub(crate) fn slots() -> [Slot; 3] {
     [
         Slot { id: constant::TP_TRAVERSE, value: traverse as *const c_void },

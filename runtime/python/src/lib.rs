@@ -32,6 +32,7 @@ mod construct;
 mod enumeration;
 mod exception;
 mod exchange;
+mod exchange_table;
 mod field;
 mod freelist;
 mod from_python;

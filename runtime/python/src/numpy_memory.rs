@@ -138,7 +138,7 @@ impl Held {
     }
 }
 
-/// How often memory is held, by its address.
+/// The number of holders of memory, by its address.
 type Counts = HashMap<*mut u8, usize, BuildHasherDefault<AddressHasher>>;
 
 struct Table {

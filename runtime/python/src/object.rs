@@ -11,7 +11,7 @@ use crate::capi::{Py, PyObject, constant};
 #[derive(Debug)]
 pub(crate) struct Raised;
 
-/// What code that may raise a Python exception gives.
+/// The result of code that may raise a Python exception.
 pub(crate) type PyResult<T> = Result<T, Raised>;
 
 /// One counted reference to a Python object. It is made and dropped while the interpreter's lock is held: it never leaves the call that
@@ -227,7 +227,7 @@ impl Py {
         unsafe { Owned::take(self, self.PyImport_ImportModule(name.as_ptr())) }
     }
 
-    /// What a dict has for a key.
+    /// The entry of a dict for a key.
     ///
     /// # Safety
     /// `dict` is a live `dict`, `key` a live `str`.
@@ -362,7 +362,7 @@ impl Py {
         }
     }
 
-    /// What `str(object)` says; a placeholder where that raises.
+    /// The text of `str(object)`; a placeholder where that raises.
     ///
     /// # Safety
     /// `object` is alive.

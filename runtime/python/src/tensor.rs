@@ -246,7 +246,10 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
 ///
 /// # Safety
 /// `managed` is a valid tensor of DLPack, which is the caller's.
-pub(crate) unsafe fn imported(managed: *mut DLManagedTensorVersioned, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
+pub(crate) unsafe fn imported(
+    managed: *mut DLManagedTensorVersioned,
+    writes: bool,
+) -> Result<*mut TVMFFIObject, Refused> {
     // SAFETY: promised by the caller.
     unsafe {
         let is_read_only = (*managed).flags & dlpack_flags::READ_ONLY != 0;

@@ -16,7 +16,7 @@ use crate::exception;
 use crate::heap_type::{Shared, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 
-/// Where the package has its library, from a folder of `sys.path`.
+/// The place of the package's library, from a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";
 
 /// The variable that keeps the package's library out of the process until the package itself is imported.
@@ -120,11 +120,7 @@ fn address_method(py: Py) -> PyResult<*mut PyObject> {
 ///
 /// # Safety
 /// `object` is alive and of this class.
-pub(crate) unsafe fn object_of(
-    py: Py,
-    object: *mut PyObject,
-    class: *mut PyObject,
-) -> PyResult<Option<Any>> {
+pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObject) -> PyResult<Option<Any>> {
     // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
     // object. No code of Python runs before it is counted. Numbers of types below the dynamic ones are the same in all implementations.
     unsafe {
@@ -140,7 +136,8 @@ pub(crate) unsafe fn object_of(
         let found = ptr::with_exposed_provenance_mut::<TVMFFIObject>(address as usize);
         if found.is_null() {
             let class = py.class_name(object);
-            let text = format!("the {class} is empty: its object was moved elsewhere, or its constructor was not called");
+            let text =
+                format!("the {class} is empty: its object was moved elsewhere, or its constructor was not called");
             return Err(py.raise(py.PyExc_ValueError(), &text));
         }
         let is_shared = provider::origin() == Origin::Process;
