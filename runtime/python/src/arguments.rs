@@ -400,7 +400,6 @@ impl Arguments {
             self.memory[index].write(held);
             self.held += 1;
         }
-        self.owed += 1;
         Ok(())
     }
 
@@ -487,6 +486,9 @@ impl Arguments {
 impl Drop for Arguments {
     #[inline(always)]
     fn drop(&mut self) {
+        if self.held > 0 {
+            self.release();
+        }
         if self.owed > 0 {
             self.free();
         }
@@ -494,14 +496,19 @@ impl Drop for Arguments {
 }
 
 impl Arguments {
-    /// Drops what is kept; nothing is used afterwards.
+    /// Lets go of the memory of arrays.
     #[inline(never)]
-    fn free(&mut self) {
-        drop(self.callable.take());
+    fn release(&mut self) {
         for held in &self.memory[..self.held] {
             // SAFETY: the first `held` were written, and are taken here only; what made the arguments holds the lock.
             unsafe { held.assume_init_read().release(Py::held()) };
         }
+    }
+
+    /// Drops what is kept; nothing is used afterwards.
+    #[inline(never)]
+    fn free(&mut self) {
+        drop(self.callable.take());
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.
             unsafe { keep.assume_init_drop() };
