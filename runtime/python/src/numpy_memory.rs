@@ -127,11 +127,13 @@ impl Held {
     pub(crate) fn release(self, py: Py) {
         // SAFETY: the owner is alive: the array that was held is, or it has a reference, which is given up once.
         unsafe {
-            if !self.memory.is_null()
-                && with_table(py, |table| table.remove(self.memory))
-                && (*fields(py, self.owner)).data.cast() == self.memory
-            {
-                flags(py, self.owner).fetch_or(OWNS_DATA, Ordering::Relaxed);
+            if !self.memory.is_null() {
+                with_table(py, |table| {
+                    if table.remove(self.memory) && (*fields(py, self.owner)).data.cast() == self.memory {
+                        let flags = flags(py, self.owner);
+                        flags.store(flags.load(Ordering::Relaxed) | OWNS_DATA, Ordering::Relaxed);
+                    }
+                });
             }
             if self.is_counted {
                 py.Py_DecRef(self.owner);
