@@ -75,6 +75,8 @@ impl Given {
 const INLINE: usize = 8;
 /// Tensors that need none.
 const LENT: usize = 4;
+/// In place of a number of conversions.
+const IS_HELD: usize = usize::MAX;
 
 /// The converted arguments of one call, and what they borrow from. It stays where it is from the first argument on: views of tensors point into it.
 pub(crate) struct Arguments {
@@ -94,10 +96,9 @@ pub(crate) struct Arguments {
     /// The arrays that they describe.
     arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
-    /// The memory of the first `held` of them is held.
+    /// Their memory, once it is held.
     memory: [MaybeUninit<Held>; LENT],
-    held: usize,
-    /// Conversions since an array was described that may have run code of Python.
+    /// Conversions since an array was described that may have run code of Python; [`IS_HELD`] once the memory of all is held.
     conversions: usize,
     /// All of them, when there are more than fit.
     more: ManuallyDrop<Option<Box<More>>>,
@@ -132,7 +133,6 @@ impl Arguments {
             arrays: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
             memory: [const { MaybeUninit::uninit() }; LENT],
-            held: 0,
             conversions: 0,
             more: ManuallyDrop::new(None),
         }
@@ -398,8 +398,9 @@ impl Arguments {
             // SAFETY: the first `lent` were written, and are arrays of NumPy's own class.
             let held = unsafe { Held::new(py, self.arrays[index].assume_init_ref().object) };
             self.memory[index].write(held);
-            self.held += 1;
         }
+        self.conversions = IS_HELD;
+        self.owed += 1;
         Ok(())
     }
 
@@ -486,9 +487,6 @@ impl Arguments {
 impl Drop for Arguments {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.held > 0 {
-            self.release();
-        }
         if self.owed > 0 {
             self.free();
         }
@@ -496,18 +494,15 @@ impl Drop for Arguments {
 }
 
 impl Arguments {
-    /// Lets go of the memory of arrays.
-    #[inline(never)]
-    fn release(&mut self) {
-        for held in &self.memory[..self.held] {
-            // SAFETY: the first `held` were written, and are taken here only; what made the arguments holds the lock.
-            unsafe { held.assume_init_read().release(Py::held()) };
-        }
-    }
-
     /// Drops what is kept; nothing is used afterwards.
     #[inline(never)]
     fn free(&mut self) {
+        if self.conversions == IS_HELD {
+            for held in &self.memory[..self.lent] {
+                // SAFETY: the first `lent` were written, and are taken here only; the caller holds the lock.
+                unsafe { held.assume_init_read().release(Py::held()) };
+            }
+        }
         drop(self.callable.take());
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.
