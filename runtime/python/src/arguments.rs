@@ -502,6 +502,9 @@ impl Arguments {
                 // SAFETY: the first `lent` were written, and are taken here only; the caller holds the lock.
                 unsafe { held.assume_init_read().release(Py::held()) };
             }
+            if self.owed == 1 {
+                return;
+            }
         }
         drop(self.callable.take());
         for keep in &mut self.keeps[..self.kept] {
