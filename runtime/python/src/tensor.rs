@@ -214,7 +214,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
     // afterwards that it was taken.
     unsafe {
         if let Some(managed) = exchange::managed(py, object)? {
-            return Ok(managed.into_tensor(writes)?);
+            return managed.into_tensor(writes);
         }
         let export = py.attribute(object, c"__dlpack__")?;
         let capsule = exported(py, object, &export)?;
