@@ -214,11 +214,11 @@ mod tests {
                 assert!(tensor.is_read_only() && !tensor.to(Device::CPU).unwrap().is_read_only());
                 let argument = tensor.to_arg();
                 // SAFETY: the argument borrows from the tensor, to which nothing writes.
-                let view = unsafe {
+                let error = unsafe {
                     let argument = AnyView::from_raw(argument.as_raw());
-                    TensorViewMut::<i32>::from_arg(&argument).map(drop)
+                    let view = TensorViewMut::<i32>::from_arg(&argument).map(drop);
+                    view.unwrap_err().into_error("", &Tensor::TYPE, &argument)
                 };
-                let error = view.unwrap_err().into_error("", &Tensor::TYPE, &AnyView::from(0));
                 assert!(error.message().contains("the tensor is read-only, but the function writes to it"), "{error}");
             }
         }
