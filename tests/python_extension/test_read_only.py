@@ -112,6 +112,8 @@ def test_what_can_be_written_stays_so(extmod, way):
 def test_tvm_ffi_gets_the_flag(extmod):
     tvm_ffi = pytest.importorskip("tvm_ffi")
     tensor = extmod.echo_any(frozen(np.zeros(4, "float32")))
+    if not hasattr(tensor, "__tvm_ffi_object__"):
+        pytest.skip("the library has an implementation of the ABI of its own")
     theirs = tvm_ffi.load_module(extmod.__file__)
     with pytest.raises(ValueError, match="read-only"):
         theirs.scale_in_place(theirs.echo_any(tensor.__tvm_ffi_object__()), 2.0)
