@@ -110,7 +110,7 @@ def use(thing, source, target):
 
 
 def values(thing):
-    """What its own class says of an object; callables and objects are others each time."""
+    """The report of its own class about an object; callables and objects are others each time."""
     found = [getattr(thing, name) for _, name, member in members(type(thing)) if isinstance(member, types.GetSetDescriptorType)]
     return [value for value in found if isinstance(value, (int, float, str, tuple))]
 
@@ -166,7 +166,7 @@ def derived_from_two():
 
 
 def arguments(thing):
-    """What the constructor of its class takes."""
+    """The arguments of the constructor of its class."""
     _, rest = thing.__reduce__()[:2]
     return [*rest[1].values()]
 

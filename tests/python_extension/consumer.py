@@ -1,4 +1,4 @@
-"""What a consumer of the wheel writes: `mypy --strict` and pyright accept it for both kinds of wheels, and it runs with both."""
+"""The code of a consumer of the wheel: `mypy --strict` and pyright accept it for both kinds of wheels, and it runs with both."""
 
 from __future__ import annotations
 

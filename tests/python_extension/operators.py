@@ -1,4 +1,4 @@
-"""What Python does with objects whose operators do well, and fail: with the wheel of either kind on the path."""
+"""Operations of Python on objects whose operators do well, and fail: with the wheel of either kind on the path."""
 
 import collections.abc
 import pickle

@@ -12,7 +12,7 @@ MARK = "a text that marks what belongs to the call"
 
 
 def is_marked(thing):
-    """Whether a list, dict or set has the mark or what finds it, or a pair with them."""
+    """Returns true if a list, dict or set has the mark or what finds it, or a pair with them."""
 
     def is_one(part):
         return part is MARK or type(part) is Finds
@@ -122,7 +122,7 @@ def test_shared_containers_are_given_what_empties_their_source(extmod):
 
 
 def test_a_big_number_in_a_list_that_garbage_empties(extmod):
-    """What is found too large raises an exception inside; the object for that may start a collection, and so code of Python."""
+    """A number that is found too large raises an exception inside; the object for that may start a collection, and so code of Python."""
     numbers = []
 
     class Ends:

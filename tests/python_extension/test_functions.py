@@ -331,7 +331,7 @@ def test_numbers_and_files_of_errors_of_the_system(extmod, tmp_path):
 
 @pytest.mark.parametrize("caused", [False, True])
 def test_texts_of_errors_of_the_system(extmod, caused):
-    """What is not such a text stays as it is, and kinds that are none of the system keep theirs."""
+    """Other texts stay as they are, and kinds that are none of the system keep theirs."""
     rows = [
         ("OSError", "denied (os error 13)", PermissionError, ("denied",), 13),
         ("TimeoutError", "late (os error 110): '/dev/x'", TimeoutError, ("late", "/dev/x"), 110),

@@ -169,3 +169,48 @@ def test_imports_at_odd_times(folder, program):
     program = f"import sys; sys.path.insert(0, {str(folder)!r})\n{program}print('passed', flush=True)\n"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and set(result.stdout.split()) == {"passed"}, (result.returncode, result.stdout, result.stderr)
+
+
+@pytest.mark.parametrize("result", [object(), None, 5, "text", object, ValueError], ids=repr)
+@pytest.mark.parametrize("caused", [False, True])
+def test_an_exception_that_its_class_does_not_make(extmod, result, caused):
+    """`__new__` may return anything, which is not taken for an exception."""
+    for kind in ["FilterFault", "KernelFault", "Own"]:
+        with pytest.raises(Exception) as raised:
+            extmod.fail_as(kind, "the message", False)
+        made = raised.type
+        made.__new__ = lambda cls, *arguments: result
+        try:
+            with pytest.raises(TypeError, match="not an exception|returned an instance"):
+                extmod.fail_as(kind, "the message", caused)
+        finally:
+            del made.__new__
+        with pytest.raises(made, match="the message"):
+            extmod.fail_as(kind, "the message", caused)
+
+
+def test_a_cause_that_its_class_does_not_make(extmod):
+    """The class of the error is sound, and that of the error that it comes from is not."""
+    number = [0]
+
+    def new(cls, *arguments):
+        number[0] += 1
+        return object() if number[0] == 2 else ValueError.__new__(cls, *arguments)
+
+    extmod.FilterFault.__new__ = new
+    try:
+        with pytest.raises(TypeError, match="returned an object of type object, which is not an exception"):
+            extmod.fail_as("FilterFault", "the message", True)
+    finally:
+        del extmod.FilterFault.__new__
+
+
+def test_an_exception_of_another_class(extmod):
+    """An exception is one, whatever its class."""
+    extmod.FilterFault.__new__ = lambda cls, *arguments: OSError("another")
+    try:
+        for caused in (False, True):
+            with pytest.raises(OSError, match="another"):
+                extmod.fail_as("FilterFault", "the message", caused)
+    finally:
+        del extmod.FilterFault.__new__

@@ -26,7 +26,7 @@ def test_every_version(folder, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_threads(folder, version):
-    """What threads.py does, with more threads and rounds, is also run under ThreadSanitizer: cargo xtask pythons 3.13t-tsan."""
+    """threads.py, with more threads and rounds, also runs under ThreadSanitizer: cargo xtask pythons 3.13t-tsan."""
     if version not in INTERPRETERS:
         pytest.skip(f"no Python {version} on this machine")
     code, out, err = run(INTERPRETERS[version], str(THREADS), str(folder), "24", "20")
@@ -167,7 +167,7 @@ assert Account(3).x == 3
 
 
 def test_the_end_of_python(folder):
-    """What runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
+    """Code that runs while Python ends: calls at exit, callbacks that the library still holds, threads."""
     program = f"""
 import sys; sys.path.insert(0, {str(folder)!r})
 import atexit, extmod, threading

@@ -27,7 +27,7 @@ def key_of_class(module, cls):
 
 
 class Types:
-    """What the two sides know of each type."""
+    """The knowledge of the two sides about each type."""
 
     def __init__(self, extmod, library):
         import tvm_ffi
@@ -111,7 +111,7 @@ class Program:
         return [left for left, _ in pairs], [right for _, right in pairs]
 
     def compare(self, left, right):
-        """Whether the two results are the same; objects in them are kept for later steps."""
+        """Returns true if the two results are the same; objects in them are kept for later steps."""
         import tvm_ffi
 
         if isinstance(left, enum.Enum):

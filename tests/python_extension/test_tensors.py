@@ -74,7 +74,7 @@ def test_other_exporters(extmod):
     assert extmod.list_u8(bytearray(b"\1\2")) == [1, 2]
 
     class Exporter:
-        """What an exporter from before DLPack 1.0 has."""
+        """The methods of an exporter from before DLPack 1.0."""
 
         def __init__(self, array):
             self.array = array

@@ -27,20 +27,25 @@ def run(*command):
     return result.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def made(package, folder):
     # A development build is made soonest.
-    options = ["--package", "extmod", "--profile", "dev", "--json", "--out", tmp_path_factory.mktemp("wheel")]
+    options = ["--package", package, "--profile", "dev", "--json", "--out", folder]
     return Path(json.loads(run(PROGRAM, "wheel", *options))["wheel"])
 
 
 @pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return made("extmod", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
 def fresh(wheel, tmp_path_factory):
-    """The interpreter of a fresh environment with the wheel, and nothing else: pip may ask no index."""
+    """The interpreter of a fresh environment with two wheels, and nothing else: pip may ask no index."""
     folder = tmp_path_factory.mktemp("venv")
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--no-index", wheel)
+    wheels = [wheel, made("bare", tmp_path_factory.mktemp("bare"))]
+    run(python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--no-index", *wheels)
     return python
 
 
@@ -72,6 +77,35 @@ try:
     extmod.filter(0)
 except extmod.FilterFault as error:
     assert isinstance(error, ValueError)
+assert "tvm_ffi" not in sys.modules
+print("passed")
+"""
+    assert run(fresh, "-c", program) == "passed\n"
+
+
+@pytest.mark.parametrize("first", ["", "import extmod"])
+def test_calls_by_name_where_nothing_else_is_installed(fresh, first):
+    """A library without types and modules, alone and beside another one; each has its own implementation of the ABI."""
+    program = f"""
+import sys
+{first}
+import bare
+assert bare.scaled(8) == bare.scaled(x=8) == 4 and bare.scaled(8, offset=1) == bare.scaled(offset=1, x=8) == 5
+assert bare.scaled(8, gain=2) == 16 and bare.scaled(8, 2, offset=None) == 16 and bare.scaled(8, offset=1, gain=1) == 9
+for call, text in [
+    (lambda: bare.scaled(offset=1), "argument 'x' is missing"),
+    (lambda: bare.scaled(8, ofset=1), "there is no argument 'ofset'"),
+    (lambda: bare.scaled(8, x=1), "argument 'x' is given twice"),
+    (lambda: bare.scaled(8, offset="1"), "argument 'offset': expected"),
+]:
+    try:
+        call()
+    except TypeError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("no error")
+import extmod
+assert extmod.line(8, factor=1) == "x=4 of 0" and extmod.line(8, name="y", mode=None) == "y=8 of 0"
 assert "tvm_ffi" not in sys.modules
 print("passed")
 """

@@ -73,7 +73,7 @@ def apt(folder, source):
 
 
 def unpacked(folder, version):
-    """What starts a Python of Debian unstable: its own loader and libraries."""
+    """The command that starts a Python of Debian unstable: its own loader and libraries."""
     root, stamp = folder / "root", folder / f"complete-{version}"
     if not stamp.exists():
         lists = folder / "unstable"
@@ -143,7 +143,7 @@ def passed(result, last):
 
 
 def check(start, version, place, environment):
-    """Whether the checks say what they should."""
+    """Returns true if the checks say what they should."""
     def stress(threads, rounds, lock="without"):
         result = run(*start, HERE / "threads.py", place, threads, rounds, env=environment)
         return passed(result, f"{threads} threads, {rounds} rounds, {lock} the lock: passed")

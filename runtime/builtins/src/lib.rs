@@ -41,7 +41,7 @@ use kernpack_formats::abi;
 #[doc(hidden)]
 pub use catalog::register;
 #[doc(hidden)]
-pub use catalog::{register_carried, register_init};
+pub use catalog::{register_carried, register_init, register_markers};
 #[doc(hidden)]
 pub use dataclass::enum_registration::register_enum;
 #[doc(hidden)]

@@ -15,6 +15,7 @@ use crate::from_python::{self, Keep, Refused};
 use crate::function::{Callable, is_undeclared};
 use crate::heap_type::pointer_place;
 use crate::lend::{self, LentTensor};
+use crate::numpy_memory::Held;
 use crate::object::{PyResult, Raised};
 use crate::wanted::{Kind, Wanted};
 use crate::{class, exception, exchange, handle};
@@ -74,6 +75,8 @@ impl Given {
 const INLINE: usize = 8;
 /// Tensors that need none.
 const LENT: usize = 4;
+/// In place of a number of conversions.
+const IS_HELD: usize = usize::MAX;
 
 /// The converted arguments of one call, and what they borrow from. It stays where it is from the first argument on: views of tensors point into it.
 pub(crate) struct Arguments {
@@ -90,10 +93,12 @@ pub(crate) struct Arguments {
     owed: usize,
     /// The first `lent` are described.
     tensors: [MaybeUninit<LentTensor>; LENT],
-    /// What they were described from.
+    /// The arrays that they describe.
     arrays: [MaybeUninit<Array>; LENT],
     lent: usize,
-    /// Conversions since an array was described that may have run code of Python.
+    /// Their memory, once it is held.
+    memory: [MaybeUninit<Held>; LENT],
+    /// Conversions since an array was described that may have run code of Python; [`IS_HELD`] once the memory of all is held.
     conversions: usize,
     /// All of them, when there are more than fit.
     more: ManuallyDrop<Option<Box<More>>>,
@@ -127,6 +132,7 @@ impl Arguments {
             tensors: [const { MaybeUninit::uninit() }; LENT],
             arrays: [const { MaybeUninit::uninit() }; LENT],
             lent: 0,
+            memory: [const { MaybeUninit::uninit() }; LENT],
             conversions: 0,
             more: ManuallyDrop::new(None),
         }
@@ -264,6 +270,12 @@ impl Arguments {
                 return Ok(());
             }
             self.conversions += usize::from(self.lent > 0);
+            if wanted.access != Access::Keeps
+                && let Some(lent) = exchange::lend(py, object, wanted)?
+            {
+                self.push_kept((lent.view(), Keep::Exchanged(lent)));
+                return Ok(());
+            }
             if self.count < INLINE && class::is_known(py.type_of(object)) {
                 class::write_view(py, object, self.views[self.count].as_mut_ptr())?;
                 self.count += 1;
@@ -373,7 +385,23 @@ impl Arguments {
     pub(crate) unsafe fn bind(&mut self, py: Py, callable: &Callable, given: Given) -> PyResult<()> {
         // SAFETY: promised by the caller.
         unsafe { self.bind_all(py, callable, given)? };
-        if self.conversions > 0 { self.describe_again(py, callable.info) } else { Ok(()) }
+        if self.lent > 0 { self.hold(py, callable.info) } else { Ok(()) }
+    }
+
+    /// Holds the memory of the arrays that are lent: code of Python may run during the call, on this thread or on others.
+    #[inline(never)]
+    fn hold(&mut self, py: Py, info: &FunctionInfo) -> PyResult<()> {
+        if self.conversions > 0 {
+            self.describe_again(py, info)?;
+        }
+        for index in 0..self.lent {
+            // SAFETY: the first `lent` were written, and are arrays of NumPy's own class.
+            let held = unsafe { Held::new(py, self.arrays[index].assume_init_ref().object) };
+            self.memory[index].write(held);
+        }
+        self.conversions = IS_HELD;
+        self.owed += 1;
+        Ok(())
     }
 
     /// # Safety
@@ -469,6 +497,15 @@ impl Arguments {
     /// Drops what is kept; nothing is used afterwards.
     #[inline(never)]
     fn free(&mut self) {
+        if self.conversions == IS_HELD {
+            for held in &self.memory[..self.lent] {
+                // SAFETY: the first `lent` were written, and are taken here only; the caller holds the lock.
+                unsafe { held.assume_init_read().release(Py::held()) };
+            }
+            if self.owed == 1 {
+                return;
+            }
+        }
         drop(self.callable.take());
         for keep in &mut self.keeps[..self.kept] {
             // SAFETY: the first `kept` were written, and are dropped here only.

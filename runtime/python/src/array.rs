@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use kernpack_core::abi::{DLTensor, TVMFFIObject};
+use kernpack_core::abi::{DLTensor, TVMFFIObject, dlpack_flags};
 use kernpack_core::{DataType, Device, Error, Function, embedded, provider};
 
 use crate::capi::{Py, PyBuffer, PyGetSet, PyMethodDef, PyObject, Slot, constant};
@@ -217,6 +217,10 @@ unsafe fn capsule(
             let mut managed = ptr::null_mut();
             let status = (provider::api().tensor_to_dlpack_versioned)(tensor, &mut managed);
             Error::check(status).map_err(|error| exception::raise(py, &error))?;
+            // Other implementations of the ABI lose the flag.
+            if embedded::tensor::is_read_only(tensor) {
+                (*managed).flags |= dlpack_flags::READ_ONLY;
+            }
             let object = py.PyCapsule_New(managed.cast(), VERSIONED.as_ptr(), Some(drop_versioned));
             if object.is_null()
                 && let Some(delete) = (*managed).deleter
@@ -224,6 +228,11 @@ unsafe fn capsule(
                 delete(managed);
             }
             return Owned::take(py, object);
+        }
+        if embedded::tensor::is_read_only(tensor) {
+            let text = "the tensor is read-only, which DLPack before 1.0 cannot express; pass max_version=(1, 0), or use a newer \
+                        version of the consumer, or export a copy";
+            return Err(py.raise(py.PyExc_BufferError(), text));
         }
         let mut managed = ptr::null_mut();
         let status = (provider::api().tensor_to_dlpack)(tensor, &mut managed);
@@ -320,20 +329,25 @@ unsafe extern "C" fn numpy(this: *mut PyObject, _: *mut PyObject) -> *mut PyObje
     array.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
+const WANTS_WRITING: c_int = 0x0001;
 const WANTS_STRIDES: c_int = 0x0010;
 const WANTS_FORMAT: c_int = 0x0004;
 
 unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int {
     // SAFETY: the interpreter's convention: a struct to fill, whose owner takes a reference to this object.
     unsafe {
-        let (py, _, tensor) = of(this);
+        let (py, object, tensor) = of(this);
         (*buffer).owner = ptr::null_mut();
+        let is_read_only = embedded::tensor::is_read_only(object);
         let refuse = |text: &str| {
             py.raise(py.PyExc_BufferError(), text);
             -1
         };
         if !Device::from_raw(tensor.device).is_host_accessible() {
             return refuse("the tensor is in the memory of a device, which a buffer cannot reach");
+        }
+        if flags & WANTS_WRITING != 0 && is_read_only {
+            return refuse("the tensor is read-only, so it has no buffer to write to; make a copy");
         }
         let Some(format) = format(tensor.dtype) else {
             return refuse(&format!("a buffer has no elements of type {}", DataType::from_raw(tensor.dtype)));
@@ -364,7 +378,7 @@ unsafe extern "C" fn get_buffer(this: *mut PyObject, buffer: *mut PyBuffer, flag
             owner: this,
             size: count as isize * item_size,
             item_size,
-            read_only: 0,
+            read_only: is_read_only.into(),
             ndim: tensor.ndim,
             format: if flags & WANTS_FORMAT == 0 { ptr::null() } else { format.as_ptr() },
             shape: numbers.cast(),

@@ -105,7 +105,7 @@ impl Drop for Lent {
     }
 }
 
-/// Whether functions with this entry point are made of Python objects, by this library.
+/// Returns true if functions with this entry point are made of Python objects, by this library.
 pub(crate) fn is_entry_point(entry_point: SafeCall) -> bool {
     ptr::fn_addr_eq(entry_point, call as SafeCall)
 }

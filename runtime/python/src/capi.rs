@@ -76,6 +76,8 @@ pub(crate) mod constant {
     pub(crate) const DICT_SUBCLASS: c_ulong = 1 << 29;
     pub(crate) const BASE_EXCEPTION_SUBCLASS: c_ulong = 1 << 30;
     pub(crate) const TYPE_SUBCLASS: c_ulong = 1 << 31;
+    pub(crate) const HEAP_TYPE: c_ulong = 1 << 9;
+    pub(crate) const IMMUTABLE_TYPE: c_ulong = 1 << 8;
     pub(crate) const TPFLAGS_HAVE_GC: c_uint = 1 << 14;
     pub(crate) const TP_CALL: c_int = 50;
     pub(crate) const TP_CLEAR: c_int = 51;
@@ -101,6 +103,7 @@ pub(crate) mod constant {
     pub(crate) const MEMBER_READ_ONLY: c_int = 1;
     pub(crate) const TP_METHODS: c_int = 64;
     pub(crate) const TP_NEW: c_int = 65;
+    pub(crate) const TP_BASE: c_int = 48;
     pub(crate) const TP_FREE: c_int = 74;
     pub(crate) const MOD_EXEC: c_int = 2;
     pub(crate) const MOD_MULTIPLE_INTERPRETERS: c_int = 3;
@@ -168,7 +171,7 @@ macro_rules! table {
         objects { $($object:ident)* }
         variables { $($variable:ident)* }
     ) => {
-        /// What was found in the process, in the order of [`NAMES`].
+        /// Functions and objects of the process, in the order of [`NAMES`].
         #[repr(C)]
         #[allow(non_snake_case)]
         struct Table {
@@ -345,6 +348,7 @@ table! {
         PyErr_GetRaisedException() -> *mut PyObject;
         PyList_GetItemRef(list: *mut PyObject, index: isize) -> *mut PyObject;
         PyDict_GetItemRef(dict: *mut PyObject, key: *mut PyObject, value: *mut *mut PyObject) -> c_int;
+        PyDict_SetDefaultRef(dict: *mut PyObject, key: *mut PyObject, value: *mut PyObject, found: *mut *mut PyObject) -> c_int;
         PyObject_Vectorcall(callable: *mut PyObject, args: *const *mut PyObject, count: usize, names: *mut PyObject) -> *mut PyObject;
         PyUnicode_New(size: isize, largest: u32) -> *mut PyObject;
         PyThreadState_GetUnchecked() -> *mut c_void;
@@ -364,16 +368,16 @@ const COUNT: usize = size_of::<Table>() / size_of::<*mut c_void>();
 /// The table, once it was found. It stands here and not behind a pointer: each call of a function of CPython reads it.
 struct Found(UnsafeCell<MaybeUninit<Table>>);
 
-// SAFETY: it is written once, under a lock, before `IS_FOUND` is set, and only read afterwards.
+// SAFETY: it is written once, under a lock, and only read afterwards: by threads that have had the lock, or have seen `IS_FOUND`.
 unsafe impl Sync for Found {}
 
 static TABLE: Found = Found(UnsafeCell::new(MaybeUninit::uninit()));
-/// Whether there is a table.
+/// Set when there is a table, and layouts are known.
 static IS_FOUND: AtomicBool = AtomicBool::new(false);
 /// Bytes from the start of an object to its type, and to what its class adds: 8 and 16, or 24 and 32 without the interpreter's lock.
 static HEADER: AtomicUsize = AtomicUsize::new(16);
 
-/// How ints lie in memory; 0 where nothing is known.
+/// The layout of ints in memory; 0 where nothing is known.
 static LAYOUT: AtomicUsize = AtomicUsize::new(0);
 /// The size has the sign, and follows the header.
 const BEFORE_3_12: usize = 1;
@@ -414,7 +418,7 @@ impl Py {
         unsafe { *object.byte_add(HEADER.load(Ordering::Relaxed) - size_of::<usize>()).cast::<*mut PyObject>() }
     }
 
-    /// Whether objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
+    /// Returns true if objects have the header of builds with the interpreter's lock: CPython's own structs lie as is known then.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
         HEADER.load(Ordering::Relaxed) == 16
@@ -482,46 +486,44 @@ impl Py {
     /// `text` is a live `str`, and the result is not used longer than it.
     #[inline]
     pub(crate) unsafe fn ascii<'a>(self, text: *mut PyObject) -> Option<&'a [u8]> {
-        /// The characters follow the header, and all of them are ASCII.
-        const COMPACT_ASCII: u32 = 0b11 << 5;
         let place = TEXT.load(Ordering::Relaxed);
         if place == 0 {
             return None;
         }
-        // SAFETY: promised by the caller; `find` has seen that texts lie so: their length follows the header, then a hash, then the state.
-        unsafe {
-            if *text.byte_add(32).cast::<u32>() & COMPACT_ASCII != COMPACT_ASCII {
-                return None;
-            }
-            Some(core::slice::from_raw_parts(text.byte_add(place).cast(), *text.byte_add(16).cast()))
-        }
+        // SAFETY: promised by the caller; `find` has seen that texts lie so.
+        unsafe { ascii_at(place, text) }
     }
 
-    /// Writes an element of a tuple that was just made, and gives the reference to it up.
+    /// Writes an element of a tuple that was just made, and gives the reference to it up. Without the interpreter's lock it is an error when
+    /// another thread has found the tuple through the collector.
     ///
     /// # Safety
     /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
     #[inline]
-    pub(crate) unsafe fn set_item(self, tuple: *mut PyObject, index: usize, item: *mut PyObject) {
+    pub(crate) unsafe fn set_item(
+        self,
+        tuple: *mut PyObject,
+        index: usize,
+        item: *mut PyObject,
+    ) -> Result<(), crate::object::Raised> {
         // SAFETY: promised by the caller; `find` has seen that elements are there.
         unsafe {
             match TUPLE.load(Ordering::Relaxed) {
-                0 => {
-                    self.PyTuple_SetItem(tuple, index as isize, item);
-                }
+                0 if self.PyTuple_SetItem(tuple, index as isize, item) != 0 => return Err(crate::object::Raised),
+                0 => {}
                 place => tuple.byte_add(place).cast::<*mut PyObject>().add(index).write(item),
             }
         }
+        Ok(())
     }
 
-    /// Finds out how texts and tuples lie in memory, by looking at some.
-    fn look_at_layouts(self) {
-        let text_place = match LAYOUT.load(Ordering::Relaxed) {
+    /// Finds out how texts and tuples lie in memory, by looking at some. Another thread may do the same, with the same results.
+    fn look_at_layouts(self, layout: usize) {
+        let text_place = match layout {
             BEFORE_3_12 => 48,
             SINCE_3_12 => 40,
             _ => return,
         };
-        TEXT.store(text_place, Ordering::Relaxed);
         let lies_so = ["probe", "pr\u{f6}be", "\u{3b1}"].into_iter().all(|probe| {
             // SAFETY: a new text; the state of every text is at the same place in these versions.
             unsafe {
@@ -530,19 +532,17 @@ impl Py {
                     self.PyErr_Clear();
                     return false;
                 }
-                let found = self.ascii(text).map(|bytes| bytes.as_ptr().cast());
+                let found = ascii_at(text_place, text);
                 let start = self.PyUnicode_AsUTF8AndSize(text, ptr::null_mut());
                 let lies_so = match found {
-                    Some(found) => probe.is_ascii() && found == start && self.ascii(text) == Some(probe.as_bytes()),
+                    Some(found) => probe.is_ascii() && found.as_ptr().cast() == start && found == probe.as_bytes(),
                     None => !probe.is_ascii(),
                 };
                 self.Py_DecRef(text);
                 lies_so
             }
         });
-        if !lies_so {
-            TEXT.store(0, Ordering::Relaxed);
-        }
+        TEXT.store(if lies_so { text_place } else { 0 }, Ordering::Relaxed);
         // SAFETY: a new tuple of two elements, of which None is the second; a tuple is larger than what is looked at.
         unsafe {
             let tuple = self.PyTuple_New(2);
@@ -558,7 +558,7 @@ impl Py {
         }
     }
 
-    /// What gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
+    /// The function that gives the interpreter's state that holds the lock, or NULL; it may be called without the lock. Versions before 3.13 have it under
     /// another name.
     #[inline]
     pub(crate) fn current_state(self) -> Option<unsafe extern "C" fn() -> *mut c_void> {
@@ -583,7 +583,25 @@ impl Py {
     }
 }
 
-/// Whether the interpreter's functions were found: whether Python has imported this library.
+/// The characters of a text that is ASCII, which begin at this place of it.
+///
+/// # Safety
+/// `text` is a live `str` of a version whose texts lie so: their length follows the header, then a hash, then the state. The result is not used
+/// longer than it.
+#[inline]
+unsafe fn ascii_at<'a>(place: usize, text: *mut PyObject) -> Option<&'a [u8]> {
+    /// The characters follow the header, and all of them are ASCII.
+    const COMPACT_ASCII: u32 = 0b11 << 5;
+    // SAFETY: promised by the caller.
+    unsafe {
+        if *text.byte_add(32).cast::<u32>() & COMPACT_ASCII != COMPACT_ASCII {
+            return None;
+        }
+        Some(core::slice::from_raw_parts(text.byte_add(place).cast(), *text.byte_add(16).cast()))
+    }
+}
+
+/// Returns true if the interpreter's functions were found: Python has imported this library.
 pub(crate) fn is_found() -> bool {
     IS_FOUND.load(Ordering::Acquire)
 }
@@ -618,12 +636,12 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
     let table = unsafe { core::mem::transmute::<[*mut c_void; COUNT], Table>(addresses) };
     {
         // Without the interpreter's lock two threads may get here at once. No code of Python runs meanwhile.
-        static WRITING: Mutex<()> = Mutex::new(());
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_found() {
-            // SAFETY: nothing reads the table before it is found, and the lock keeps other writers away.
+        static IS_WRITTEN: Mutex<bool> = Mutex::new(false);
+        let mut is_written = IS_WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_written {
+            // SAFETY: nothing reads the table before it is written, and the lock keeps other writers away.
             unsafe { (*TABLE.0.get()).write(table) };
-            IS_FOUND.store(true, Ordering::Release);
+            *is_written = true;
         }
     }
     // SAFETY: promised by the caller; the table is there.
@@ -638,18 +656,20 @@ pub(crate) unsafe fn find() -> Result<Py, String> {
         header
     };
     if header != 16 && header != 32 {
-        IS_FOUND.store(false, Ordering::Release);
         return Err(format!("objects of this Python begin with {header} bytes of its own, which is not known here"));
     }
     HEADER.store(header as usize, Ordering::Relaxed);
     // SAFETY: the function gives a C string that lives forever.
     let version = unsafe { core::ffi::CStr::from_ptr(py.Py_GetVersion()) }.to_string_lossy();
-    LAYOUT.store(if header == 16 { layout(&version) } else { 0 }, Ordering::Relaxed);
-    py.look_at_layouts();
+    let layout = if header == 16 { layout(&version) } else { 0 };
+    LAYOUT.store(layout, Ordering::Relaxed);
+    py.look_at_layouts(layout);
+    // The last of all: others rely on what was stored before.
+    IS_FOUND.store(true, Ordering::Release);
     Ok(py)
 }
 
-/// How the ints of CPython lie in memory, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
+/// The layout of the ints of CPython, from a version such as `3.11.7 (main, ..)`. Versions that are not known here are asked by functions.
 fn layout(version: &str) -> usize {
     let minor = version.strip_prefix("3.").and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     match minor.and_then(|minor| minor.parse().ok()) {
@@ -659,7 +679,7 @@ fn layout(version: &str) -> usize {
     }
 }
 
-/// Where the functions are: in the program, or in a libpython that another library loaded for itself.
+/// The place of the functions: in the program, or in a libpython that another library loaded for itself.
 fn interpreter() -> Option<Scope> {
     const PROBE: &core::ffi::CStr = c"Py_GetVersion";
     if !Scope::DEFAULT.symbol(PROBE).is_null() {

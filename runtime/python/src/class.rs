@@ -1,6 +1,6 @@
 //! One Python class for each registered type, made when it is first needed from what the type table says: fields, methods, a constructor.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) struct Class {
     pub(crate) index: i32,
     /// The last part of the type's key.
     pub(crate) name: String,
-    /// What makes its objects.
+    /// The constructor of its objects.
     pub(crate) constructor: Constructor,
     /// Fields that may hold Python callables.
     pub(crate) edges: Vec<Edge>,
@@ -55,7 +55,7 @@ fn place(class: *mut PyObject) -> &'static AtomicPtr<Class> {
     &BY_ADDRESS[((class.addr() >> 4) ^ (class.addr() >> 12)) % BY_ADDRESS.len()]
 }
 
-/// What is known of a class that was made for a type.
+/// The description of a class that was made for a type.
 #[inline]
 pub(crate) fn of_class(class: *mut PyObject) -> Option<&'static Class> {
     // SAFETY: what is stored lives forever.
@@ -68,7 +68,7 @@ pub(crate) fn of_class(class: *mut PyObject) -> Option<&'static Class> {
     }
 }
 
-/// Whether a class was made for a type.
+/// Returns true if a class was made for a type.
 #[inline]
 pub(crate) fn is_known(class: *mut PyObject) -> bool {
     of_class(class).is_some()
@@ -202,16 +202,24 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
     // classes that are kept in a list all are made here, or by the interpreter when the constructor of a derived class runs.
     unsafe {
         let this = match of_class(class) {
-            Some(known) if known.edges.is_empty() => FREED.take(py, class),
+            Some(known) if known.edges.is_empty() => {
+                let this = FREED.take(py, class);
+                if py.is_plain()
+                    && let Ok(this) = &this
+                {
+                    // The block may have been in use before.
+                    *pointer_place(py, this.as_ptr()).add(1) = ptr::null_mut();
+                }
+                this
+            }
+            // All zeros. The collector knows it from here on, so another thread may find it and refer to it weakly.
             _ => Owned::take(py, py.PyType_GenericAlloc(class, 0)),
         };
         let Ok(this) = this else {
             embedded::dec_ref(object);
             return this;
         };
-        let place = pointer_place(py, this.as_ptr());
-        *place = object.cast();
-        *place.add(1) = ptr::null_mut();
+        AtomicPtr::from_ptr(pointer_place(py, this.as_ptr())).store(object.cast(), Ordering::Release);
         Ok(this)
     }
 }
@@ -253,7 +261,7 @@ fn in_table(index: i32) -> Option<&'static Class> {
     unsafe { place.load(Ordering::Acquire).as_ref() }
 }
 
-/// What is known of the class of a type, or of the nearest one that it is derived from and that has a class. No code of Python runs.
+/// The class of a type, or of the nearest one that it is derived from and that has a class. No code of Python runs.
 pub(crate) fn of_index(index: i32) -> Option<&'static Class> {
     let made = |index| in_table(index).or_else(|| search(|class| class.index == index));
     made(index).or_else(|| {
@@ -289,7 +297,7 @@ fn slow_of_type(py: Py, index: i32) -> PyResult<*mut PyObject> {
     Ok(object)
 }
 
-/// What the macros said about a type: the methods of this artifact.
+/// The methods of a type that this artifact has.
 pub(crate) fn blocks(py: Py, key: &str) -> impl Iterator<Item = &'static MethodDef> {
     let methods: &'static [MethodsDef] = State::get(py).collected.methods;
     methods.iter().filter(move |block| block.key == key).flat_map(|block| block.members)
@@ -463,22 +471,20 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
     }
 }
 
-/// Whether a type is another, or derived from it.
+/// Returns true if a type is another, or derived from it.
 pub(crate) fn is_a(index: i32, other: i32) -> bool {
     index == other || TypeInfo::find(index).is_some_and(|info| info.is_a(other))
 }
 
 /// The class of a registered type that a class is, or the nearest one that it is derived from.
 pub(crate) fn nearest(py: Py, class: *mut PyObject) -> Option<&'static Class> {
-    /// `Py_tp_base`.
-    const BASE: c_int = 48;
     let mut at = class;
     while !at.is_null() && at != State::get(py).object {
         if let Some(found) = of_class(at) {
             return Some(found);
         }
         // SAFETY: a class, and one made at run time, as all are between ours and a derived one.
-        at = unsafe { py.PyType_GetSlot(at, BASE) }.cast();
+        at = unsafe { py.PyType_GetSlot(at, constant::TP_BASE) }.cast();
     }
     None
 }

@@ -23,7 +23,7 @@ use crate::{exception, handle};
 /// The constructor, as a type attribute.
 static INIT: AttrColumn = AttrColumn::new("__ffi_init__");
 
-/// What makes the objects of a type.
+/// The constructor of the objects of a type.
 pub(crate) enum Constructor {
     /// Nothing: functions of the library do.
     None,
@@ -156,7 +156,7 @@ pub(crate) fn parameters(py: Py, info: TypeInfo) -> Option<Vec<String>> {
 /// A new object, with a reference that belongs to the caller.
 type Made = ptr::NonNull<TVMFFIObject>;
 
-/// What the constructor of a class makes of arguments.
+/// The object that the constructor of a class makes of arguments.
 ///
 /// # Safety
 /// The arguments live for the call.

@@ -32,7 +32,7 @@ unsafe impl Sync for Enumeration {}
 
 /// The classes that were made. Nothing of Python runs while it is locked.
 static CLASSES: Mutex<Vec<&'static Enumeration>> = Mutex::new(Vec::new());
-/// Whether there is one.
+/// Set when there is one.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn find(is_it: impl Fn(&Enumeration) -> bool) -> Option<&'static Enumeration> {
@@ -125,7 +125,7 @@ fn make(py: Py, def: &'static EnumDef, index: i32) -> PyResult<Enumeration> {
     }
 }
 
-/// What stands for a variant in the ABI.
+/// The value that stands for a variant in the ABI.
 fn payload(def: &EnumDef, variant: &VariantDef) -> Any {
     match def.kind {
         EnumKind::Int => variant.value.into_any(),
@@ -133,7 +133,7 @@ fn payload(def: &EnumDef, variant: &VariantDef) -> Any {
     }
 }
 
-/// What stands for a variant in Python.
+/// The object that stands for a variant in Python.
 fn value(py: Py, def: &EnumDef, variant: &VariantDef) -> PyResult<Owned> {
     match def.kind {
         // SAFETY: an integer.

@@ -45,8 +45,8 @@ pub(crate) fn raise(py: Py, error: &Error) -> Raised {
     }
     let built = py.nested(|py| with_cause(py, error, class));
     if let Ok(exception) = built {
-        // SAFETY: an exception and its class.
-        unsafe { py.PyErr_SetObject(class, exception.as_ptr()) };
+        // SAFETY: an exception and its class, which need not be the one that was called.
+        unsafe { py.PyErr_SetObject(py.type_of(exception.as_ptr()), exception.as_ptr()) };
     }
     Raised
 }
@@ -77,9 +77,10 @@ unsafe fn instance(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owne
 
 /// The exception for an error, with those that it comes from as `__cause__`.
 fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
-    // SAFETY: a class of exceptions, and its new exception; the function takes the reference to the cause over.
+    // SAFETY: a class of exceptions, and exceptions; the function takes the reference to the cause over.
     unsafe {
         let exception = instance(py, error, class)?;
+        check_exception(py, &exception, class)?;
         if let Some(cause) = error.cause() {
             let cause = match carried(py, &cause) {
                 Some(own) => Owned::share(py, own),
@@ -94,6 +95,33 @@ fn with_cause(py: Py, error: &Error, class: *mut PyObject) -> PyResult<Owned> {
     }
 }
 
+/// Refuses the result of calling a class of exceptions that is not an exception: `__new__` may return any object.
+///
+/// # Safety
+/// `class` is alive.
+unsafe fn check_exception(py: Py, object: &Owned, class: *mut PyObject) -> PyResult<()> {
+    // SAFETY: the object is alive, and promised by the caller.
+    unsafe {
+        if is_instance(py, object.as_ptr()) {
+            return Ok(());
+        }
+        let (class, found) = (py.str_of(class), py.class_name(object.as_ptr()));
+        let text = format!(
+            "calling {class} returned an object of type {found}, which is not an exception; its __new__ has to return one"
+        );
+        Err(py.raise(py.PyExc_TypeError(), &text))
+    }
+}
+
+/// Returns true if an object is an exception.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn is_instance(py: Py, object: *mut PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { py.PyType_GetFlags(py.type_of(object)) & constant::BASE_EXCEPTION_SUBCLASS != 0 }
+}
+
 /// The Python exception that an error was made of, borrowed from the error.
 fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
     // SAFETY: an error's cell follows its header. Its context is NULL or an object, and an opaque one holds a Python object: of this
@@ -104,9 +132,7 @@ fn carried(py: Py, error: &Error) -> Option<*mut PyObject> {
             return None;
         }
         let object = embedded::body::<TVMFFIOpaqueObjectCell>(context).handle.cast::<PyObject>();
-        let is_exception =
-            !object.is_null() && py.PyType_GetFlags(py.type_of(object)) & constant::BASE_EXCEPTION_SUBCLASS != 0;
-        is_exception.then_some(object)
+        (!object.is_null() && is_instance(py, object)).then_some(object)
     }
 }
 
@@ -153,14 +179,8 @@ pub(crate) fn class_of(py: Py, kind: &str) -> PyResult<Owned> {
         (None, Some(class)) => (class, false),
         (None, None) => (new_class(py, kind, &state.module, py.PyExc_RuntimeError())?, true),
     };
-    // SAFETY: all three are alive, and what the dict gives is shared before other code runs.
-    let known = unsafe {
-        let known = py.PyDict_SetDefault(state.exceptions, name.as_ptr(), class.as_ptr());
-        if known.is_null() {
-            return Err(Raised);
-        }
-        checked(py, Owned::share(py, known), kind)?
-    };
+    // SAFETY: all three are alive.
+    let known = unsafe { checked(py, py.set_default(state.exceptions, &name, &class)?, kind)? };
     // Another thread may have made one meanwhile, whose exceptions are out already.
     if is_new && known.as_ptr() == class.as_ptr() {
         publish(py, kind, &state.module, &class)?;
@@ -179,7 +199,7 @@ fn checked(py: Py, class: Owned, kind: &str) -> PyResult<Owned> {
     ))
 }
 
-/// Whether an object is a class of exceptions.
+/// Returns true if an object is a class of exceptions.
 fn is_exception(py: Py, object: &Owned) -> bool {
     // SAFETY: the object is alive; it is asked what it is before it is taken for a class.
     unsafe {
@@ -238,7 +258,9 @@ fn take_exception(py: Py) -> Option<Owned> {
         py.PyErr_NormalizeException(&mut class, &mut value, &mut traceback);
         let class = Owned::take(py, class);
         let value = Owned::take(py, value).ok();
-        if let (Ok(traceback), Some(value)) = (Owned::take(py, traceback), &value) {
+        if let (Ok(traceback), Some(value)) = (Owned::take(py, traceback), &value)
+            && is_instance(py, value.as_ptr())
+        {
             py.PyException_SetTraceback(value.as_ptr(), traceback.as_ptr());
         }
         drop(class);

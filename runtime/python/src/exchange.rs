@@ -2,144 +2,108 @@
 //! and those of the library are given by it, without a capsule or a call of Python code.
 
 use core::alloc::Layout;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 use std::alloc;
 
-use kernpack_core::abi::{DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIAny, TVMFFIObject, device_type};
+use kernpack_core::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags};
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
+use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, SetError, VERSION, api};
+use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
 use crate::lend::LentTensor;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{array, exception};
+use crate::wanted::Wanted;
+use crate::{array, exception, tensor};
 
-/// The attribute of a class, and the name of the capsule in it.
-const ATTRIBUTE: &CStr = c"__dlpack_c_exchange_api__";
-const CAPSULE: &CStr = c"dlpack_exchange_api";
-/// The first version of DLPack that has the interface.
-const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
-
-/// Reports what went wrong in an allocation.
-type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
-
-/// `DLPackExchangeAPI`. Functions give 0, or -1 with an exception set.
-#[repr(C)]
-struct Api {
-    version: DLPackVersion,
-    previous: *const Api,
-    allocate: unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int,
-    managed_of: unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int,
-    object_of: unsafe extern "C" fn(*mut DLManagedTensorVersioned, *mut *mut PyObject) -> c_int,
-    /// Describes an array that lives on; NULL where an exporter has no such function.
-    borrow: Option<unsafe extern "C" fn(*mut PyObject, *mut DLTensor) -> c_int>,
-    current_stream: unsafe extern "C" fn(c_int, i32, *mut *mut c_void) -> c_int,
+/// A tensor that another framework has lent: its memory is not freed as long as this lives.
+pub(crate) struct Exchanged {
+    managed: ptr::NonNull<DLManagedTensorVersioned>,
+    /// A copy of its description: code of Python may change that of an array that it knows.
+    described: Option<Box<LentTensor>>,
 }
 
-/// A class of arrays with the interface. It is never given back, so the class lives on.
-struct Known {
-    class: *mut PyObject,
-    api: &'static Api,
-}
-
-/// The classes that were seen; there are few in a process.
-static KNOWN: [AtomicPtr<Known>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
-
-/// The interface of a class.
-///
-/// # Safety
-/// `class` is alive.
-unsafe fn api(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Api>> {
-    for known in &KNOWN {
-        // SAFETY: what is stored lives forever.
-        match unsafe { known.load(Ordering::Acquire).as_ref() } {
-            Some(known) if known.class == class => return Ok(Some(known.api)),
-            Some(_) => {}
-            None => break,
+impl Drop for Exchanged {
+    fn drop(&mut self) {
+        // SAFETY: the tensor is this value's, and given back once.
+        unsafe {
+            if let Some(delete) = self.managed.as_ref().deleter {
+                delete(self.managed.as_ptr());
+            }
         }
     }
-    // SAFETY: promised by the caller. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class; that is
-    // kept. A table of the same major version has these functions.
+}
+
+impl Exchanged {
+    /// The view of the tensor, which lives as long as this.
+    pub(crate) fn view(&self) -> TVMFFIAny {
+        self.described.as_ref().map_or(TVMFFIAny::NONE, |described| described.view())
+    }
+
+    fn is_read_only(&self) -> bool {
+        // SAFETY: the tensor is this value's.
+        unsafe { self.managed.as_ref().flags & dlpack_flags::READ_ONLY != 0 }
+    }
+
+    /// A tensor that takes this one over.
+    pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
+        // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
+        unsafe {
+            let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
+            core::mem::forget(self);
+            Ok(tensor)
+        }
+    }
+}
+
+/// The tensor behind an array of a class with the interface, for the time of a call. `None`: the array has to go another way, as those in a
+/// device's memory do, whose stream has to be waited for.
+///
+/// # Safety
+/// `object` is alive.
+pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
+    // SAFETY: promised by the caller; the description is that of a tensor which lives.
     unsafe {
-        // Held: it may be code of Python that gives the attribute, and that gives the object another class.
-        let class = Owned::share(py, class);
-        let Some(capsule) = py.attribute_if_any(class.as_ptr(), ATTRIBUTE)? else { return Ok(None) };
-        if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) == 0 {
+        let Some(mut lent) = managed(py, object)? else { return Ok(None) };
+        if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
             return Ok(None);
         }
-        let mut table = py.PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()).cast_const().cast::<Api>();
-        while !table.is_null() && (*table).version.major > VERSION.major {
-            table = (*table).previous;
+        if wanted.writes() && lent.is_read_only() {
+            return Err(tensor::read_only());
         }
-        if table.is_null() || (*table).version.major != VERSION.major {
-            return Ok(None);
-        }
-        let api = &*table;
-        let new = Box::into_raw(Box::new(Known { class: class.into_ptr(), api }));
-        let is_taken = |place: &AtomicPtr<Known>| {
-            place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        };
-        if !KNOWN.iter().any(is_taken) {
-            // No place is left: the capsule keeps the class's table for this call.
-            let Known { class, .. } = *Box::from_raw(new);
-            py.Py_DecRef(class);
-        }
-        Ok(Some(api))
+        lent.described = LentTensor::copied(&lent.managed.as_ref().dl_tensor);
+        Ok(lent.described.is_some().then_some(lent))
     }
 }
 
-/// The view of an array of a class with the interface, described in `place`, which stays where it is for the call. `None`: the array has to go
-/// another way, as those in a device's memory do, whose stream has to be waited for.
+/// The tensor of an array of a class with the interface. `None` as for [`lend`].
 ///
 /// # Safety
-/// `object` is alive for the call.
-pub(crate) unsafe fn lend(
-    py: Py,
-    object: *mut PyObject,
-    place: &mut MaybeUninit<LentTensor>,
-) -> PyResult<Option<TVMFFIAny>> {
-    // SAFETY: promised by the caller; the function fills the description when it succeeds, and what that points to lives until other code runs.
+/// `object` is alive.
+pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
         let class = py.type_of(object);
         if class == State::get(py).tensor {
             return Ok(None);
         }
-        let Some(borrow) = api(py, class)?.and_then(|api| api.borrow) else { return Ok(None) };
-        let mut tensor = MaybeUninit::<DLTensor>::zeroed();
-        if borrow(object, tensor.as_mut_ptr()) != 0 {
-            return Err(Raised);
-        }
-        let tensor = tensor.assume_init();
-        if !Device::from_raw(tensor.device).is_host_accessible() {
-            return Ok(None);
-        }
-        Ok(LentTensor::copied(&tensor, place))
-    }
-}
-
-/// The tensor of an array of a class with the interface, which is the caller's. `None` as for [`lend`].
-///
-/// # Safety
-/// `object` is alive.
-pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<*mut DLManagedTensorVersioned>> {
-    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
-    unsafe {
-        let Some(api) = api(py, py.type_of(object))? else { return Ok(None) };
+        let Some(managed_of) = api(py, class)?.and_then(|api| api.managed_of) else { return Ok(None) };
         let mut managed = ptr::null_mut();
-        if (api.managed_of)(object, &mut managed) != 0 {
+        if managed_of(object, &mut managed) != 0 {
             return Err(Raised);
         }
-        if Device::from_raw((*managed).dl_tensor.device).is_host_accessible() {
-            return Ok(Some(managed));
-        }
-        if let Some(delete) = (*managed).deleter {
-            delete(managed);
-        }
-        Ok(None)
+        let Some(managed) = ptr::NonNull::new(managed) else {
+            let class = py.class_name(object);
+            let text = format!("the exchange interface of {class} gave no tensor");
+            return Err(py.raise(py.PyExc_BufferError(), &text));
+        };
+        let lent = Exchanged { managed, described: None };
+        let device = Device::from_raw(managed.as_ref().dl_tensor.device);
+        Ok(device.is_host_accessible().then_some(lent))
     }
 }
 
@@ -171,8 +135,9 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
         if class == State::get(py).tensor {
             return Ok(None);
         }
-        let Some(api) = api(py, class)? else { return Ok(None) };
-        let Some(borrow) = api.borrow else { return Ok(None) };
+        let Some(Api { borrow: Some(borrow), current_stream: Some(current_stream), .. }) = api(py, class)? else {
+            return Ok(None);
+        };
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
         if borrow(object, tensor.as_mut_ptr()) != 0 {
             return Err(Raised);
@@ -182,7 +147,7 @@ pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Opt
             return Ok(None);
         }
         let (mut stream, mut before) = (ptr::null_mut(), ptr::null_mut());
-        if (api.current_stream)(device.device_type(), device.index(), &mut stream) != 0 {
+        if current_stream(device.device_type(), device.index(), &mut stream) != 0 {
             return Err(Raised);
         }
         let status = (provider::api().env_set_stream)(device.device_type(), device.index(), stream, &mut before);
@@ -196,11 +161,11 @@ pub(crate) fn offer(py: Py, class: &Owned) -> PyResult<()> {
     static API: Shared<Api> = Shared(Api {
         version: VERSION,
         previous: ptr::null(),
-        allocate,
-        managed_of,
-        object_of,
+        allocate: Some(allocate),
+        managed_of: Some(managed_of),
+        object_of: Some(object_of),
         borrow: Some(borrow),
-        current_stream,
+        current_stream: Some(current_stream),
     });
     // SAFETY: a table that lives forever, and a class.
     unsafe {
@@ -236,7 +201,13 @@ unsafe extern "C" fn managed_of(object: *mut PyObject, out: *mut *mut DLManagedT
             return -1;
         }
         match Error::check((provider::api().tensor_to_dlpack_versioned)(tensor, out)) {
-            Ok(()) => 0,
+            Ok(()) => {
+                // Other implementations of the ABI lose the flag.
+                if embedded::tensor::is_read_only(tensor) {
+                    (**out).flags |= dlpack_flags::READ_ONLY;
+                }
+                0
+            }
             Err(error) => {
                 exception::raise(py, &error);
                 -1
@@ -249,12 +220,14 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     // SAFETY: as for `managed_of`; the tensor is ours from now on, and the new object holds a reference of its own.
     unsafe {
         let py = Py::held();
-        let mut tensor = ptr::null_mut();
-        let taken = Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor));
-        if let Err(error) = taken {
-            exception::raise(py, &error);
-            return -1;
-        }
+        let tensor = match tensor::imported(managed, false) {
+            Ok(tensor) => tensor,
+            Err(Refused::Raised(Raised)) => return -1,
+            Err(Refused::Because { clause, .. }) => {
+                py.raise(py.PyExc_BufferError(), &clause);
+                return -1;
+            }
+        };
         let object = array::new(py, tensor);
         embedded::dec_ref(tensor);
         match object {
@@ -267,6 +240,7 @@ unsafe extern "C" fn object_of(managed: *mut DLManagedTensorVersioned, out: *mut
     }
 }
 
+/// A plain description cannot say that the tensor is read-only: what is done with it is the consumer's responsibility, as for all that is lent.
 unsafe extern "C" fn borrow(object: *mut PyObject, out: *mut DLTensor) -> c_int {
     // SAFETY: as for `managed_of`.
     unsafe {
@@ -292,7 +266,7 @@ struct Memory(*mut u8, Layout);
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// What loads of vectors want.
+    /// The alignment that loads of vectors want.
     const ALIGNMENT: usize = 64;
 
     fn new(size: usize) -> Option<Self> {

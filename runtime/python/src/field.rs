@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 use kernpack_core::abi::TVMFFIObject;
 use kernpack_core::generated_code::{FieldDef, TextInPlace};
@@ -52,7 +52,7 @@ impl Owner {
     }
 }
 
-/// How a field is read.
+/// The way in which a field is read.
 #[derive(Clone, Copy)]
 enum Read {
     /// By its getter.
@@ -115,12 +115,18 @@ impl Property {
     /// The object is alive and of the type that has the field.
     #[inline]
     unsafe fn value(&self, py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
-        // SAFETY: promised by the caller; the definition says what is at the offset, and plain bytes are a value also when they are zeros. The text
-        // stays what it is as long as the object, which its Python object keeps, is shared.
+        // SAFETY: promised by the caller; the definition says what is at the offset, and plain bytes are a value also when they are zeros. A number
+        // may be an atomic, which other threads write. The text stays what it is as long as the object, which its Python object keeps, is shared.
         unsafe {
             match self.read {
-                Read::Int(offset) => Owned::take(py, py.PyLong_FromLongLong(*object.byte_add(offset).cast::<i64>())),
-                Read::Float(offset) => Owned::take(py, py.PyFloat_FromDouble(*object.byte_add(offset).cast::<f64>())),
+                Read::Int(offset) => {
+                    let value = AtomicI64::from_ptr(object.byte_add(offset).cast()).load(Ordering::Relaxed);
+                    Owned::take(py, py.PyLong_FromLongLong(value))
+                }
+                Read::Float(offset) => {
+                    let bits = AtomicU64::from_ptr(object.byte_add(offset).cast()).load(Ordering::Relaxed);
+                    Owned::take(py, py.PyFloat_FromDouble(f64::from_bits(bits)))
+                }
                 Read::Text(offset, text) => match text(object.byte_add(offset).cast()) {
                     Some(text) => py.new_text(&*text),
                     None => self.by_getter(py, object),

@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::wanted::{Kind, Wanted, value_of_map};
 use crate::{callback, class, enumeration, exchange, number, shared_container, tensor, tvm_ffi};
 
-/// What an argument borrows from, until the call is over.
+/// The thing that an argument borrows from, until the call is over.
 #[allow(dead_code, reason = "the values are only kept, for what they free")]
 pub(crate) enum Keep {
     /// From the Python object itself, or from nothing.
@@ -27,11 +27,13 @@ pub(crate) enum Keep {
     Bytes(Box<TVMFFIByteArray>),
     /// From a function that calls the Python object.
     Function(callback::Lent),
+    /// From a tensor that another framework has lent.
+    Exchanged(exchange::Exchanged),
     /// Not borrowed from: the current stream of a device, until the call is over.
     Stream(#[expect(dead_code, reason = "dropped when the call is over")] exchange::CurrentStream),
 }
 
-/// Why there is no value for a Python object.
+/// A reason that there is no value for a Python object.
 pub(crate) enum Refused {
     /// A Python exception is set.
     Raised(Raised),
@@ -39,7 +41,7 @@ pub(crate) enum Refused {
     Because {
         /// Kind of the error.
         kind: &'static str,
-        /// What follows the argument's name.
+        /// The text behind the argument's name.
         clause: String,
     },
 }
@@ -108,7 +110,7 @@ unsafe fn in_place(py: Py, object: *mut PyObject, wanted: &Wanted, place: *mut T
     }
 }
 
-/// What [`in_place`] leaves.
+/// Writes the values that [`in_place`] leaves.
 ///
 /// # Safety
 /// As for [`simple`]; `object` is an `int` or a `str`.
@@ -282,7 +284,11 @@ unsafe fn other(
             return Ok((TVMFFIAny::pointer(type_index::FUNCTION, function), Keep::Nothing));
         }
         if class == State::get(py).tensor {
-            return Ok((TVMFFIAny::pointer(type_index::TENSOR, *pointer_place(py, object)), Keep::Nothing));
+            let held = *pointer_place(py, object);
+            if wanted.writes() && embedded::tensor::is_read_only(held.cast()) {
+                return Err(tensor::read_only());
+            }
+            return Ok((TVMFFIAny::pointer(type_index::TENSOR, held), Keep::Nothing));
         }
         if let Some(shared) = shared_container::object_of(py, object, class) {
             return Ok((shared, Keep::Nothing));
@@ -326,7 +332,7 @@ unsafe fn other(
             return Ok(kept(embedded::new_bytes(&bytes)));
         }
         if let Some(found) = tvm_ffi::object_of(py, object, class)? {
-            return Ok((TVMFFIAny::pointer((*found).type_index, found.cast()), Keep::Nothing));
+            return Ok((*found.as_raw(), Keep::Value(found)));
         }
         match kind {
             Kind::Function if py.PyCallable_Check(object) != 0 => {
@@ -432,7 +438,9 @@ unsafe fn part(
         match keep {
             Keep::Value(value) => Ok(value),
             Keep::Function(lent) => Ok(lent.into_value(py)),
-            Keep::Nothing | Keep::Bytes(_) | Keep::Stream(_) => Ok(AnyView::from_raw(view).try_to_owned()?),
+            Keep::Nothing | Keep::Bytes(_) | Keep::Exchanged(_) | Keep::Stream(_) => {
+                Ok(AnyView::from_raw(view).try_to_owned()?)
+            }
         }
     }
 }
@@ -580,7 +588,7 @@ unsafe fn sequence(
     }
 }
 
-/// What a mapping of another class has.
+/// The entries of a mapping of another class.
 ///
 /// # Safety
 /// `object` is alive.
@@ -672,7 +680,7 @@ pub(crate) unsafe fn python_callable(function: *mut TVMFFIObject) -> Option<*mut
     }
 }
 
-/// What a Python object that is a value of the ABI is, or the exception that says why not.
+/// The value of the ABI for a Python object, or the exception that says why there is none.
 ///
 /// # Safety
 /// `object` is alive.

@@ -27,36 +27,36 @@ pub(crate) struct Callable {
     entry_point: SafeCall,
     /// The names of the parameters, interned.
     pub(crate) names: Box<[*mut PyObject]>,
-    /// What the parameters want.
+    /// The demands of the parameters.
     pub(crate) wanted: Box<[Wanted]>,
-    /// Whether other threads of Python run during a call.
+    /// Set if other threads of Python run during a call.
     releases: bool,
-    /// Whether functions, which may be those of Python, come in a parameter that is a container.
+    /// Set if functions, which may be those of Python, come in a parameter that is a container.
     calls_back: bool,
-    /// What stands in the place of a result before a call: the mark of a caller in the same artifact, where the function knows it.
+    /// The value in the place of a result before a call: the mark of a caller in the same artifact, where the function knows it.
     pub(crate) before: TVMFFIAny,
-    /// Whether it returns a tuple or a text, which has a place of its own.
+    /// Set if it returns a tuple or a text, which has a place of its own.
     has_parts: bool,
-    /// Whether the function itself finds the places of arguments with names, as constructors and those with defaults do.
+    /// Set if the function itself finds the places of arguments with names, as constructors and those with defaults do.
     pub(crate) binds: bool,
-    /// Where Python finds the function: module, then attributes.
+    /// The place where Python finds the function: module, then attributes.
     module: String,
     path: Vec<String>,
-    /// What Python calls it by.
+    /// The method by which Python calls it.
     method: PyMethodDef,
 }
 
 // SAFETY: nothing writes to it after it was made, and what it points to is used with the interpreter's lock.
 unsafe impl Sync for Callable {}
 
-/// Whether a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
+/// Returns true if a call is worth the cost of giving Python's lock away, or has to: what works on tensors may be long, and what is given a function may
 /// wait for threads that call it.
 fn releases(info: &FunctionInfo) -> bool {
     const KEYS: &[&str] = &["ffi.Tensor", "DLTensor*", "ffi.Function", "ffi.Module"];
     info.detach.unwrap_or_else(|| has(info, core::slice::from_ref, KEYS))
 }
 
-/// Whether a parameter, or what `parts` finds in its type, is of one of these types, or a container of them.
+/// Returns true if a parameter, or what `parts` finds in its type, is of one of these types, or a container of them.
 fn has(info: &FunctionInfo, parts: fn(&TypeSchema) -> &[TypeSchema], keys: &[&str]) -> bool {
     fn is_one(ty: &TypeSchema, keys: &[&str]) -> bool {
         keys.contains(&ty.key) || ty.args.iter().any(|of| is_one(of, keys))
@@ -135,12 +135,12 @@ pub(crate) fn of_kernel(kernel: &'static KernelInfo) -> &'static FunctionInfo {
     }))
 }
 
-/// Whether it is a kernel that nothing declares the arguments of.
+/// Returns true if it is a kernel that nothing declares the arguments of.
 pub(crate) fn is_undeclared(info: &FunctionInfo) -> bool {
     info.params.is_empty() && info.line == 0
 }
 
-/// What `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one, which `skip` parameters are.
+/// The text that `help` shows, with the line in front that `inspect.signature` reads. `first` is the receiver, if there is one, which `skip` parameters are.
 pub(crate) fn documentation(name: &str, first: &str, info: &FunctionInfo, skip: usize) -> String {
     let mut text = format!("{name}({first}");
     let unnamed = info.params.iter().rposition(|param| is_keyword(param.name));
@@ -359,7 +359,7 @@ pub(crate) fn class(py: Py) -> PyResult<Owned> {
     heap_type::new(py, c"kernpack.function", size_of::<*mut c_void>(), constant::TPFLAGS_DEFAULT, &slots)
 }
 
-/// How a function's `self` is pickled: as the module that the function is an attribute of, which Python imports again.
+/// Pickles a function's `self`: as the module that the function is an attribute of, which Python imports again.
 unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter calls with its lock held, with `this` as `add` made it.
     let (py, callable) = unsafe {

@@ -11,7 +11,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use kernpack_core::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use kernpack_core::embedded;
@@ -67,7 +67,7 @@ impl Edge {
     }
 }
 
-/// What a class has whose objects the collector looks at, beyond what all have.
+/// The slots of a class whose objects the collector looks at, beyond those that all have.
 pub(crate) fn slots() -> [Slot; 3] {
     [
         Slot { id: constant::TP_TRAVERSE, value: traverse as *const c_void },
@@ -97,7 +97,7 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
     unsafe {
         let py = Py::held();
         let stopped = visit(py.type_of(this), data);
-        let object = (*pointer_place(py, this)).cast::<TVMFFIObject>();
+        let object = AtomicPtr::from_ptr(pointer_place(py, this)).load(Ordering::Acquire).cast::<TVMFFIObject>();
         if stopped != 0 || object.is_null() {
             return stopped;
         }
@@ -120,8 +120,8 @@ unsafe extern "C" fn traverse(this: *mut PyObject, visit: Visit, data: *mut c_vo
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     // SAFETY: the collector calls with the lock held, for a live object of one of the classes.
     unsafe {
-        let place = pointer_place(Py::held(), this);
-        let object = place.replace(ptr::null_mut()).cast::<TVMFFIObject>();
+        let place = AtomicPtr::from_ptr(pointer_place(Py::held(), this));
+        let object = place.swap(ptr::null_mut(), Ordering::AcqRel).cast::<TVMFFIObject>();
         if !object.is_null() {
             embedded::dec_ref(object);
         }

@@ -42,8 +42,10 @@ pub(crate) unsafe fn new(py: Py, function: *mut TVMFFIObject) -> PyResult<Owned>
     unsafe { holder(py, State::get(py).function, function) }
 }
 
-/// What stands between arguments by position and those by name, each of which is a name and a value.
+/// The object between arguments by position and those by name, each of which is a name and a value.
 pub(crate) fn keywords_marker() -> Result<Any, Error> {
+    // A library without types and modules has not needed it before.
+    kernpack_builtins::register_markers()?;
     Function::global("ffi.GetKwargsObject")?.call(())
 }
 

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use crate::capi::{self, Py};
 use crate::object::Raised;
 
-/// Whether Python was told to call at its end.
+/// Set when Python was told to call at its end.
 static TOLD: AtomicBool = AtomicBool::new(false);
 /// Set when Python ends: its objects are gone then.
 static ENDED: AtomicBool = AtomicBool::new(false);
@@ -182,13 +182,13 @@ pub(crate) struct Lock {
     back: Back,
 }
 
-/// How the lock is given back.
+/// The way in which the lock is given back.
 enum Back {
     /// This thread has held it before.
     No,
     /// Its state was current before the lock was given away, and comes back.
     Save,
-    /// What `PyGILState_Ensure` gave this thread.
+    /// The state that `PyGILState_Ensure` gave this thread.
     State(i32),
 }
 

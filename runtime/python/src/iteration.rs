@@ -10,12 +10,12 @@ use crate::function::documentation;
 use crate::heap_type::leaked;
 use crate::object::{Owned, PyResult};
 
-/// What the method is called.
+/// The name of the method.
 pub(crate) const METHOD: &str = "__iter__";
-/// Where the class has the library's own method.
+/// The name under which the class has the library's own method.
 pub(crate) const ELEMENTS: &str = "__kernpack_iter__";
 
-/// What a class has as `__iter__`, where the library's method is [`ELEMENTS`].
+/// The `__iter__` of a class, where the library's method is [`ELEMENTS`].
 pub(crate) fn new(py: Py, class: &Owned, info: &FunctionInfo) -> PyResult<Owned> {
     let method = PyMethodDef {
         name: leaked(METHOD),

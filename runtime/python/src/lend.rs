@@ -1,16 +1,14 @@
-//! NumPy's arrays as views for the time of a call: what the array says of itself is read where it stands, and nothing is counted or allocated.
+//! NumPy's arrays as views for the time of a call: an array is read where it stands, and nothing is allocated.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use kernpack_core::abi::{DLDataType, DLDevice, DLTensor, TVMFFIAny, device_type, dtype_code, type_index};
 
 use crate::capi::{Py, PyObject};
-use crate::exchange;
 use crate::from_python::Refused;
-use crate::object::PyResult;
+use crate::numpy_memory::{fields, ndarray};
 use crate::tensor::read_only;
 use crate::wanted::Wanted;
 
@@ -26,14 +24,14 @@ pub(crate) struct LentTensor {
 
 /// `PyArrayObject_fields` of NumPy 1 and 2, behind the header.
 #[repr(C)]
-struct ArrayFields {
-    data: *mut c_void,
+pub(crate) struct ArrayFields {
+    pub(crate) data: *mut c_void,
     ndim: c_int,
     dimensions: *const isize,
     strides: *const isize,
-    _base: *mut PyObject,
+    pub(crate) base: *mut PyObject,
     descr: *mut PyObject,
-    flags: c_int,
+    pub(crate) flags: c_int,
 }
 
 /// `PyArray_Descr` of NumPy 1 and 2, behind the header, as far as it is the same.
@@ -50,34 +48,6 @@ struct DescrFields {
 const ALIGNED: c_int = 0x0100;
 const WRITEABLE: c_int = 0x0400;
 
-/// NumPy's class of arrays, once one was seen; a reference to it is kept.
-static NDARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
-
-/// Whether a class is NumPy's, of a version whose arrays lie in memory as is known here.
-///
-/// # Safety
-/// `class` is alive.
-unsafe fn is_ndarray(py: Py, class: *mut PyObject) -> PyResult<bool> {
-    let known = NDARRAY.load(Ordering::Acquire);
-    if !known.is_null() || !py.is_plain() {
-        return Ok(class == known && py.is_plain());
-    }
-    // SAFETY: promised by the caller; the objects are alive while they are used.
-    unsafe {
-        let numpy = py.text("numpy")?;
-        let Some(numpy) = py.imported(numpy.as_ptr())? else { return Ok(false) };
-        let Some(ndarray) = py.attribute_if_any(numpy.as_ptr(), c"ndarray")? else { return Ok(false) };
-        let Some(version) = py.attribute_if_any(numpy.as_ptr(), c"__version__")? else { return Ok(false) };
-        let version = py.str_of(version.as_ptr());
-        let is_known_version = version.starts_with("1.") || version.starts_with("2.");
-        if ndarray.as_ptr() != class || !is_known_version {
-            return Ok(false);
-        }
-        NDARRAY.store(ndarray.into_ptr(), Ordering::Release);
-        Ok(true)
-    }
-}
-
 /// The view of an array of NumPy's own class, described in `place`, which stays where it is for the call. `None`: the array has to go the
 /// way of all others.
 ///
@@ -91,10 +61,10 @@ pub(crate) unsafe fn lend(
 ) -> Result<Option<TVMFFIAny>, Refused> {
     // SAFETY: promised by the caller; the class says that the object is an array, whose fields and element type lie so.
     unsafe {
-        if !is_ndarray(py, py.type_of(object))? {
-            return Ok(exchange::lend(py, object, place)?);
+        if !py.is_plain() || py.type_of(object) != ndarray(py)? {
+            return Ok(None);
         }
-        let array = &*object.byte_add(py.header()).cast::<ArrayFields>();
+        let array = &*fields(py, object);
         let descr = &*array.descr.byte_add(py.header()).cast::<DescrFields>();
         let ndim = array.ndim.max(0) as usize;
         let Some(dtype) = data_type(descr) else { return Ok(None) };
@@ -133,16 +103,24 @@ impl LentTensor {
         let lent = place.write(lent);
         lent.tensor.shape = lent.shape.as_mut_ptr();
         lent.tensor.strides = lent.strides.as_mut_ptr();
-        TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw mut lent.tensor).cast())
+        lent.view()
     }
 
-    /// The view of a tensor that another library describes, of whose shape and strides this is a copy: other code may change them meanwhile.
-    /// `None`: it has too many axes.
+    /// The view of a tensor that stays where it is.
+    pub(crate) fn view(&self) -> TVMFFIAny {
+        TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, (&raw const self.tensor).cast_mut().cast())
+    }
+
+    /// A copy of the description of a tensor by another library, whose shape and strides other code may change meanwhile. `None`: it has too many
+    /// axes, or no shape.
     ///
     /// # Safety
     /// The description is valid.
-    pub(crate) unsafe fn copied(tensor: &DLTensor, place: &mut MaybeUninit<Self>) -> Option<TVMFFIAny> {
+    pub(crate) unsafe fn copied(tensor: &DLTensor) -> Option<Box<Self>> {
         let ndim = usize::try_from(tensor.ndim).ok().filter(|ndim| *ndim <= AXES)?;
+        if ndim > 0 && tensor.shape.is_null() {
+            return None;
+        }
         let (mut shape, mut strides) = ([0; AXES], [0; AXES]);
         let mut row_major = 1;
         for axis in (0..ndim).rev() {
@@ -154,7 +132,9 @@ impl LentTensor {
             row_major = row_major.saturating_mul(shape[axis]);
         }
         let tensor = DLTensor { shape: ptr::null_mut(), strides: ptr::null_mut(), ..*tensor };
-        Some(Self::put(Self { tensor, shape, strides }, place))
+        let mut lent = Box::new(Self { tensor, shape, strides });
+        (lent.tensor.shape, lent.tensor.strides) = (lent.shape.as_mut_ptr(), lent.strides.as_mut_ptr());
+        Some(lent)
     }
 }
 

@@ -88,7 +88,7 @@ fn stub(number: usize, is_alone: bool) -> Option<*const c_void> {
     return None;
 }
 
-/// Where the stubs of methods without arguments go.
+/// The function that the stubs of methods without arguments jump to.
 unsafe extern "C" fn call_alone(
     this: *mut PyObject,
     _: *mut PyObject,
@@ -105,7 +105,7 @@ unsafe extern "C" fn call_alone(
     result.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Where the stubs of methods with arguments go.
+/// The function that the stubs of methods with arguments jump to.
 unsafe extern "C" fn call(
     this: *mut PyObject,
     args: *const *mut PyObject,

@@ -16,7 +16,7 @@ use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::{class, enumeration, exception, pickle, signals, tvm_ffi};
 
-/// A module of this library: what `PyInit_<name>` gives to Python.
+/// A module of this library, which `PyInit_<name>` gives to Python.
 pub struct Module {
     name: &'static str,
     doc: &'static str,
@@ -33,7 +33,7 @@ unsafe impl Send for Definition {}
 // SAFETY: as above.
 unsafe impl Sync for Definition {}
 
-/// What follows the header in `PyModuleDef`.
+/// The fields behind the header in `PyModuleDef`.
 #[repr(C)]
 struct DefinitionBody {
     init: *const c_void,
@@ -58,7 +58,7 @@ impl Module {
         Self { name, doc, collected, definition: OnceLock::new() }
     }
 
-    /// What `PyInit_<name>` returns.
+    /// The result of `PyInit_<name>`.
     ///
     /// # Safety
     /// CPython calls: this thread runs in an interpreter and holds its lock.

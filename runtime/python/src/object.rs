@@ -1,17 +1,17 @@
 //! References to Python objects, and what is asked of any object.
 
 use core::cell::Cell;
-use core::ffi::CStr;
+use core::ffi::{CStr, c_ulong};
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
-use crate::capi::{Py, PyObject};
+use crate::capi::{Py, PyObject, constant};
 
 /// A Python exception is set on this thread; the function that returns to the interpreter returns NULL.
 #[derive(Debug)]
 pub(crate) struct Raised;
 
-/// What code that may raise a Python exception gives.
+/// The result of code that may raise a Python exception.
 pub(crate) type PyResult<T> = Result<T, Raised>;
 
 /// One counted reference to a Python object. It is made and dropped while the interpreter's lock is held: it never leaves the call that
@@ -138,12 +138,16 @@ impl Py {
     unsafe fn tuple_of(self, items: *const *mut PyObject, count: usize) -> PyResult<Owned> {
         // SAFETY: promised by the caller; a new tuple of as many places, each of which takes over the reference that it is given.
         unsafe {
-            let tuple = Owned::take(self, self.PyTuple_New(count as isize));
+            let mut tuple = Owned::take(self, self.PyTuple_New(count as isize));
             for index in 0..count {
                 let item = *items.add(index);
                 match &tuple {
                     // The tuple is new, and no code has run since it was made.
-                    Ok(tuple) => self.set_item(tuple.as_ptr(), index, item),
+                    Ok(new) => {
+                        if self.set_item(new.as_ptr(), index, item).is_err() {
+                            tuple = Err(Raised);
+                        }
+                    }
                     Err(Raised) => self.Py_DecRef(item),
                 }
             }
@@ -170,6 +174,20 @@ impl Py {
     pub(crate) unsafe fn class_of(self, object: *mut PyObject) -> Owned {
         // SAFETY: promised by the caller.
         unsafe { Owned::share(self, self.type_of(object)) }
+    }
+
+    /// Returns true if an object is a class that code of Python can neither make nor change.
+    ///
+    /// # Safety
+    /// `object` is alive.
+    pub(crate) unsafe fn is_fixed_class(self, object: *mut PyObject) -> bool {
+        const MADE: c_ulong = constant::HEAP_TYPE;
+        const EITHER: c_ulong = MADE | constant::IMMUTABLE_TYPE;
+        // SAFETY: promised by the caller; only a class is asked for its own flags.
+        unsafe {
+            let is_class = self.PyType_GetFlags(self.type_of(object)) & constant::TYPE_SUBCLASS != 0;
+            is_class && self.PyType_GetFlags(object) & EITHER != MADE
+        }
     }
 
     /// An attribute of an object.
@@ -209,7 +227,7 @@ impl Py {
         unsafe { Owned::take(self, self.PyImport_ImportModule(name.as_ptr())) }
     }
 
-    /// What a dict has for a key.
+    /// The entry of a dict for a key.
     ///
     /// # Safety
     /// `dict` is a live `dict`, `key` a live `str`.
@@ -233,6 +251,25 @@ impl Py {
                 }
             }
             Ok(NonNull::new(found).map(Owned))
+        }
+    }
+
+    /// The entry of a dict for a key, which is `value` where there was none.
+    ///
+    /// # Safety
+    /// `dict` is a live `dict`, `key` a `str`.
+    pub(crate) unsafe fn set_default(self, dict: *mut PyObject, key: &Owned, value: &Owned) -> PyResult<Owned> {
+        // SAFETY: promised by the caller. As for `dict_item`: a borrowed entry is shared before other code runs.
+        unsafe {
+            let Some(set) = self.PyDict_SetDefaultRef() else {
+                let found = self.PyDict_SetDefault(dict, key.as_ptr(), value.as_ptr());
+                return NonNull::new(found).map(|found| Owned::share(self, found.as_ptr())).ok_or(Raised);
+            };
+            let mut found = ptr::null_mut();
+            match set(dict, key.as_ptr(), value.as_ptr(), &mut found) {
+                -1 => Err(Raised),
+                _ => Owned::take(self, found),
+            }
         }
     }
 
@@ -325,7 +362,7 @@ impl Py {
         }
     }
 
-    /// What `str(object)` says; a placeholder where that raises.
+    /// The text of `str(object)`; a placeholder where that raises.
     ///
     /// # Safety
     /// `object` is alive.

@@ -1,4 +1,4 @@
-//! What Python does with objects beyond their members: `repr`, `hash`, `==`, `<`.
+//! Operations of Python on objects beyond their members: `repr`, `hash`, `==`, `<`.
 
 use core::cmp::Ordering;
 use core::ffi::{CStr, c_int};
@@ -17,7 +17,7 @@ use crate::exception;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 
-/// What compares and hashes objects by hooks: an artifact has it where a type of its own has one.
+/// The comparison and hash of objects by hooks: an artifact has it where a type of its own has one.
 pub static RECURSION: Recursion = Recursion {
     equal: |left, right| structural::recursive_equal(left, right),
     compare: |left, right| structural::recursive_compare(left, right),
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {
     text.map_or(ptr::null_mut(), Owned::into_ptr)
 }
 
-/// Whether objects of a type have a hash: those that are compared by an operator of their own have one only if they say so.
+/// Returns true if objects of a type have a hash: those that are compared by an operator of their own have one only if they say so.
 pub(crate) fn is_hashable(index: i32) -> bool {
     HASH.get(index).is_some() || EQUAL.get(index).is_none() && COMPARE.get(index).is_none()
 }
@@ -86,12 +86,12 @@ pub(crate) unsafe extern "C" fn hash(this: *mut PyObject) -> isize {
     }
 }
 
-/// What a global function of the process says: where the hook of a type is another library's, so is what follows it.
+/// The result of a global function of the process: where the hook of a type is another library's, so is what follows it.
 fn elsewhere<T: for<'a> FromAny<'a>>(name: &CStr, values: &[Any]) -> Result<T, Error> {
     Function::global(name.to_str().unwrap_or_default())?.call_as(values)
 }
 
-/// Whether an order is what a relation asks for.
+/// Returns true if an order satisfies a relation.
 type Asks = fn(Ordering) -> bool;
 
 /// `<`, `<=`, `>` and `>=` in the interpreter's numbers, whether an order is what they ask for, and the global function that says it.

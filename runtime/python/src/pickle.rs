@@ -1,4 +1,4 @@
-//! How objects are pickled and copied.
+//! Pickles and copies of objects.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -15,7 +15,7 @@ use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
 use crate::{identity, tensor_copy};
 
-/// How objects are pickled and copied: the class, called with the values of the fields that its constructor takes by name.
+/// Pickles and copies an object: the class, called with the values of the fields that its constructor takes by name.
 pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
     // SAFETY: as for `repr`.
     let reduced = unsafe { reduced(Py::held(), this) };
@@ -84,7 +84,7 @@ pub(crate) unsafe fn class_and_arguments(py: Py, this: *mut PyObject) -> PyResul
     }
 }
 
-/// What the module has for pickles: functions that make objects and tensors.
+/// Names of the module's functions for pickles: functions that make objects and tensors.
 const OBJECT: &CStr = c"_object";
 pub(crate) const TENSOR: &CStr = c"_tensor";
 

@@ -23,7 +23,7 @@ const ANY: TypeSchema = TypeSchema::new("Any");
 /// The class of lists, and that of dicts; NULL before the first one.
 static CLASSES: [AtomicPtr<PyObject>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
-/// What a class has of its own; the rest of its methods are those of the abstract class.
+/// The members that a class has of its own; the rest of its methods are those of the abstract class.
 struct Description {
     name: &'static CStr,
     doc: &'static CStr,
@@ -185,7 +185,7 @@ pub(crate) unsafe fn held(py: Py, this: *mut PyObject) -> *mut TVMFFIObject {
     unsafe { (*pointer_place(py, this)).cast() }
 }
 
-/// What is in it at this moment, as a list or dict of Python.
+/// The contents of this moment, as a list or dict of Python.
 pub(crate) unsafe fn contents(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: see above.
     unsafe { to_python::contents(py, held(py, this), &ANY) }

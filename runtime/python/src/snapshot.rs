@@ -1,4 +1,4 @@
-//! What dicts and iterables have at one moment, held, so that code of Python that runs afterwards does not change it.
+//! The contents of dicts and iterables at one moment, held, so that code of Python that runs afterwards does not change it.
 
 use core::ptr;
 

@@ -1,4 +1,4 @@
-//! What the room keeps of the interpreter: made at the first import, never given back.
+//! Objects of the interpreter that the crate keeps: made at the first import, never given back.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -12,9 +12,9 @@ use crate::object::{Owned, PyResult};
 pub(crate) struct State {
     /// The name of the module that was imported first, where what is made later belongs.
     pub(crate) module: String,
-    /// What the artifact brings.
+    /// The contents of the artifact.
     pub(crate) collected: Collected,
-    /// What compares and hashes objects by hooks, where a type of the artifact has one.
+    /// The comparison and hash of objects by hooks, where a type of the artifact has one.
     pub(crate) recursion: Option<&'static Recursion>,
     /// Classes of exceptions by kind of error.
     pub(crate) exceptions: *mut PyObject,
@@ -31,14 +31,14 @@ pub(crate) struct State {
 static STATE: AtomicPtr<State> = AtomicPtr::new(ptr::null_mut());
 
 impl State {
-    /// What was made at the first import; it lives as long as the interpreter.
+    /// The state that was made at the first import; it lives as long as the interpreter.
     #[inline]
     pub(crate) fn get(_: Py) -> &'static Self {
         // SAFETY: `prepare` stores a state that lives forever, before anything of the module can be called.
         unsafe { &*STATE.load(Ordering::Acquire) }
     }
 
-    /// Whether the artifact brings an enum of integers with this type key.
+    /// Returns true if the artifact brings an enum of integers with this type key.
     pub(crate) fn has_int_enum(key: &str) -> bool {
         // SAFETY: as for `get`; before that there is nothing to convert.
         let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };
@@ -46,7 +46,7 @@ impl State {
         state.is_some_and(has)
     }
 
-    /// Whether the artifact brings a type with this key.
+    /// Returns true if the artifact brings a type with this key.
     pub(crate) fn has_type(key: &str) -> bool {
         // SAFETY: as for `has_int_enum`.
         let state = unsafe { STATE.load(Ordering::Acquire).as_ref() };

@@ -14,13 +14,14 @@ use crate::capi::{Py, PyBuffer, PyObject};
 use crate::exchange;
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
+use crate::numpy_memory::{Held, ndarray};
 use crate::object::{Owned, PyResult, Raised};
 
 /// Shape, strides and format, of memory that may be read only.
 const FULL_READ_ONLY: c_int = 0x0100 | 0x0010 | 0x0008 | 0x0004;
 
-/// A buffer that a tensor borrows from. It is given back with the interpreter's lock.
-struct Lent(Box<PyBuffer>);
+/// A buffer that a tensor borrows from, and the memory of NumPy behind it. It is given back with the interpreter's lock.
+struct Lent(Box<PyBuffer>, Option<Held>);
 
 // SAFETY: the buffer is only touched with the interpreter's lock.
 unsafe impl Send for Lent {}
@@ -29,6 +30,9 @@ impl Drop for Lent {
     fn drop(&mut self) {
         // When Python has ended, its objects are gone.
         with_lock(|py| {
+            if let Some(held) = self.1.take() {
+                held.release(py);
+            }
             // SAFETY: a buffer that was filled by PyObject_GetBuffer, given back once.
             unsafe { py.PyBuffer_Release(&raw mut *self.0) }
         });
@@ -37,7 +41,7 @@ impl Drop for Lent {
 
 const READ_ONLY: &str = "the array is read-only, but the function writes to it; pass a copy";
 
-/// What a function says that writes to an array which is read-only.
+/// The error of a function that writes to an array which is read-only.
 pub(crate) fn read_only() -> Refused {
     refused("ValueError", READ_ONLY)
 }
@@ -46,7 +50,7 @@ fn refused(kind: &'static str, clause: impl Into<String>) -> Refused {
     Refused::Because { kind, clause: clause.into() }
 }
 
-/// Whether an object is an array of some kind: it offers itself through DLPack.
+/// Returns true if an object is an array of some kind: it offers itself through DLPack.
 ///
 /// # Safety
 /// `object` is alive.
@@ -90,7 +94,11 @@ pub(crate) unsafe fn of_buffer(
             py.PyErr_Clear();
             return Ok(None);
         }
-        let lent = Lent(buffer);
+        let mut lent = Lent(buffer, None);
+        let ndarray = ndarray(py)?;
+        if !ndarray.is_null() && py.PyType_IsSubtype(py.type_of(object), ndarray) != 0 {
+            lent.1 = Some(Held::new(py, object));
+        }
         let buffer = &lent.0;
         let format = if buffer.format.is_null() { c"B" } else { CStr::from_ptr(buffer.format) };
         let Some(dtype) = data_type(format.to_bytes(), buffer.item_size) else { return Ok(None) };
@@ -117,8 +125,12 @@ pub(crate) unsafe fn of_buffer(
         let strides: Vec<i64> = strides.into_iter().map(|stride| stride / item_size).collect();
         let strides = (strides.len() == ndim).then_some(strides.as_slice());
         let device = DLDevice { device_type: device_type::CPU, device_id: 0 };
-        let start = buffer.start;
-        Ok(Some(embedded::tensor::new_tensor(start, device, dtype, &shape, strides, 0, lent)?))
+        let (start, is_read_only) = (buffer.start, buffer.read_only != 0);
+        let tensor = embedded::tensor::new_tensor(start, device, dtype, &shape, strides, 0, lent)?;
+        if is_read_only {
+            embedded::tensor::set_read_only(tensor);
+        }
+        Ok(Some(tensor))
     }
 }
 
@@ -134,7 +146,7 @@ pub(crate) unsafe fn bytes_of_buffer(py: Py, object: *mut PyObject) -> Option<Ve
             py.PyErr_Clear();
             return None;
         }
-        let lent = Lent(buffer);
+        let lent = Lent(buffer, None);
         let size = usize::try_from(lent.0.size).ok()?;
         if size == 0 {
             return Some(Vec::new());
@@ -202,15 +214,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
     // afterwards that it was taken.
     unsafe {
         if let Some(managed) = exchange::managed(py, object)? {
-            if writes && (*managed).flags & dlpack_flags::READ_ONLY != 0 {
-                if let Some(delete) = (*managed).deleter {
-                    delete(managed);
-                }
-                return Err(read_only());
-            }
-            let mut tensor = ptr::null_mut();
-            Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
-            return Ok(tensor);
+            return managed.into_tensor(writes);
         }
         let export = py.attribute(object, c"__dlpack__")?;
         let capsule = exported(py, object, &export)?;
@@ -221,10 +225,7 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
             if managed.is_null() {
                 return Err(Raised.into());
             }
-            if writes && (*managed).flags & dlpack_flags::READ_ONLY != 0 {
-                return Err(read_only());
-            }
-            Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
+            tensor = imported(managed, writes)?;
             py.PyCapsule_SetName(capsule.as_ptr(), USED_VERSIONED.as_ptr());
         } else if py.PyCapsule_IsValid(capsule.as_ptr(), CAPSULE.as_ptr()) != 0 {
             let managed = py.PyCapsule_GetPointer(capsule.as_ptr(), CAPSULE.as_ptr()).cast::<DLManagedTensor>();
@@ -241,7 +242,31 @@ unsafe fn of_dlpack(py: Py, object: *mut PyObject, writes: bool) -> Result<*mut 
     }
 }
 
-/// What `__dlpack__` gives: in the form of DLPack 1.0 from exporters that know it.
+/// A tensor that takes a managed one over. On failure it is still the caller's.
+///
+/// # Safety
+/// `managed` is a valid tensor of DLPack, which is the caller's.
+pub(crate) unsafe fn imported(
+    managed: *mut DLManagedTensorVersioned,
+    writes: bool,
+) -> Result<*mut TVMFFIObject, Refused> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let is_read_only = (*managed).flags & dlpack_flags::READ_ONLY != 0;
+        if writes && is_read_only {
+            return Err(read_only());
+        }
+        let mut tensor = ptr::null_mut();
+        Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut tensor))?;
+        // Other implementations of the ABI lose the flag.
+        if is_read_only {
+            embedded::tensor::set_read_only(tensor);
+        }
+        Ok(tensor)
+    }
+}
+
+/// The result of `__dlpack__`: in the form of DLPack 1.0 from exporters that know it.
 ///
 /// # Safety
 /// `object`, whose method `export` is, is alive.

@@ -1,4 +1,4 @@
-//! How tensors are pickled and copied: element type, shape, and the bytes in row-major order.
+//! Pickles and copies of tensors: element type, shape, and the bytes in row-major order.
 
 use core::ptr;
 
@@ -67,7 +67,7 @@ unsafe fn reduced(py: Py, tensor: *mut TVMFFIObject) -> PyResult<Owned> {
     }
 }
 
-/// What the module has for pickles of tensors.
+/// The function of the module for pickles of tensors.
 pub(crate) unsafe extern "C" fn make(_: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter calls with its lock held, with a tuple; a new tensor is alive until its Python object holds it.
     let made = unsafe {

@@ -239,7 +239,7 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema, parts: &mut Mad
         for (index, value) in elements.iter().enumerate() {
             let ty = ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") });
             let item = item(py, value, ty, parts, 1)?;
-            py.set_item(tuple.as_ptr(), index, item.into_ptr());
+            py.set_item(tuple.as_ptr(), index, item.into_ptr())?;
         }
         Ok(tuple)
     }
@@ -265,7 +265,11 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
                 false => owned(py, element, ty),
             };
             match item {
-                Ok(item) => py.set_item(known.as_ptr(), index, item.into_ptr()),
+                Ok(item) => {
+                    if py.set_item(known.as_ptr(), index, item.into_ptr()).is_err() {
+                        tuple = Err(Raised);
+                    }
+                }
                 Err(raised) => tuple = Err(raised),
             }
         }

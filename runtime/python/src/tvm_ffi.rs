@@ -11,12 +11,12 @@ use kernpack_core::embedded::dynamic_linker::{Scope, flags};
 use kernpack_core::provider::{self, Origin};
 use kernpack_core::{Any, Function, embedded};
 
-use crate::capi::{Py, PyMethodDef, PyObject, constant};
+use crate::capi::{Py, PyMethodDef, PyObject};
 use crate::exception;
 use crate::heap_type::{Shared, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 
-/// Where the package has its library, from a folder of `sys.path`.
+/// The place of the package's library, from a folder of `sys.path`.
 const LIBRARY: &str = "tvm_ffi/lib/libtvm_ffi.so";
 
 /// The variable that keeps the package's library out of the process until the package itself is imported.
@@ -75,7 +75,7 @@ fn core_name(py: Py) -> PyResult<*mut PyObject> {
     Ok(new)
 }
 
-/// Whether the package is imported.
+/// Returns true if the package is imported.
 pub(crate) fn is_imported(py: Py) -> PyResult<bool> {
     Ok(!object_class(py)?.is_null())
 }
@@ -91,7 +91,8 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     unsafe {
         let Some(core) = py.imported(name)? else { return Ok(ptr::null_mut()) };
         let Some(class) = py.attribute_if_any(core.as_ptr(), c"CObject")? else { return Ok(ptr::null_mut()) };
-        if py.PyType_GetFlags(py.type_of(class.as_ptr())) & constant::TYPE_SUBCLASS == 0 {
+        // Code of Python may put other classes there, but not make one of these.
+        if !py.is_fixed_class(class.as_ptr()) {
             return Ok(ptr::null_mut());
         }
         let class = class.into_ptr();
@@ -100,34 +101,51 @@ fn object_class(py: Py) -> PyResult<*mut PyObject> {
     }
 }
 
-/// The object that a Python object of the package holds, borrowed from it; `None` for every other Python object, and for objects of types that
-/// this library's implementation of the ABI does not know.
+/// The method of that class that gives the address of an object, borrowed: it lives as long as the class, which cannot be changed.
+fn address_method(py: Py) -> PyResult<*mut PyObject> {
+    static METHOD: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+    let known = METHOD.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Ok(known);
+    }
+    // SAFETY: the class is kept.
+    let method = unsafe { py.attribute(object_class(py)?, c"__chandle__")?.into_ptr() };
+    // A reference is lost when two threads come first at once, which is no harm.
+    METHOD.store(method, Ordering::Release);
+    Ok(method)
+}
+
+/// The object that a Python object of the package holds, with a reference of its own: code of Python may take it out of the Python object while
+/// a call uses it. `None` for every other Python object, and for objects of types that this library's implementation of the ABI does not know.
 ///
 /// # Safety
 /// `object` is alive and of this class.
-pub(crate) unsafe fn object_of(
-    py: Py,
-    object: *mut PyObject,
-    class: *mut PyObject,
-) -> PyResult<Option<*mut TVMFFIObject>> {
+pub(crate) unsafe fn object_of(py: Py, object: *mut PyObject, class: *mut PyObject) -> PyResult<Option<Any>> {
     // SAFETY: promised by the caller. The method is that of the package's own class, whatever a derived class says, and gives the address of the
-    // object. Numbers of types below the dynamic ones are the same in all implementations.
+    // object. No code of Python runs before it is counted. Numbers of types below the dynamic ones are the same in all implementations.
     unsafe {
-        let class = Owned::share(py, class);
         let base = object_class(py)?;
-        if base.is_null() || py.PyType_IsSubtype(class.as_ptr(), base) == 0 {
+        if base.is_null() || py.PyType_IsSubtype(class, base) == 0 {
             return Ok(None);
         }
-        let method = py.attribute(base, c"__chandle__")?;
-        let address = py.call(method.as_ptr(), [Owned::share(py, object)])?;
+        let address = py.call(address_method(py)?, [Owned::share(py, object)])?;
         let address = py.PyLong_AsLongLong(address.as_ptr());
         if address == -1 && !py.PyErr_Occurred().is_null() {
             return Err(Raised);
         }
         let found = ptr::with_exposed_provenance_mut::<TVMFFIObject>(address as usize);
+        if found.is_null() {
+            let class = py.class_name(object);
+            let text =
+                format!("the {class} is empty: its object was moved elsewhere, or its constructor was not called");
+            return Err(py.raise(py.PyExc_ValueError(), &text));
+        }
         let is_shared = provider::origin() == Origin::Process;
-        let is_known = !found.is_null() && (is_shared || (*found).type_index < type_index::DYN_OBJECT_BEGIN);
-        Ok(is_known.then_some(found))
+        let is_known = is_shared || (*found).type_index < type_index::DYN_OBJECT_BEGIN;
+        Ok(is_known.then(|| {
+            embedded::inc_ref(found);
+            Any::from_object(found)
+        }))
     }
 }
 

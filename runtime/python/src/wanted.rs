@@ -1,20 +1,20 @@
-//! What a parameter asks of a Python object, found once from its type.
+//! The demands of a parameter on a Python object, found once from its type.
 
 use kernpack_core::function::ParamInfo;
 use kernpack_core::value::{Access, TypeSchema};
 
 use crate::state::State;
 
-/// What is wanted of an argument, or of an element of a container.
+/// The demands on an argument, or on an element of a container.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     /// The type, without `Optional`.
     pub(crate) ty: &'static TypeSchema,
-    /// What the type is to a conversion.
+    /// The way in which a conversion treats the type.
     pub(crate) kind: Kind,
-    /// What the function does with the memory of an array.
+    /// The use of an array's memory by the function.
     pub(crate) access: Access,
-    /// Whether a text may be lent with its length, to a function of this artifact that takes a text.
+    /// Set if a text may be lent with its length, to a function of this artifact that takes a text.
     pub(crate) lends_text: bool,
 }
 
@@ -85,13 +85,13 @@ impl Wanted {
         Self::of(element(self.ty, index))
     }
 
-    /// Whether the function writes to an array.
+    /// Returns true if the function writes to an array.
     pub(crate) fn writes(&self) -> bool {
         self.access == Access::Writes
     }
 }
 
-/// What `Optional[T]` and `T` have in common: `T`.
+/// The type `T` of `Optional[T]` and of `T`.
 pub(crate) fn inner(mut ty: &TypeSchema) -> &TypeSchema {
     while let ("Optional", [of]) = (ty.key, ty.args) {
         ty = of;

@@ -71,6 +71,11 @@ pub fn register_init(type_index: i32) -> Result<()> {
     Function::global("ffi._RegisterFFIInit")?.call((type_index,)).map(drop)
 }
 
+/// Registers what calls by name need, in a process whose host does not: Python makes such calls of every function with defaults.
+pub fn register_markers() -> Result<()> {
+    register_missing(&[values::MARKERS])
+}
+
 /// Registers the loader of a kind of modules that this artifact carries; and, where it serves itself, what such modules are used
 /// with.
 pub fn register_carried(carried: &'static CarriedKind) -> Result<()> {
@@ -86,7 +91,11 @@ pub fn register_carried(carried: &'static CarriedKind) -> Result<()> {
 fn register_missing(files: &[Rows]) -> Result<()> {
     files.iter().copied().flatten().try_for_each(|row| match Function::find_global(row.name)? {
         Some(_) => Ok(()),
-        None => row.register(),
+        // Another thread may have been first.
+        None => row.register().or_else(|error| match Function::find_global(row.name)? {
+            Some(_) => Ok(()),
+            None => Err(error),
+        }),
     })
 }
 

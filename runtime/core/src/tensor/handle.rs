@@ -2,7 +2,7 @@ use core::ffi::c_void;
 use core::fmt;
 
 use super::{TensorView, TensorViewMut};
-use crate::abi::{DLManagedTensorVersioned, DLTensor, type_index};
+use crate::abi::{DLManagedTensorVersioned, DLTensor, dlpack_flags, type_index};
 use crate::layout::Element;
 use crate::layout::{Layout, count, row_major};
 use crate::object::{ObjRef, ObjectRoot};
@@ -104,7 +104,12 @@ impl Tensor {
         let mut object = core::ptr::null_mut();
         // SAFETY: promised by the caller.
         unsafe {
+            let is_read_only = !managed.is_null() && (*managed).flags & dlpack_flags::READ_ONLY != 0;
             Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
+            // Other implementations of the ABI lose the flag.
+            if is_read_only {
+                embedded::tensor::set_read_only(object);
+            }
             Ok(Self::from_raw(object))
         }
     }
@@ -116,8 +121,19 @@ impl Tensor {
     pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
         let mut managed = core::ptr::null_mut();
         // SAFETY: the object is a tensor and alive; `managed` is writable.
-        unsafe { Error::check((provider::api().tensor_to_dlpack_versioned)(self.object.as_ptr(), &mut managed))? };
+        unsafe {
+            Error::check((provider::api().tensor_to_dlpack_versioned)(self.object.as_ptr(), &mut managed))?;
+            if self.is_read_only() {
+                (*managed).flags |= dlpack_flags::READ_ONLY;
+            }
+        }
         Ok(managed)
+    }
+
+    /// Returns true if the memory came from another framework as read-only: no `TensorViewMut` of it is made.
+    pub(crate) fn is_read_only(&self) -> bool {
+        // SAFETY: the object is a tensor and alive.
+        unsafe { embedded::tensor::is_read_only(self.object.as_ptr()) }
     }
 
     /// The DLPack description, borrowed.

@@ -7,7 +7,7 @@ use super::Tensor;
 use crate::abi::{DLTensor, device_type};
 use crate::layout::{Layout, count, row_major, size_of_elements};
 use crate::value::{DataType, Device};
-use crate::{Error, Result, ensure, provider};
+use crate::{Error, Result, embedded, ensure, provider};
 
 impl Tensor {
     /// A tensor with another shape and element type over the bytes of this one, which is contiguous, from `byte_offset` on. Nothing
@@ -150,6 +150,10 @@ impl Tensor {
         unsafe {
             let create = provider::api().tensor_create_unsafe_view;
             Error::check(create(self.as_object().as_ptr(), &raw const prototype, &raw mut object))?;
+            // Other implementations of the ABI do not do it.
+            if self.is_read_only() {
+                embedded::tensor::set_read_only(object);
+            }
             Ok(Self::from_raw(object))
         }
     }
@@ -168,6 +172,9 @@ pub(super) fn is_direct(device: Device) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::dlpack_flags;
+    use crate::tensor::TensorViewMut;
+    use crate::value::{AnyView, FromArg, Schema, ToArg};
 
     fn numbers() -> Tensor {
         Tensor::from_vec((0..12).collect::<Vec<i32>>(), &[3, 4]).unwrap()
@@ -188,6 +195,33 @@ mod tests {
         assert_eq!(last.slice(1..1).unwrap().shape(), [0, 4]);
         let scalar = last.view_as(&[], DataType::INT32, 4).unwrap();
         assert_eq!(scalar.view::<i32>().unwrap().get(&[]), Some(9));
+    }
+
+    #[test]
+    fn parts_of_read_only_tensors_are_read_only() {
+        let whole = numbers();
+        // SAFETY: the tensor is alive.
+        unsafe { embedded::tensor::set_read_only(whole.as_object().as_ptr()) };
+        let part = whole.slice(1..3).unwrap();
+        for tensor in [whole.reshape(&[12]).unwrap(), part.slice(0..1).unwrap(), part, whole] {
+            let exported = tensor.to_dlpack().unwrap();
+            // SAFETY: a tensor that was just exported, which the new one takes over.
+            let again = unsafe {
+                assert_eq!((*exported).flags, dlpack_flags::READ_ONLY);
+                Tensor::from_dlpack(exported).unwrap()
+            };
+            for tensor in [&tensor, &again] {
+                assert!(tensor.is_read_only() && !tensor.to(Device::CPU).unwrap().is_read_only());
+                let argument = tensor.to_arg();
+                // SAFETY: the argument borrows from the tensor, to which nothing writes.
+                let error = unsafe {
+                    let argument = AnyView::from_raw(argument.as_raw());
+                    let view = TensorViewMut::<i32>::from_arg(&argument).map(drop);
+                    view.unwrap_err().into_error("", &Tensor::TYPE, &argument)
+                };
+                assert!(error.message().contains("the tensor is read-only, but the function writes to it"), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Tensor {
         if layout.len == 0 {
             return Ok(());
         }
+        ensure!(!self.is_read_only(), ValueError, "the tensor to copy into is read-only");
         let mut _writing = None;
         if self.device().is_host_accessible() {
             self.check_not_shared()?;

@@ -7,7 +7,7 @@ use crate::abi::DLTensor;
 use crate::layout::Element;
 use crate::layout::{Layout, dl_tensor, viewed};
 use crate::value::{Access, AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
-use crate::{Error, Result};
+use crate::{Error, Result, embedded};
 
 /// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow: `view[[i, j]]` is one of them (a panic where there is none,
 /// [`TensorView::get`] gives an option), `for x in &view` goes through all in row-major order, [`TensorView::as_slice`] is the memory itself.
@@ -80,6 +80,11 @@ fn written() -> Mismatch {
 #[cold]
 fn in_use() -> Mismatch {
     Mismatch::value("the tensor's memory is in use by a view that is still alive, so it cannot be written to; wait for it, or pass a copy".to_owned())
+}
+
+#[cold]
+fn read_only() -> Mismatch {
+    Mismatch::value("the tensor is read-only, but the function writes to it; pass a copy".to_owned())
 }
 
 impl<'a, T: Element> TensorViewMut<'a, T> {
@@ -259,6 +264,10 @@ impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
     #[inline]
     unsafe fn from_arg(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let tensor = dl_tensor(value).ok_or(Mismatch::TYPE)?;
+        // SAFETY: an object here is the tensor, which is alive.
+        if value.object().is_some_and(|tensor| unsafe { embedded::tensor::is_read_only(tensor) }) {
+            return Err(read_only());
+        }
         // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the
         // call; our caller has checked that no other argument shares its memory.
         unsafe { Self::of(tensor) }

@@ -5,6 +5,7 @@ use core::ffi::c_int;
 use super::guard::{plain_status, write_to};
 use super::parameters::{checked, object_of, writable};
 use crate::abi::{DLManagedTensor, DLManagedTensorVersioned, DLTensor, TVMFFIObjectHandle, type_index};
+use crate::cells::failure::Failure;
 use crate::cells::tensor;
 
 // SAFETY of all functions: the callers follow the C header, see the module above.
@@ -36,7 +37,11 @@ pub(super) unsafe extern "C" fn tensor_from_dlpack_versioned(
 pub(super) unsafe extern "C" fn tensor_to_dlpack(from: TVMFFIObjectHandle, out: *mut *mut DLManagedTensor) -> c_int {
     // SAFETY: see above.
     write_to("TVMFFITensorToDLPack", out, || unsafe {
-        Ok(tensor::to_dlpack(object_of(from, type_index::TENSOR, "from")?))
+        let from = object_of(from, type_index::TENSOR, "from")?;
+        if tensor::is_read_only(from) {
+            return Err(Failure::value("ToDLPack: the tensor is read-only; use ToDLPackVersioned"));
+        }
+        Ok(tensor::to_dlpack(from))
     })
 }
 

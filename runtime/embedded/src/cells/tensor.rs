@@ -1,6 +1,7 @@
 //! Tensor cells: a `DLTensor` behind the header, its owner behind that, and shape and strides at the end.
 
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{
     DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, TVMFFIObject,
@@ -90,6 +91,35 @@ pub unsafe fn dl_tensor<'a>(tensor: *mut TVMFFIObject) -> &'a DLTensor {
     unsafe { body(tensor) }
 }
 
+/// The word in the header of a read-only tensor that the ABI leaves unused; it is 0 in that of every other one, whatever implementation made it.
+const READ_ONLY: u32 = 1 << 31;
+
+fn unused_word<'a>(tensor: *mut TVMFFIObject) -> &'a AtomicU32 {
+    // SAFETY: the callers pass a live object; this word of objects is only accessed atomically.
+    unsafe { AtomicU32::from_ptr(&raw mut (*tensor).padding) }
+}
+
+/// Makes a tensor read-only: it is exported as such, and so are views of it.
+///
+/// # Safety
+/// `tensor` is a live tensor object.
+#[doc(hidden)]
+#[inline]
+pub unsafe fn set_read_only(tensor: *mut TVMFFIObject) {
+    unused_word(tensor).store(READ_ONLY, Ordering::Relaxed);
+}
+
+/// Returns true if the memory of a tensor must not be written to.
+///
+/// # Safety
+/// `tensor` is a live tensor object.
+#[doc(hidden)]
+#[inline]
+#[must_use]
+pub unsafe fn is_read_only(tensor: *mut TVMFFIObject) -> bool {
+    unused_word(tensor).load(Ordering::Relaxed) == READ_ONLY
+}
+
 /// A struct that DLPack hands tensors over in: the two versions differ in their layout only.
 trait Managed {
     fn tensor(&self) -> &DLTensor;
@@ -164,6 +194,10 @@ unsafe fn import<M: Managed>(
     let missing_strides = if tensor.strides.is_null() { shape.len() } else { 0 };
     let imported = TensorBody { tensor: *tensor, owner: Imported(from) };
     let object = new_object_with_tail(type_index::TENSOR, imported, missing_strides * size_of::<i64>());
+    if managed.flags() & dlpack_flags::READ_ONLY != 0 {
+        // SAFETY: the object is new.
+        unsafe { set_read_only(object) };
+    }
     if missing_strides > 0 {
         // SAFETY: the object is new and ours; its tail has room for the strides and is aligned to 8.
         unsafe {
@@ -250,7 +284,8 @@ pub unsafe fn from_dlpack_versioned(
     unsafe { import(from, alignment, require_contiguous) }
 }
 
-/// Exports a tensor in the form before DLPack 1.0. The result holds a reference and is freed by its deleter.
+/// Exports a tensor in the form before DLPack 1.0, which cannot say that a tensor is read-only. The result holds a reference and is freed by its
+/// deleter.
 ///
 /// # Safety
 /// `tensor` is a live tensor object.
@@ -290,7 +325,7 @@ pub unsafe fn to_dlpack_versioned(tensor: *mut TVMFFIObject) -> *mut DLManagedTe
             version: DLPACK_VERSION,
             manager_ctx: tensor.cast(),
             deleter: Some(delete),
-            flags: 0,
+            flags: if is_read_only(tensor) { dlpack_flags::READ_ONLY } else { 0 },
             dl_tensor: *dl_tensor(tensor),
         };
         Box::into_raw(Box::new(exported))
@@ -325,7 +360,11 @@ pub unsafe fn unsafe_view(source: *mut TVMFFIObject, prototype: &DLTensor) -> Re
         }
         let strides = core::slice::from_raw_parts(prototype.strides, shape.len());
         inc_ref_in_memory(source);
-        new_tensor(data, device, dtype, shape, Some(strides), byte_offset, Source(source))
+        let view = new_tensor(data, device, dtype, shape, Some(strides), byte_offset, Source(source))?;
+        if is_read_only(source) {
+            set_read_only(view);
+        }
+        Ok(view)
     }
 }
 
@@ -407,6 +446,25 @@ mod tests {
             assert_eq!(Rc::strong_count(&owner), 1);
         }
         assert!(new_tensor(data, CPU, F32, &[2], Some(&[]), 0, ()).is_err());
+    }
+
+    #[test]
+    fn read_only_tensors_stay_so() {
+        let mut values = [0.0_f32; 4];
+        let tensor = new_tensor(values.as_mut_ptr().cast(), CPU, F32, &[4], None, 0, ()).unwrap();
+        // SAFETY: the test owns every reference that it gives up.
+        unsafe {
+            assert!(!is_read_only(tensor));
+            set_read_only(tensor);
+            let exported = to_dlpack_versioned(tensor);
+            assert_eq!((*exported).flags, dlpack_flags::READ_ONLY);
+            let again = from_dlpack_versioned(exported, 0, false).unwrap();
+            let view = unsafe_view(again, dl_tensor(again)).unwrap();
+            assert!(is_read_only(again) && is_read_only(view));
+            for tensor in [view, again, tensor] {
+                dec_ref(tensor);
+            }
+        }
     }
 
     #[test]
