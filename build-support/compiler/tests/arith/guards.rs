@@ -122,7 +122,8 @@ fn guards_of_loads_do_the_same() {
         let mut is_split = false;
         for_each_stmt(&after.body, |stmt| {
             let StmtNode::For { min, extent, .. } = &**stmt else { return };
-            is_split |= [min, extent].into_iter().any(|end| has_part(end, |part| matches!(**part, ExprNode::Load { .. })));
+            is_split |=
+                [min, extent].into_iter().any(|end| has_part(end, |part| matches!(**part, ExprNode::Load { .. })));
         });
         assert_eq!(is_split, *splits, "{name}\n{}", text::print(&after));
         for (m, values) in [0, 1, 2, 5].into_iter().flat_map(|m| data.map(|values| (m, values))) {

@@ -67,6 +67,8 @@ pub(super) fn kernel(
     let inputs: Vec<ValueId> =
         stands.into_iter().filter(|(_, tensor)| order.contains(&tensor.op)).map(|(id, _)| id).collect();
     let mut kernel = Kernel::new(name);
+    // Operators check their indices themselves.
+    kernel.trust_reads();
     if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));
     }
