@@ -6,7 +6,7 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::visit::for_each_stmt;
 use kernpack_compiler::ir::{Expr, F32, I64, LoweredFunc, StmtNode};
-use kernpack_compiler::te::{compute, reduce_axis, reduce_max, select, sum};
+use kernpack_compiler::te::{compute, placeholder, reduce_axis, reduce_max, scan, select, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
 /// What becomes of a kernel.
@@ -236,6 +236,77 @@ fn rows() -> Vec<Row> {
             calls: &[(&[&[4], &[1]], true), (&[&[0], &[1]], true)],
         },
         Row {
+            name: "a stencil",
+            make: |k| {
+                let (h, w) = (k.size("h"), k.size("w"));
+                let a = k.input("a", [&h, &w], F32);
+                let out = compute([&h, &w], |[i, j]| {
+                    let inside = i.greater(0).and(i.less(&h - 1)).and(j.greater(0)).and(j.less(&w - 1));
+                    let around = a.at((&i - 1, &j)) + a.at((&i + 1, &j)) + a.at((&i, &j - 1)) + a.at((&i, &j + 1));
+                    Expr::if_then_else(inside, around, a.at([&i, &j]))
+                });
+                k.output("out", out);
+            },
+            fate: Proved,
+            calls: &[(&[&[3, 5], &[3, 5]], true), (&[&[1, 1], &[1, 1]], true), (&[&[0, 5], &[0, 5]], true)],
+        },
+        Row {
+            name: "twice the size",
+            make: |k| {
+                let n = k.size("n");
+                let a = k.input("a", [&n], F32);
+                let out = compute([n.expr() * 2], |[i]| {
+                    let before = (&i - 1).floor_div(2);
+                    a.at([&before.max(0)]) + a.at([&(&before + 1).min(&n - 1)])
+                });
+                k.output("out", out);
+            },
+            fate: Proved,
+            calls: &[(&[&[3], &[6]], true), (&[&[0], &[0]], true)],
+        },
+        Row {
+            name: "two tensors side by side",
+            make: |k| {
+                let (n, m) = (k.size("n"), k.size("m"));
+                let (a, b) = (k.input("a", [&n], F32), k.input("b", [&m], F32));
+                let out = compute([&n + &m], |[i]| Expr::if_then_else(i.less(&n), a.at([&i]), b.at([&(&i - &n)])));
+                k.output("out", out);
+            },
+            fate: Proved,
+            calls: &[(&[&[3], &[4], &[7]], true), (&[&[0], &[2], &[2]], true), (&[&[2], &[0], &[2]], true)],
+        },
+        Row {
+            name: "running sums, which begin with the first element",
+            make: |k| {
+                let (m, n) = (k.size("m"), k.size("n"));
+                let x = k.input("x", [&m, &n], F32);
+                let state = placeholder([&m, &n], F32, "state");
+                let first = compute((1, &n), |[_, j]| x.at((0, &j))).named("first");
+                let next = compute([&m, &n], |[t, j]| state.at((&t - 1, &j)) + x.at([&t, &j])).named("next");
+                k.output("out", scan([&first], [&next], [&state])[0].clone());
+            },
+            fate: Checked("Invalid x.shape[0]"),
+            calls: &[
+                (&[&[3, 5], &[3, 5]], true),
+                (&[&[1, 5], &[1, 5]], true),
+                (&[&[0, 5], &[0, 5]], false),
+                (&[&[0, 0], &[0, 0]], true),
+            ],
+        },
+        Row {
+            name: "a scan that reads the next step",
+            make: |k| {
+                let (m, n) = (k.size("m"), k.size("n"));
+                let x = k.input("x", [&m, &n], F32);
+                let state = placeholder([&m, &n], F32, "state");
+                let first = compute((1, &n), |[_, j]| x.at((0, &j))).named("first");
+                let next = compute([&m, &n], |[t, j]| state.at((&t - 1, &j)) + x.at((&t + 1, &j))).named("next");
+                k.output("out", scan([&first], [&next], [&state])[0].clone());
+            },
+            fate: Refused("which is `2` to `m`"),
+            calls: &[],
+        },
+        Row {
             name: "a part of an intermediate result",
             make: |k| {
                 let n = k.size("n");
@@ -378,6 +449,71 @@ fn each_read_is_proved_or_checked() {
             if let (true, Some(last), Some(array)) = (*is_right, blocks.last(), arrays.last()) {
                 let computed: Vec<f64> = array.view::<f32>().unwrap().to_vec().into_iter().map(f64::from).collect();
                 assert_eq!(last.to_f64().unwrap(), computed, "{name}: {shapes:?}");
+            }
+        }
+    }
+}
+
+/// A number of the caller moves what is read: the sums wrap where it is large.
+#[test]
+fn offsets_of_the_caller_are_checked_at_the_entry() {
+    let mut k = Kernel::new("f");
+    let (n, m) = (k.size("n"), k.size("m"));
+    let a = k.input("a", [&n], F32);
+    let by = k.scalar("by", I64);
+    k.output("out", compute([&m], |[i]| a.at([&(&i + &by)])));
+    let function = k.lower(&TargetDescription::of(&Target::host()), &PassContext::default()).unwrap();
+    let mut in_loops = 0;
+    for_each_stmt(&function.body, |stmt| {
+        let StmtNode::For { body, .. } = &**stmt else { return };
+        for_each_stmt(body, |part| in_loops += usize::from(matches!(**part, StmtNode::Assert { .. })));
+    });
+    assert_eq!(in_loops, 0, "{function}");
+    let module = build(&function, &Target::host()).unwrap();
+    let a = Array::from_slice(&[0f32, 1.0, 2.0, 3.0], &[4]).unwrap();
+    for m in [0, 1, 2, 4, 5] {
+        for by in [0, 1, 2, 3, 4, -1, -2, i64::MAX, i64::MAX - 1, i64::MIN, i64::MIN + 1, i64::MIN + 3] {
+            let out = Array::from_slice(&vec![-1f32; m as usize], &[m]).unwrap();
+            let done = module.function("f").unwrap().call((&a, by, &out));
+            let inside = m == 0 || by >= 0 && by.checked_add(m).is_some_and(|end| end <= 4);
+            assert_eq!(done.is_ok(), inside, "{m} from {by}: {done:?}\n{function}");
+            if let Err(error) = done {
+                assert!(error.to_string().contains("ValueError: Invalid a.shape[0]"), "{error}");
+            } else {
+                let expected: Vec<f32> = (0..m).map(|i| (i + by) as f32).collect();
+                assert_eq!(out.view::<f32>().unwrap().to_vec(), expected);
+            }
+        }
+    }
+}
+
+/// Indices at the limits of their type, in serial, vectorized and parallel loops, and under a condition.
+#[test]
+fn an_index_from_data_is_an_error_of_the_call() {
+    for parallel_work in [0, i64::MAX] {
+        for guarded in [false, true] {
+            let mut k = Kernel::new("f");
+            gathers(&mut k, |a, at, n| {
+                let inside = at.greater_equal(0).and(at.less(n));
+                if guarded { Expr::if_then_else(inside, a(at.clone()), -1.0) } else { a(at.clone()) }
+            });
+            let target = TargetDescription { parallel_work, ..TargetDescription::of(&Target::host()) };
+            let function = k.lower(&target, &PassContext::default()).unwrap();
+            assert_eq!(asserts(&function) > 0, !guarded, "{function}");
+            let module = build(&function, &Target::host()).unwrap();
+            let a = Array::from_slice(&[5f32, 6.0, 7.0], &[3]).unwrap();
+            for (position, wrong) in [3, -1, 4, i64::MIN, i64::MAX, 1 << 32, 1 << 61].into_iter().enumerate() {
+                let mut at = [0i64; 40];
+                at[position * 5] = wrong;
+                let out = Array::from_slice(&[0f32; 40], &[40]).unwrap();
+                let done = module.function("f").unwrap().call((&a, &Array::from_slice(&at, &[40]).unwrap(), &out));
+                match done {
+                    Ok(_) => assert!(guarded && out.view::<f32>().unwrap().to_vec()[position * 5] == -1.0),
+                    Err(error) => {
+                        let error = error.to_string();
+                        assert!(!guarded && error.contains("`f`: `a` is read at index `at["), "{error}");
+                    }
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Domain {
 impl Domain {
     /// All elements of a tensor.
     pub(super) fn whole(tensor: &Tensor) -> Self {
-        Self { ranges: tensor.shape.iter().map(|extent| Range::until(extent)).collect(), exact: true }
+        Self { ranges: tensor.shape.iter().map(Range::until).collect(), exact: true }
     }
 
     fn is(&self, other: &Self) -> bool {
