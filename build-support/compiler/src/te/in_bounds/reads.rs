@@ -328,9 +328,9 @@ impl<'a> Reads<'a> {
             self.op.name(),
             tensor.name(),
         );
-        CompileError::new(ErrorKind::Type, what).at(self.op.span()).note(
-            "an element outside of a tensor is not read under a condition: `Expr::if_then_else(inside, x.at(..), 0.0)`",
-        )
+        CompileError::new(ErrorKind::Type, what)
+            .at(self.op.span())
+            .note("read it under a condition: `Expr::if_then_else(inside, x.at(..), 0.0)`")
     }
 }
 
