@@ -1,6 +1,7 @@
 //! A kernel as a user writes it: inputs, outputs, what is computed, and how.
 
 use core::panic::Location;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kernpack::DataType;
@@ -9,7 +10,8 @@ use crate::error::{CompileError, ErrorKind, Result, place, report, take_reported
 use crate::ir::{LoweredFunc, Operation, OperationNode, Tensor, Var};
 use crate::pass::{PassContext, pipeline};
 use crate::rules::{self, Outcome, TargetDescription};
-use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_function, named_buffer};
+use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_checked, named_buffer};
+use crate::te::in_bounds::{self, Checks};
 use crate::te::{self, Exprs};
 
 /// A schedule of the user's.
@@ -59,6 +61,8 @@ pub struct Kernel {
     params: Vec<KernelParam>,
     schedule: Option<UserSchedule>,
     rules: Vec<UserRule>,
+    /// Reads are known to be in bounds.
+    trusted: bool,
 }
 
 /// A rule of the user's: place, name, function.
@@ -69,7 +73,15 @@ impl Kernel {
     #[track_caller]
     pub fn new(name: &str) -> Self {
         let place = place(Location::caller());
-        Self { name: name.to_owned(), doc: String::new(), place, params: Vec::new(), schedule: None, rules: Vec::new() }
+        Self {
+            name: name.to_owned(),
+            doc: String::new(),
+            place,
+            params: Vec::new(),
+            schedule: None,
+            rules: Vec::new(),
+            trusted: false,
+        }
     }
 
     /// The documentation, which every language shows.
@@ -147,6 +159,12 @@ impl Kernel {
         self.rules.push((place.to_owned(), name.to_owned(), rule.clone()));
     }
 
+    /// Leaves out the checks of reads: the code that made the kernel guarantees that they are in bounds.
+    #[doc(hidden)]
+    pub fn trust_reads(&mut self) {
+        self.trusted = true;
+    }
+
     #[track_caller]
     fn add(&mut self, name: &str, kind: KernelParamKind) {
         if self.params.iter().any(|param| param.name == name) {
@@ -222,12 +240,36 @@ impl Kernel {
         Ok(schedule)
     }
 
+    /// The checks that its reads need.
+    fn checks(&self) -> Result<Checks> {
+        if self.trusted {
+            return Ok(Checks::default());
+        }
+        let (mut outputs, mut known) = (Vec::new(), HashSet::new());
+        for param in &self.params {
+            match &param.kind {
+                KernelParamKind::Scalar(var) => drop(known.insert(var.clone())),
+                KernelParamKind::Input(tensor) | KernelParamKind::Output(tensor) => {
+                    known.extend(tensor.shape.iter().filter_map(|extent| Var::of(&extent)));
+                }
+            }
+            if let KernelParamKind::Output(tensor) = &param.kind {
+                outputs.push(tensor.clone());
+            }
+        }
+        in_bounds::check(&self.name, &outputs, &known)
+    }
+
     /// The kernel as loops for a target, after all passes that do not depend on the code generator.
     ///
+    /// Reads of tensors are proved to be in bounds. Where sizes decide that, they are checked when the kernel is called;
+    /// reads that depend on data are checked one by one.
+    ///
     /// # Errors
-    /// Mistakes in the kernel and its schedule, with their places.
+    /// Mistakes in the kernel and its schedule, with their places; reads that are certainly out of bounds.
     pub fn lower(&self, target: &TargetDescription, context: &PassContext) -> Result<LoweredFunc> {
         self.check()?;
+        let checks = self.checks()?;
         let schedule = self.scheduled(target, context)?;
         let arguments: Vec<Argument> = self
             .params
@@ -239,7 +281,7 @@ impl Kernel {
                 KernelParamKind::Scalar(var) => Argument::Var(var.clone()),
             })
             .collect();
-        let function = lower_function(&schedule, &arguments, &self.name, context)?;
+        let function = lower_checked(&schedule, &arguments, &self.name, context, &checks)?;
         let lowered = pipeline::run(function, &pipeline::of(context), context)?;
         Ok(lowered.to::<LoweredFunc>().expect("a pipeline of functions gives a function back"))
     }

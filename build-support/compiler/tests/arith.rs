@@ -11,6 +11,8 @@ mod evaluate;
 mod facts;
 #[path = "arith/fuzz.rs"]
 mod fuzz;
+#[path = "arith/guards.rs"]
+mod guards;
 #[path = "arith/integers.rs"]
 mod integers;
 #[path = "arith/limits.rs"]

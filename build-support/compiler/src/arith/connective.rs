@@ -8,7 +8,7 @@ use crate::ir::shared::Seen;
 use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, LogicOp};
 
-/// Whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
+/// Tells whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
 pub(super) fn is_total(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Call { .. } | ExprNode::Reduce { .. } => true,
@@ -19,7 +19,7 @@ pub(super) fn is_total(expr: &Expr) -> bool {
     })
 }
 
-/// Whether a condition may be simplified where others hold: see [`is_total`].
+/// Tells whether a condition may be simplified where others hold: see [`is_total`].
 fn is_movable(condition: &Expr) -> bool {
     is_total(&condition.without_likely().0)
 }

@@ -79,7 +79,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether a result may leave its type. Ends that are numbers are folded in the type, so that what they were without it is looked at. Ends that are
+    /// Tells whether a result may leave its type. Ends that are numbers are folded in the type, so that what they were without it is looked at. Ends that are
     /// indices of 32 bits or more do not overflow; those of data and of narrower integers may.
     fn may_wrap(&self, op: BinaryOp, expr: &Expr, (left, right): (&IntSet, &IntSet), set: &IntSet) -> bool {
         if matches!(op, BinaryOp::Min | BinaryOp::Max) {

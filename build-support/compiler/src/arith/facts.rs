@@ -14,7 +14,7 @@ use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, wit
 /// How deep facts follow from facts.
 pub(crate) const DEPTH: u32 = 4;
 
-/// Whether the value of an expression stays what it is while memory changes.
+/// Tells whether the value of an expression stays what it is while memory changes.
 pub(crate) fn is_stable(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } | ExprNode::TensorRead { .. } => true,
@@ -281,7 +281,7 @@ impl State {
     }
 }
 
-/// Whether an expression is a scalar of a type on which arithmetic is rewritten: signed, of 32 or 64 bits.
+/// Tells whether an expression is a scalar of a type on which arithmetic is rewritten: signed, of 32 or 64 bits.
 pub(crate) fn is_index(expr: &Expr) -> bool {
     let dtype = expr.dtype();
     dtype.is_int() && dtype.bits() >= 32 && dtype.is_scalar()

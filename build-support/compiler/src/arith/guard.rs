@@ -74,7 +74,7 @@ pub(crate) fn solve(
 }
 
 impl State {
-    /// Where `step * i + rest < 0`.
+    /// The iterations in which `step * i + rest < 0`.
     fn bound(&self, rest: Sum, step: i64) -> Option<Iterations> {
         let size = step.checked_abs()?;
         let divisor = Expr::constant(rest.dtype, size);

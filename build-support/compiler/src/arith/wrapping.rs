@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// Whether an expression is data.
+    /// Tells whether an expression is data.
     pub(crate) fn is_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => false,
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Whether an index may have values that the type of a cast does not have.
+    /// Tells whether an index may have values that the type of a cast does not have.
     fn is_cut(&mut self, value: &Expr, dtype: DataType) -> bool {
         let own = ConstInterval::of_type(dtype);
         let wide = |dtype: DataType| dtype.is_uint() && dtype.bits() == 64;
@@ -91,18 +91,18 @@ impl State {
         }
     }
 
-    /// Whether a sum is a whole number: an index, one value, or bounded inside of its type.
+    /// Tells whether a sum is a whole number: an index, one value, or bounded inside of its type.
     pub(crate) fn is_exact(&self, sum: &Sum) -> bool {
         !sum.is_data() || sum.as_term().is_some_and(|term| term.scale == 1) || self.fits_type(sum)
     }
 
-    /// Whether the bounds of a sum lie inside of its type.
+    /// Tells whether the bounds of a sum lie inside of its type.
     pub(crate) fn fits_type(&self, sum: &Sum) -> bool {
         let range = self.range(sum);
         !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
     }
 
-    /// Whether the expression of a sum that rules made has the value of the sum. What is assumed of indices: they lie in the middle half of their type, so that
+    /// Tells whether the expression of a sum that rules made has the value of the sum. What is assumed of indices: they lie in the middle half of their type, so that
     /// one and a constant of a quarter of the type do not overflow. Of data nothing is assumed.
     pub(crate) fn is_computable(&self, sum: &Sum) -> bool {
         let most = i64::MAX >> (65 - u32::from(sum.dtype.bits()));
@@ -125,13 +125,13 @@ impl State {
         }
     }
 
-    /// Whether the sum of an expression is a whole number.
+    /// Tells whether the sum of an expression is a whole number.
     pub(crate) fn whole(&mut self, expr: &Expr) -> bool {
         let sum = self.ring_sum(expr);
         self.is_exact(&sum)
     }
 
-    /// Whether a divisor may be 0: data, or an index whose bounds are known and include it. Where a size is 0, nothing is divided by it.
+    /// Tells whether a divisor may be 0: data, or an index whose bounds are known and include it. Where a size is 0, nothing is divided by it.
     pub(crate) fn may_be_zero(&self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0) && (divisor.is_data() || range.max < ConstInterval::of_type(divisor.dtype).max)

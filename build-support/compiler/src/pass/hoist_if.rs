@@ -1,11 +1,13 @@
 //! `HoistIf`: a condition that does not change in a loop is decided before it.
 //!
 //! Only a condition around the whole body of a loop is moved, so that nothing is copied; the conditions of several loops move up together. What a
-//! condition reads must not be written in the loop: conditions with loads stay.
+//! condition reads must not be written in the loop: conditions with loads stay. So do those with a divisor that may be 0,
+//! as a loop without iterations does not divide.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
 use super::PassContext;
+use super::loop_guards::may_fault;
 use super::pipeline::on_functions;
 use super::remove_no_op::has_effect;
 use crate::error::Result;
@@ -44,7 +46,7 @@ impl Mutate for Hoist {
         // The parts of a conjunction that do not change move; the others stay.
         let (mut moved, mut kept) = (Vec::new(), Vec::new());
         for part in conjuncts(condition) {
-            let stays = uses_var(&part, |used| used == var) || reads_memory(&part);
+            let stays = uses_var(&part, |used| used == var) || reads_memory(&part) || may_fault(&part);
             if stays { kept.push(part) } else { moved.push(part) }
         }
         let Some(outer) = all_of(moved) else { return Ok(stmt) };

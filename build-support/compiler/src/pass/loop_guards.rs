@@ -11,17 +11,39 @@ use crate::ir::visit::{Visit, for_each_expr, for_each_expr_in, for_each_stmt, us
 use crate::ir::{BinaryOp, Expr, ExprNode, Range, Stmt, StmtNode, Var};
 
 /// Bounds of a variable.
-#[derive(Default)]
 pub(super) struct Bounds {
     /// It is at least all of these.
     pub(super) lower: Vec<Expr>,
     /// It is below all of these.
     pub(super) upper: Vec<Expr>,
+    /// Every iteration evaluates the guard, so that what the bounds read may be read where there is an iteration.
+    certain: bool,
 }
 
 impl Bounds {
+    fn new(certain: bool) -> Self {
+        Self { lower: Vec::new(), upper: Vec::new(), certain }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.lower.is_empty() && self.upper.is_empty()
+    }
+
+    /// The bounds as they can be computed before a loop over `min .. min + extent`, under the facts that hold there. A
+    /// load that may be out of range is done if the loop has an iteration; a loop without one takes `min` in its place.
+    /// None: the load may be out of range in a loop with iterations, too.
+    pub(super) fn before(mut self, min: &Expr, extent: &Expr, analyzer: &Analyzer) -> Option<Self> {
+        for bound in self.lower.iter_mut().chain(&mut self.upper) {
+            let runs = extent.greater_equal(1);
+            if loads_in_range(bound, analyzer) || self.certain && analyzer.can_prove(&runs) {
+                continue;
+            }
+            if !self.certain {
+                return None;
+            }
+            *bound = Expr::if_then_else(runs, &*bound, min);
+        }
+        Some(self)
     }
 }
 
@@ -35,24 +57,26 @@ pub(super) struct Guards<'a> {
     /// Of the loop.
     body: &'a Stmt,
     analyzer: &'a Analyzer,
-    /// Whether what is visited is all that an iteration does.
+    /// What is visited is all that an iteration does.
     covers: bool,
+    /// Every iteration evaluates what is visited.
+    certain: bool,
     /// Guards, with the bounds between which they hold in any case.
     pub(super) found: Vec<(Expr, Bounds)>,
     /// Bounds beyond which no iteration does anything.
-    pub(super) possible: Bounds,
+    pub(super) possible: Vec<Bounds>,
 }
 
 impl Visit for Guards<'_> {
     fn visit_expr(&mut self, expr: &Expr) {
         let (condition, was_likely) = expr.without_likely();
         if !was_likely {
-            return walk_expr(self, expr);
+            return self.parts(expr);
         }
         if !uses_var(&condition, |var| var == self.var) {
             return;
         }
-        let mut bounds = Bounds::default();
+        let mut bounds = Bounds::new(self.certain);
         for part in conjuncts(&condition) {
             if self.solve(&part, true, &mut bounds).is_none() {
                 return;
@@ -62,9 +86,10 @@ impl Visit for Guards<'_> {
     }
 
     fn visit_stmt(&mut self, stmt: &Stmt) {
-        let (covers, outside) = (self.covers, self.analyzer.mark());
+        let (covers, certain, outside) = (self.covers, self.certain, self.analyzer.mark());
         match &**stmt {
             StmtNode::For { var, min, extent, .. } => {
+                self.certain &= self.analyzer.can_prove(&extent.greater_equal(1));
                 let first = IntSet::evaluate(min, &self.sets, self.analyzer);
                 let last = IntSet::evaluate(&(min + extent - 1), &self.sets, self.analyzer);
                 let set = match (first.min(), last.max()) {
@@ -74,23 +99,37 @@ impl Visit for Guards<'_> {
                 self.sets.insert(var.clone(), set);
                 self.inner.insert(var.clone());
                 self.analyzer.bind(var, &Range::new(min, extent));
+                walk_stmt(self, stmt);
             }
-            StmtNode::If { condition, else_body, .. } => {
+            StmtNode::If { condition, then_body, else_body } => {
                 if covers && else_body.is_none() {
-                    let mut possible = std::mem::take(&mut self.possible);
+                    let mut possible = Bounds::new(certain);
                     for part in conjuncts(condition) {
                         let (part, _) = part.without_likely();
                         if uses_var(&part, |var| var == self.var) {
-                            // What cannot be solved bounds nothing.
+                            // A part that cannot be solved bounds nothing.
                             let _ = self.solve(&part, false, &mut possible);
                         }
                     }
-                    self.possible = possible;
+                    if !possible.is_empty() {
+                        self.possible.push(possible);
+                    }
                 }
                 self.covers &= else_body.is_none();
+                self.visit_expr(condition);
+                self.certain = false;
+                self.visit_stmt(then_body);
+                else_body.iter().for_each(|body| self.visit_stmt(body));
             }
-            StmtNode::Bind { var, .. } => {
+            StmtNode::While { condition, body } => {
+                self.visit_expr(condition);
+                self.certain = false;
+                self.visit_stmt(body);
+            }
+            StmtNode::Bind { var, value } => {
+                self.analyzer.with(|state| state.mark_value(var, value));
                 self.inner.insert(var.clone());
+                walk_stmt(self, stmt);
             }
             StmtNode::Attr { value, .. } => {
                 if let Some(var) = thread_of(stmt) {
@@ -100,12 +139,18 @@ impl Visit for Guards<'_> {
                     self.analyzer.bind(&var, &Range::until(value));
                     self.inner.insert(var);
                 }
+                walk_stmt(self, stmt);
             }
-            StmtNode::Seq { stmts } => self.covers &= stmts.len() <= 1,
-            _ => {}
+            StmtNode::Seq { stmts } => {
+                self.covers &= stmts.len() <= 1;
+                for part in stmts.iter() {
+                    self.visit_stmt(&part);
+                    self.certain &= !may_leave(&part);
+                }
+            }
+            _ => walk_stmt(self, stmt),
         }
-        walk_stmt(self, stmt);
-        self.covers = covers;
+        (self.covers, self.certain) = (covers, certain);
         self.analyzer.restore(outside);
     }
 }
@@ -120,8 +165,29 @@ impl<'a> Guards<'a> {
             body,
             analyzer,
             covers: true,
+            certain: true,
             found: Vec::new(),
-            possible: Bounds::default(),
+            possible: Vec::new(),
+        }
+    }
+
+    /// Visits the parts of an expression; one side of a choice is not evaluated.
+    fn parts(&mut self, expr: &Expr) {
+        match &**expr {
+            ExprNode::Select { condition, true_value: a, false_value: b }
+            | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
+                self.visit_expr(condition);
+                let certain = std::mem::replace(&mut self.certain, false);
+                self.visit_expr(a);
+                self.visit_expr(b);
+                self.certain = certain;
+            }
+            ExprNode::Let { var, value, .. } => {
+                self.analyzer.with(|state| state.mark_value(var, value));
+                self.inner.insert(var.clone());
+                walk_expr(self, expr);
+            }
+            _ => walk_expr(self, expr),
         }
     }
 
@@ -142,7 +208,34 @@ impl<'a> Guards<'a> {
     }
 }
 
-/// Whether a statement may change the value of an expression: it stores to a buffer that is read, or calls what may. Bounds are computed before the loop.
+/// The elements that an expression reads are certainly in range.
+fn loads_in_range(expr: &Expr, analyzer: &Analyzer) -> bool {
+    let mut inside = true;
+    for_each_expr(expr, |part| {
+        let ExprNode::Load { buffer, index, .. } = &**part else { return };
+        let compact = buffer.strides.is_empty() && buffer.elem_offset.is_int(0);
+        let count = buffer.shape.iter().fold(Expr::constant(index.dtype(), 1), |count, extent| {
+            if extent.dtype() == index.dtype() { count * extent } else { count * extent.cast(index.dtype()) }
+        });
+        inside &= compact && index.lanes() == 1 && analyzer.can_prove(&index.greater_equal(0).and(index.less(count)));
+    });
+    inside
+}
+
+/// A statement may end the function, or not end at all.
+fn may_leave(stmt: &Stmt) -> bool {
+    let mut found = false;
+    for_each_stmt(stmt, |part| {
+        found |= matches!(
+            **part,
+            StmtNode::Assert { .. } | StmtNode::Return { .. } | StmtNode::Evaluate { .. } | StmtNode::While { .. }
+        );
+    });
+    found
+}
+
+/// A statement may change the value of an expression: it stores to a buffer that is read, or calls a function that does.
+/// Bounds are computed before the loop.
 fn may_change(expr: &Expr, body: &Stmt) -> bool {
     let (mut reads, mut changes) = (Vec::new(), false);
     for_each_expr(expr, |part| match &**part {
@@ -168,8 +261,9 @@ fn may_change(expr: &Expr, body: &Stmt) -> bool {
     changes
 }
 
-/// Whether an expression divides by what may be 0. Inside a loop over that many iterations it is not, but bounds are computed outside.
-fn may_fault(expr: &Expr) -> bool {
+/// An expression divides by a value that may be 0. Inside a loop over that many iterations it is not, but bounds are
+/// computed outside.
+pub(super) fn may_fault(expr: &Expr) -> bool {
     let mut found = false;
     for_each_expr(expr, |part| {
         if let ExprNode::Binary { op, b, .. } = &**part {

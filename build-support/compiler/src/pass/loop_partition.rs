@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use kernpack::{Any, Result as PackedResult, packed_func};
 
 use super::PassContext;
-use super::loop_guards::Guards;
+use super::loop_guards::{Bounds, Guards};
 use super::pipeline::on_functions;
 use crate::arith::{Analyzer, IntSet};
 use crate::error::Result;
@@ -151,6 +151,9 @@ impl Partition<'_> {
         guards.visit_stmt(body);
         let Guards { found, possible, .. } = guards;
         self.analyzer.restore(outside);
+        let before = |bounds: Bounds| bounds.before(min, extent, &self.analyzer);
+        let found: Vec<_> = found.into_iter().filter_map(|(guard, bounds)| Some((guard, before(bounds)?))).collect();
+        let possible: Vec<_> = possible.into_iter().filter_map(before).collect();
         if found.is_empty() && possible.is_empty() {
             return Ok(None);
         }
@@ -159,8 +162,8 @@ impl Partition<'_> {
         let (min, end) = if is_shared {
             (min.clone(), min + extent)
         } else {
-            let end = possible.upper.iter().fold(min + extent, |end, upper| end.min(upper));
-            let min = possible.lower.iter().fold(min.clone(), |min, lower| min.max(lower));
+            let end = possible.iter().flat_map(|bounds| &bounds.upper).fold(min + extent, |end, upper| end.min(upper));
+            let min = possible.iter().flat_map(|bounds| &bounds.lower).fold(min.clone(), |min, lower| min.max(lower));
             (self.analyzer.simplify(&min), self.analyzer.simplify(&end.max(&min)))
         };
         let (mut begin, mut stop) = (min.clone(), end.clone());

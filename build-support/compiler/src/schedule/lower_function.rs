@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use kernpack::{DataType, Map};
 
 use super::stage::Schedule;
-use super::{infer_bound, lower};
+use super::{infer_bound, lower, read_checks};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{
     Buffer, BufferNode, DataTypeExt, Expr, FuncKind, LoweredFunc, LoweredFuncNode, Operation, OperationNode, Param,
@@ -14,6 +14,7 @@ use crate::ir::{
 use crate::pass::PassContext;
 use crate::pass::inject_prefetch::inject_prefetch;
 use crate::pass::storage_flatten::storage_flatten;
+use crate::te::in_bounds::Checks;
 use crate::te::operation::{free_variables, post_order};
 
 /// An argument of a function.
@@ -69,6 +70,17 @@ pub fn lower_function(
     name: &str,
     context: &PassContext,
 ) -> Result<LoweredFunc> {
+    lower_checked(schedule, args, name, context, &Checks::default())
+}
+
+/// [`lower_function`] with checks of what is read.
+pub(crate) fn lower_checked(
+    schedule: &Schedule,
+    args: &[Argument],
+    name: &str,
+    context: &PassContext,
+    checks: &Checks,
+) -> Result<LoweredFunc> {
     crate::take_reported()?;
     check_graph(schedule, args)?;
     check_extents(schedule)?;
@@ -91,6 +103,7 @@ pub fn lower_function(
     }
     let bounds = infer_bound(&normal)?;
     let body = lower(&normal, &bounds)?;
+    let body = read_checks::insert(body, checks, name, context)?;
     let body = inject_prefetch(&body)?;
     check_arguments(&normal, &memory)?;
     let body = storage_flatten(&body, &memory, context)?;

@@ -17,6 +17,7 @@ pub mod compute;
 pub mod eval;
 pub mod exprs;
 pub mod extern_op;
+pub(crate) mod in_bounds;
 pub mod math;
 pub mod operation;
 pub(crate) mod packed;

@@ -68,6 +68,8 @@ pub(super) fn kernel(
     let inputs: Vec<ValueId> =
         stands.iter().filter(|(_, tensor)| read.contains(&tensor.op)).map(|(id, _)| *id).collect();
     let mut kernel = Kernel::new(name);
+    // Operators check their indices themselves.
+    kernel.trust_reads();
     if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));
     }

@@ -1,0 +1,106 @@
+//! The elements of an operation that are computed.
+
+use std::collections::HashMap;
+
+use kernpack::structural;
+
+use crate::arith::{Analyzer, IntSet};
+use crate::ir::{Expr, Operation, OperationNode, Range, Tensor};
+
+/// The elements that are computed: a range for each dimension, which no element lies outside of.
+#[derive(Clone)]
+pub(super) struct Domain {
+    pub(super) ranges: Vec<Range>,
+    /// The first and last elements are computed whenever no range is empty.
+    pub(super) exact: bool,
+}
+
+impl Domain {
+    /// All elements of a tensor.
+    pub(super) fn whole(tensor: &Tensor) -> Self {
+        Self { ranges: tensor.shape.iter().map(Range::until).collect(), exact: true }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
+        let pairs = self.ranges.iter().zip(&other.ranges);
+        pairs.into_iter().all(|(a, b)| same(&a.min, &b.min) && same(&a.extent, &b.extent))
+    }
+}
+
+/// The domains of operations, which their readers make.
+pub(super) struct Domains {
+    of: HashMap<Operation, Domain>,
+    analyzer: Analyzer,
+}
+
+impl Domains {
+    pub(super) fn of_outputs(outputs: &[Tensor]) -> Self {
+        let mut domains = Self { of: HashMap::new(), analyzer: Analyzer::new() };
+        outputs.iter().for_each(|output| domains.read(output, Domain::whole(output)));
+        domains
+    }
+
+    /// The domain of an operation whose readers were all looked at.
+    pub(super) fn of(&self, op: &Operation) -> Domain {
+        self.of.get(op).cloned().unwrap_or_else(|| Domain { exact: false, ..Domain::whole(&op.output(0)) })
+    }
+
+    /// What an operation that is no expression reads: all of its inputs, and of the update of a scan the later steps.
+    pub(super) fn enter(&mut self, op: &Operation, domain: &Domain) {
+        match &**op {
+            OperationNode::Scan { init, update, scan_axis, inputs, .. } => {
+                for tensor in init.iter().chain(inputs.iter()) {
+                    self.read(&tensor, Domain { exact: domain.exact, ..Domain::whole(&tensor) });
+                }
+                for tensor in update.iter() {
+                    let mut part = Domain { exact: domain.exact, ..Domain::whole(&tensor) };
+                    if let (Some(first), Some(steps)) = (part.ranges.first_mut(), &scan_axis.dom) {
+                        *first = steps.clone();
+                    }
+                    self.read(&tensor, part);
+                }
+            }
+            OperationNode::Extern { inputs, .. } => {
+                for tensor in inputs.iter() {
+                    self.read(&tensor, Domain::whole(&tensor));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Elements of a tensor are read.
+    pub(super) fn read(&mut self, tensor: &Tensor, mut part: Domain) {
+        if matches!(*tensor.op, OperationNode::Placeholder { .. }) {
+            return;
+        }
+        for range in &mut part.ranges {
+            *range = Range::new(self.analyzer.simplify(&range.min), self.analyzer.simplify(&range.extent));
+        }
+        let Some(known) = self.of.get(&tensor.op) else {
+            self.of.insert(tensor.op.clone(), part);
+            return;
+        };
+        if known.is(&part) {
+            let exact = known.exact || part.exact;
+            let ranges = part.ranges;
+            self.of.insert(tensor.op.clone(), Domain { ranges, exact });
+            return;
+        }
+        let set = |range: &Range| IntSet::interval(&range.min, &range.min + &range.extent - 1);
+        let mut all = Domain { ranges: Vec::new(), exact: false };
+        for ((a, b), extent) in known.ranges.iter().zip(&part.ranges).zip(tensor.shape.iter()) {
+            let both = set(a).union(&set(b), &self.analyzer);
+            all.ranges.push(match (both.min(), both.max()) {
+                (Some(min), Some(max)) => {
+                    Range::new(self.analyzer.simplify(min), self.analyzer.simplify(&(max - min + 1)))
+                }
+                _ => Range::until(extent),
+            });
+        }
+        // One of the parts may be all of it.
+        all.exact = known.exact && known.is(&all) || part.exact && part.is(&all);
+        self.of.insert(tensor.op.clone(), all);
+    }
+}
