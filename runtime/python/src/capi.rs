@@ -494,27 +494,24 @@ impl Py {
         unsafe { ascii_at(place, text) }
     }
 
-    /// Writes an element of a tuple that was just made, and gives the reference to it up. Without the interpreter's lock it is an error when
-    /// another thread has found the tuple through the collector.
+    /// Writes an element of a tuple that was just made, and gives the reference to it up. False, with an exception set: another thread has found the
+    /// tuple through the collector, which happens without the interpreter's lock alone.
     ///
     /// # Safety
     /// `tuple` is a new tuple that only the caller knows and that has such a place, which is empty; the reference to `item` is the caller's.
     #[inline]
-    pub(crate) unsafe fn set_item(
-        self,
-        tuple: *mut PyObject,
-        index: usize,
-        item: *mut PyObject,
-    ) -> Result<(), crate::object::Raised> {
+    #[must_use]
+    pub(crate) unsafe fn set_item(self, tuple: *mut PyObject, index: usize, item: *mut PyObject) -> bool {
         // SAFETY: promised by the caller; `find` has seen that elements are there.
         unsafe {
             match TUPLE.load(Ordering::Relaxed) {
-                0 if self.PyTuple_SetItem(tuple, index as isize, item) != 0 => return Err(crate::object::Raised),
-                0 => {}
-                place => tuple.byte_add(place).cast::<*mut PyObject>().add(index).write(item),
+                0 => self.PyTuple_SetItem(tuple, index as isize, item) == 0,
+                place => {
+                    tuple.byte_add(place).cast::<*mut PyObject>().add(index).write(item);
+                    true
+                }
             }
         }
-        Ok(())
     }
 
     /// Finds out how texts and tuples lie in memory, by looking at some. Another thread may do the same, with the same results.

@@ -144,7 +144,7 @@ impl Py {
                 match &tuple {
                     // The tuple is new, and no code has run since it was made.
                     Ok(new) => {
-                        if self.set_item(new.as_ptr(), index, item).is_err() {
+                        if !self.set_item(new.as_ptr(), index, item) {
                             tuple = Err(Raised);
                         }
                     }

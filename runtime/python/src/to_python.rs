@@ -239,7 +239,9 @@ unsafe fn tuple(py: Py, elements: &[TVMFFIAny], ty: &TypeSchema, parts: &mut Mad
         for (index, value) in elements.iter().enumerate() {
             let ty = ty.args.get(index).unwrap_or(const { &TypeSchema::new("Any") });
             let item = item(py, value, ty, parts, 1)?;
-            py.set_item(tuple.as_ptr(), index, item.into_ptr())?;
+            if !py.set_item(tuple.as_ptr(), index, item.into_ptr()) {
+                return Err(Raised);
+            }
         }
         Ok(tuple)
     }
@@ -266,7 +268,7 @@ pub(crate) unsafe fn tuple_of_owned(py: Py, elements: &[TVMFFIAny], ty: &TypeSch
             };
             match item {
                 Ok(item) => {
-                    if py.set_item(known.as_ptr(), index, item.into_ptr()).is_err() {
+                    if !py.set_item(known.as_ptr(), index, item.into_ptr()) {
                         tuple = Err(Raised);
                     }
                 }
