@@ -118,6 +118,17 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// Few columns: of vectors with all 16 the first lanes alone matter, and loops are written out.
+fn few_columns() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (columns, depth) in [(1, 15), (1, 16), (1, 31), (2, 16), (2, 64), (3, 16), (4, 32), (5, 64)] {
+        for packed in [false, true] {
+            cases.push(Case { batch: 1, rows: 2, columns, depth, a: I8, b: I8, packed, quantized: false });
+        }
+    }
+    cases
+}
+
 fn scales(columns: i64) -> Vec<f32> {
     (0..columns).map(|column| 0.001 + column as f32 / 4096.0).collect()
 }
@@ -194,7 +205,7 @@ fn machine_code_computes_what_the_graph_says() {
             targets.push(Target::llvm(&host.triple, "x86-64-v4", ""));
         }
     }
-    for case in cases() {
+    for case in cases().into_iter().chain(few_columns()) {
         let [a_shape, b_shape] = case.shapes();
         let (a, b) = (Case::bytes(a_shape.iter().product(), 1), Case::bytes(b_shape.iter().product(), 2));
         let kernel = case.kernel();

@@ -1,5 +1,6 @@
 //! Sums of products of small integers.
 
+use inkwell::types::BasicType as _;
 use kernpack::DataType;
 
 use super::CodeGenLLVM;
@@ -17,7 +18,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return self.intrinsic(name, &[], ty, &values);
         }
         if let Some(name) = self.pair_instruction(dtype, from) {
-            let products = self.intrinsic(name, &[], ty, &values[1..])?;
+            let factor = self.opaque(values[1])?;
+            let products = self.intrinsic(name, &[], ty, &[factor, values[2]])?;
             return self.plus(values[0], products);
         }
         // Widened, multiplied, and the lanes of each group added one after the other.
@@ -61,6 +63,17 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             (16, 512..) if fits => Some("llvm.x86.avx512.pmaddw.d.512"),
             _ => None,
         }
+    }
+
+    /// The value, of which the optimizer knows nothing. Where only the first sums are read, LLVM 22 narrows the instruction for pairs, and takes the wrong lanes of a
+    /// broadcast of widened bytes.
+    fn opaque(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let ty = value.get_type();
+        let signature = ty.fn_type(&[ty.into()], false);
+        let nothing =
+            self.context.create_inline_asm(signature, String::new(), "=v,0".to_owned(), false, false, None, false);
+        let call = self.builder.build_indirect_call(signature, nothing, &[value.into()], "")?;
+        call.try_as_basic_value().basic().ok_or_else(|| confused("a value", value))
     }
 
     fn plus(&self, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {

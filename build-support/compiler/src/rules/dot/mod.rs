@@ -23,8 +23,6 @@ use crate::schedule::{Attach, Schedule, StageId};
 
 /// Columns of a panel.
 pub(crate) const COLUMNS: i64 = 16;
-/// So few columns are not copied to panels. LLVM 22 reads the wrong rows for them, too: it narrows vectors of which only the first lanes matter.
-const FEW: i64 = 2;
 /// Rows of the second operand that lie beside each other.
 pub(crate) const DEPTH: i64 = 4;
 
@@ -219,9 +217,6 @@ fn describe(
     let column = (own[last].var.clone(), constant(column)?);
     let extents = (column.1, constant(depth)?);
     let panels = panels_of(&b, &parts.axes[last], depth, extents);
-    if column.1 <= FEW && panels.is_none() {
-        return fail("it has one column or two, and a panel has 16");
-    }
     let sum = Var::new("sum", I32);
     let value = written(out, core_op, &sum, is_whole)?;
     Ok(Product {
