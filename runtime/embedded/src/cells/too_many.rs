@@ -9,7 +9,7 @@ use super::object::{counts, inc_ref, inc_ref_in_order, new_object, try_promote};
 use crate::abi::TVMFFIObject;
 
 /// Names, to a process of its own, the way that it goes to its end.
-const WAY: &str = "KERNPACK_TEST_TOO_MANY_REFERENCES";
+const WAY: &str = "TEST_OF_TOO_MANY_REFERENCES";
 
 /// The least count that nothing is added to.
 const LIMIT: u64 = 1 << 31;
