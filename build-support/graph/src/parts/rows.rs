@@ -90,6 +90,8 @@ struct Rows<'a> {
     names: &'a mut Names,
     /// What is read, by the number of the operation: places without the index of the dimension.
     reads: Vec<(usize, Vec<Expr>)>,
+    /// What became of expressions: parts that are shared are looked at once.
+    done: HashMap<Expr, Expr>,
     problem: Option<&'static str>,
 }
 
@@ -114,6 +116,7 @@ impl<'a> Rows<'a> {
             pairs,
             names,
             reads: Vec::new(),
+            done: HashMap::new(),
             problem: None,
         };
         rows.analyzer.bind(&index, &Range::until(Expr::int(extent)));
@@ -213,7 +216,10 @@ impl<'a> Rows<'a> {
 
 impl Mutate for Rows<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> kernpack_compiler::Result<Expr> {
-        match &**expr {
+        if let Some(done) = self.done.get(expr) {
+            return Ok(done.clone());
+        }
+        let made = match &**expr {
             ExprNode::Var { .. } => {
                 Ok(Var::of(expr).and_then(|var| self.axes.get(&var).cloned()).unwrap_or_else(|| expr.clone()))
             }
@@ -228,6 +234,8 @@ impl Mutate for Rows<'_> {
                 }
             }
             _ => mutate_expr_parts(self, expr),
-        }
+        }?;
+        self.done.insert(expr.clone(), made.clone());
+        Ok(made)
     }
 }
