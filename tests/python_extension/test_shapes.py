@@ -265,3 +265,16 @@ INTERRUPTED = """
 def test_long_conversions_look_at_signals(folder):
     program = textwrap.dedent(INTERRUPTED.format(folder=str(folder)))
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("make", [lists_of, dicts_of])
+def test_what_one_side_shares_is_compared_once(extmod, make):
+    """In each pair of two graphs one side alone is shared, on the one side and on the other by turns."""
+    make = make(extmod)
+    left = right = make(1, 2)
+    for _ in range(40):
+        left = make(make(left, 2), make(left, 2))
+        part = make(right, 2)
+        right = make(part, part)
+    assert left == right and right == left
+    assert not left != right

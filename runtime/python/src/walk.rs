@@ -61,17 +61,24 @@ impl Drop for Level {
     }
 }
 
-/// A reference to keep an object, if others than its Python object and what that was found in refer to it.
+/// Tells whether others refer to an object than its Python object and what that was found in.
 ///
 /// # Safety
 /// `object` is alive.
-unsafe fn kept(object: *mut TVMFFIObject) -> Option<Any> {
+unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { embedded::strong_count(object) > 2 }
+}
+
+/// A reference that keeps an object.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn kept(object: *mut TVMFFIObject) -> Any {
     // SAFETY: promised by the caller; the new reference goes over to the value.
     unsafe {
-        (embedded::strong_count(object) > 2).then(|| {
-            embedded::inc_ref(object);
-            Any::from_object(object)
-        })
+        embedded::inc_ref(object);
+        Any::from_object(object)
     }
 }
 
@@ -114,10 +121,10 @@ pub(crate) unsafe fn text(
     }
     let printed = print();
     // SAFETY: promised by the caller; the text is alive.
-    let noted = printed.as_ref().ok().and_then(|text| unsafe {
+    let noted = printed.as_ref().ok().filter(|_| unsafe { is_shared(object) }).and_then(|text| unsafe {
         let size = py.utf8(text.as_ptr()).map(<[u8]>::len);
         match size {
-            Ok(size) => Some((kept(object)?, Owned::share(py, text.as_ptr()), size)),
+            Ok(size) => Some((kept(object), Owned::share(py, text.as_ptr()), size)),
             // A text with surrogates, which is printed again.
             Err(_) => {
                 py.PyErr_Clear();
@@ -159,11 +166,13 @@ pub(crate) unsafe fn comparison(
     let compared = compare()?;
     let of_equal = if operation == EQUAL { py._Py_TrueStruct() } else { py._Py_FalseStruct() };
     if compared.as_ptr() == of_equal {
+        // A pair that comes again lies below one of which either side is shared.
         // SAFETY: promised by the caller.
-        let [left, right] = objects.map(|object| unsafe { kept(object) });
-        if let (Some(left), Some(right)) = (left, right) {
+        if objects.into_iter().any(|object| unsafe { is_shared(object) }) {
+            // SAFETY: promised by the caller.
+            let both = objects.map(|object| unsafe { kept(object) });
             WALK.with_borrow_mut(|walk| {
-                walk.kept.extend([left, right]);
+                walk.kept.extend(both);
                 walk.equal.insert(pair);
             });
         }

@@ -104,6 +104,30 @@ fn parts_are_visited_once() {
     }
 }
 
+/// In each pair of the two graphs one side alone is shared, on the one side and on the other by turns.
+#[test]
+fn parts_that_one_side_shares_are_compared_once() {
+    let off = false.into_any();
+    for (kind, make) in KINDS {
+        let (mut left, mut right) = (1.into_any(), 1.into_any());
+        for _ in 0..40 {
+            left = make(make(left.clone(), 2.into_any()), make(left, 2.into_any()));
+            let part = make(right, 2.into_any());
+            right = make(part.clone(), part);
+        }
+        for pair in [[&left, &right], [&right, &left]] {
+            let of_two = |name: &str| boolean(name, &pair).unwrap();
+            // Nodes of a dag are equal only if they are shared in the same way.
+            let is_equal = boolean("ffi.StructuralEqual", &[&pair[..], &[&off, &off]].concat()).unwrap();
+            assert_eq!(is_equal, kind != "dag", "{kind}");
+            assert!(of_two("ffi.RecursiveEq"), "{kind}");
+            if matches!(kind, "Array" | "List" | "tree") {
+                assert!(!of_two("ffi.RecursiveLt") && of_two("ffi.RecursiveLe"), "{kind}");
+            }
+        }
+    }
+}
+
 #[test]
 fn differences_are_found_at_the_end_of_many_paths() {
     let off = false.into_any();

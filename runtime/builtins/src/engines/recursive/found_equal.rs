@@ -28,7 +28,8 @@ impl FoundEqual {
         self.set.contains((left.addr(), right.addr()))
     }
 
-    /// Notes two objects that are equal, if both can be met again: there is another reference than the one that led to them.
+    /// Notes two objects that are equal, if one of them has another reference than the one that led to it. A pair that is met again lies below such a pair: all
+    /// paths from there down may be the same on the other side.
     ///
     /// # Safety
     /// Both are alive, and kept by what they were read from or by a reference that the caller has.
@@ -38,7 +39,7 @@ impl FoundEqual {
         unsafe {
             let objects = parts.map(|part| part.value.payload.v_obj);
             let is_shared = |at: usize| embedded::strong_count(objects[at]) > 1 + u32::from(parts[at].owned);
-            if !is_shared(0) || !is_shared(1) {
+            if !is_shared(0) && !is_shared(1) {
                 return;
             }
             let pair: (usize, usize) = objects.map(|object| object.expose_provenance()).into();

@@ -411,7 +411,7 @@ impl Comparer {
             match kind {
                 seq_hash_kind::DAG_NODE => self.bind(left, right),
                 seq_hash_kind::FREE_VAR if is_same || region.defines() => self.bind(left, right),
-                seq_hash_kind::TREE_NODE | seq_hash_kind::CONST_TREE_NODE if EqualPairs::are_shared(&left, &right) => {
+                seq_hash_kind::TREE_NODE | seq_hash_kind::CONST_TREE_NODE if EqualPairs::is_shared(&left, &right) => {
                     // What is inside stands for the same from here on: where the two meet again they are equal, too.
                     self.equal.insert(left.value.payload.v_obj, right.value.payload.v_obj);
                     self.held.keep(left);

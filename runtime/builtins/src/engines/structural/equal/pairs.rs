@@ -1,6 +1,6 @@
 //! Pairs of shared objects that were found equal.
 //!
-//! A graph with shared parts has as many paths as a tree of exponential size. Parts that two paths lead to are compared once.
+//! A graph with shared parts has as many paths as a tree of exponential size. Parts that two paths lead to, on either side, are compared once.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,10 @@ pub(super) struct EqualPairs {
 }
 
 impl EqualPairs {
-    /// Whether two objects can be met again: both have another reference than the one that led to them.
-    pub(super) fn are_shared(left: &Read, right: &Read) -> bool {
-        [left, right].into_iter().all(|part| {
+    /// Tells whether one of two objects has another reference than the one that led to it. A pair that is met again lies below such a pair: all paths from there
+    /// down may be the same on the other side.
+    pub(super) fn is_shared(left: &Read, right: &Read) -> bool {
+        [left, right].into_iter().any(|part| {
             // SAFETY: a frame, which the values come from, keeps both alive.
             let references = unsafe { embedded::strong_count(part.value.payload.v_obj) };
             references > 1 + u32::from(part.owned)
