@@ -27,7 +27,7 @@ const BESIDE: [(&[&str], Option<&Suite>); 7] = [
     (&["asan"], Some(&proved::ASAN)),
     (&["onnx"], Some(&proved::ONNX)),
     // The same cases each time: what fails is a fault of the change.
-    (&["differential", "--seconds", "60", "--seed", "1"], Some(&proved::DIFFERENTIAL)),
+    (&["differential", "--cases", "200", "--seed", "1"], Some(&proved::DIFFERENTIAL)),
 ];
 
 /// Runs every check, also after one that fails, and names those that failed. Suites that have passed with what they depend on are left out
