@@ -69,10 +69,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let amount = self.select(fits, b, self.constant(dtype, bits - 1)?)?;
             return self.op(opcode, a, amount);
         }
-        // Not poison where it is not chosen: LLVM takes such a product of an odd number for a divisor that is never 0, and divides vectors by it.
+        // Never poison: LLVM takes an odd number, shifted, for a divisor that is never 0, and divides vectors by it where it is not chosen.
         let amount = self.op(InstructionOpcode::And, b, self.constant(dtype, bits - 1)?)?;
-        let shifted = self.op(opcode, a, amount)?;
-        self.select(fits, shifted, self.constant(dtype, 0)?)
+        let shifted = self.select(fits, a, self.constant(dtype, 0)?)?;
+        self.op(opcode, shifted, amount)
     }
 
     fn float_binary(&self, op: BinaryOp, dtype: DataType, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
