@@ -251,12 +251,18 @@ fn check_tensor(claim: &Claim, expected: &DLTensor, value: &Any) {
     let TVMFFIAny { payload, .. } = *value.as_view().as_raw();
     // SAFETY: the value is a tensor; what is exported is freed by its deleters.
     unsafe {
-        check_status("TVMFFITensorToDLPack", (provider::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old))
-            .unwrap();
+        let given =
+            check_status("TVMFFITensorToDLPack", (provider::api().tensor_to_dlpack)(payload.v_obj.cast(), &mut old));
         check_description(claim, expected, &strides, &(*exported).dl_tensor);
-        check_description(claim, expected, &strides, &(*old).dl_tensor);
+        let is_read_only = claim.versioned && claim.flags & dlpack_flags::READ_ONLY != 0;
+        assert_eq!((*exported).flags & dlpack_flags::READ_ONLY != 0, is_read_only, "the flag is lost, or made up");
+        // The old form cannot say that memory is read-only.
+        assert_eq!(given.is_err(), is_read_only, "{given:?}");
+        if !is_read_only {
+            check_description(claim, expected, &strides, &(*old).dl_tensor);
+            (*old).deleter.expect("a deleter")(old);
+        }
         (*exported).deleter.expect("a deleter")(exported);
-        (*old).deleter.expect("a deleter")(old);
     }
 
     // Others that look at the same elements.
