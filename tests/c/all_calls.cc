@@ -927,7 +927,7 @@ static void Tensors() {
 
   int given_back = 0;
   Prototype matrix({2, 3}, {3, 1}, true);
-  DLManagedTensorVersioned managed{{1, 0}, &given_back, CountGivenBack<DLManagedTensorVersioned>, 1, matrix.tensor};
+  DLManagedTensorVersioned managed{{1, 0}, &given_back, CountGivenBack<DLManagedTensorVersioned>, 0, matrix.tensor};
   TVMFFIObjectHandle tensor = nullptr, view = nullptr;
   TVMFFITensorFromDLPackVersioned(&managed, 0, 0, &tensor);
   DLManagedTensor* exported = nullptr;

@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import types
 
 import gpu_kernels
 
@@ -74,8 +75,10 @@ def table_of(cls):
     return Exchange.from_address(get(cls.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
 
 
-class Framework:
-    """An array of a framework with a current stream, as PyTorch's are."""
+class Framework(types.SimpleNamespace):
+    """An array of a framework with a current stream, as PyTorch's are: of a class of the same package as the native one below it."""
+
+    __module__ = "types"
 
     def __init__(self, tensor):
         self.tensor = tensor
