@@ -2,6 +2,8 @@
 
 #[path = "security/relays.rs"]
 mod relays;
+#[path = "security/slots.rs"]
+mod slots;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -180,6 +182,12 @@ fn who_knows_the_token_comes_in() {
     let client = |token: &str| TrackerClient::new(tracker.address().to_string()).token(token);
     assert!(client(TOKEN).summary().unwrap().servers.is_empty());
     assert_eq!(client("c2VjcmV0IHRva2Vv").summary().unwrap_err().kind(), "ConnectionError");
+    let _offered = self::server(|options| {
+        named(options);
+        options.tracker = Some(Place::new(tracker.address().to_string()).token(TOKEN));
+    });
+    let found = client(TOKEN).request("pi", 0, TIME).unwrap();
+    assert!(found.connect().token(TOKEN).open().unwrap().is_open());
     let plain = TrackerClient::new(tracker.address().to_string()).summary().unwrap_err();
     assert_eq!(plain.kind(), "ConnectionError", "{plain}");
 }

@@ -15,3 +15,37 @@ fn answers_to_what_peers_send() {
     assert_eq!(answers_to(b"GET / HTTP/1.1").unwrap(), b"");
     assert_eq!(answers_to(b"").unwrap(), b"");
 }
+
+#[test]
+fn what_a_peer_has_proved_holds() {
+    use super::super::client::open;
+    use crate::Place;
+    use crate::wire::proof::Relation::{ClientTracker, ServerTracker};
+    let mut options = TrackerOptions::default();
+    options.listen.port = 0;
+    options.listen.token = Some("c2VjcmV0".to_owned());
+    let tracker = Tracker::start(options).unwrap();
+    let place = Place::new(tracker.address().to_string()).token("c2VjcmV0");
+    let time = std::time::Duration::from_secs(20);
+    let put = json!([Code::Put as i64, "pi", [9090, "pi:1"], null]);
+    let update = json!([Code::UpdateInfo as i64, {"key": "server:pi", "addr": [null, 9090]}]);
+    let request = json!([Code::Request as i64, "pi", "", 0]);
+    let ping = json!([Code::Ping as i64]);
+    for (relation, message, is_taken) in [
+        (ServerTracker, &put, true),
+        (ServerTracker, &update, true),
+        (ServerTracker, &request, false),
+        (ServerTracker, &ping, true),
+        (ClientTracker, &put, false),
+        (ClientTracker, &update, false),
+        (ClientTracker, &ping, true),
+    ] {
+        let mut line = open(&place, relation, time).unwrap();
+        assert_eq!(line.ask(message, time).is_ok(), is_taken, "{relation:?}: {message}");
+    }
+    // What offers a server has gone; another one comes, and the client gets it.
+    let mut server = open(&place, ServerTracker, time).unwrap();
+    let _ = server.ask(&put, time).unwrap();
+    let answer = open(&place, ClientTracker, time).unwrap().ask(&request, time).unwrap();
+    assert_eq!(answer[0], 0, "{answer}");
+}
