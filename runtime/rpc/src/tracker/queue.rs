@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// A server that is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,45 +33,51 @@ struct OfKey {
     offering: usize,
 }
 
-/// A connection's share, so that nothing of others is looked at for it.
+/// A connection's share, so that nothing of others is looked at for it. Names of keys are shared by all that have them.
 #[derive(Default)]
 struct OfPeer {
     /// The keys that it has offered servers of.
-    offered: BTreeSet<String>,
+    offered: BTreeSet<Arc<str>>,
     /// Its servers that are free, each by its place in its key's order.
-    free: BTreeSet<(String, i64)>,
-    waiting: BTreeSet<(String, Waiting)>,
+    free: BTreeSet<(Arc<str>, i64)>,
+    waiting: BTreeSet<(Arc<str>, Waiting)>,
 }
 
 /// Servers and clients by key.
 #[derive(Default)]
 pub(super) struct Queue {
-    keys: BTreeMap<String, OfKey>,
+    keys: BTreeMap<Arc<str>, OfKey>,
     peers: HashMap<u64, OfPeer>,
     next: u64,
 }
 
 impl Queue {
+    /// A key by its name; it is known from now on.
+    fn of_key(&mut self, name: &str) -> (Arc<str>, &mut OfKey) {
+        let name = self.keys.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+        (Arc::clone(&name), self.keys.entry(name).or_default())
+    }
+
     /// A server is free.
     pub(super) fn put(&mut self, key: &str, free: Free) {
-        let of_key = self.keys.entry(key.to_owned()).or_default();
+        let (key, _) = self.of_key(key);
+        let of_key = self.keys.entry(Arc::clone(&key)).or_default();
         let of_peer = self.peers.entry(free.peer).or_default();
-        if of_peer.offered.insert(key.to_owned()) {
+        if of_peer.offered.insert(Arc::clone(&key)) {
             of_key.offering += 1;
         }
         let place = of_key.free.last_key_value().map_or(0, |(last, _)| last + 1);
-        let _ = of_peer.free.insert((key.to_owned(), place));
+        let _ = of_peer.free.insert((key, place));
         let _ = of_key.free.insert(place, free);
     }
 
     /// A server that was offered and not taken: it is the first one again.
     pub(super) fn put_back(&mut self, key: &str, free: Free) {
-        let Some(of_peer) = self.peers.get_mut(&free.peer).filter(|of_peer| of_peer.offered.contains(key)) else {
-            return;
-        };
-        let of_key = self.keys.entry(key.to_owned()).or_default();
+        let Some(of_peer) = self.peers.get_mut(&free.peer) else { return };
+        let Some(key) = of_peer.offered.get(key).map(Arc::clone) else { return };
+        let of_key = self.keys.entry(Arc::clone(&key)).or_default();
         let place = of_key.free.first_key_value().map_or(0, |(first, _)| first - 1);
-        let _ = of_peer.free.insert((key.to_owned(), place));
+        let _ = of_peer.free.insert((key, place));
         let _ = of_key.free.insert(place, free);
     }
 
@@ -78,12 +85,14 @@ impl Queue {
     pub(super) fn request(&mut self, key: &str, peer: u64, priority: i64) {
         let waiting = Waiting { priority: Reverse(priority), number: self.next, peer };
         self.next += 1;
-        let _ = self.peers.entry(peer).or_default().waiting.insert((key.to_owned(), waiting.clone()));
-        let _ = self.keys.entry(key.to_owned()).or_default().waiting.insert(waiting);
+        let (key, of_key) = self.of_key(key);
+        let _ = of_key.waiting.insert(waiting.clone());
+        let _ = self.peers.entry(peer).or_default().waiting.insert((key, waiting));
     }
 
     /// The next client of a key with the server that it gets.
     pub(super) fn pair(&mut self, key: &str) -> Option<(Waiting, Free)> {
+        let name = Arc::clone(self.keys.get_key_value(key)?.0);
         let of_key = self.keys.get_mut(key)?;
         if of_key.waiting.is_empty() {
             return None;
@@ -91,10 +100,10 @@ impl Queue {
         let (place, free) = of_key.free.pop_first()?;
         let waiting = of_key.waiting.pop_first()?;
         if let Some(of_peer) = self.peers.get_mut(&free.peer) {
-            let _ = of_peer.free.remove(&(key.to_owned(), place));
+            let _ = of_peer.free.remove(&(Arc::clone(&name), place));
         }
         if let Some(of_peer) = self.peers.get_mut(&waiting.peer) {
-            let _ = of_peer.waiting.remove(&(key.to_owned(), waiting.clone()));
+            let _ = of_peer.waiting.remove(&(name, waiting.clone()));
         }
         self.forget_key(key);
         Some((waiting, free))
@@ -136,9 +145,14 @@ impl Queue {
         self.peers.get(&peer).map_or(0, |of_peer| of_peer.free.len() + of_peer.waiting.len())
     }
 
+    /// How often a connection waits.
+    pub(super) fn requests_of(&self, peer: u64) -> usize {
+        self.peers.get(&peer).map_or(0, |of_peer| of_peer.waiting.len())
+    }
+
     /// Keys, with free servers and waiting clients.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.keys.iter().map(|(key, of_key)| (key.as_str(), of_key.free.len(), of_key.waiting.len()))
+        self.keys.iter().map(|(key, of_key)| (&**key, of_key.free.len(), of_key.waiting.len()))
     }
 }
 
@@ -265,7 +279,8 @@ mod tests {
             assert_eq!(queue.counts().collect::<Vec<_>>(), plain.counts(), "{step}");
             let own = plain.free.iter().filter(|(_, free)| free.peer == peer).count();
             let waits = plain.waiting.iter().filter(|(.., own)| *own == peer).count();
-            assert_eq!((queue.pending(peer).len(), queue.count_of(peer)), (own, own + waits), "{step}");
+            assert_eq!((queue.pending(peer).len(), queue.requests_of(peer)), (own, waits), "{step}");
+            assert_eq!(queue.count_of(peer), own + waits, "{step}");
         }
         (0..9).for_each(|peer| queue.forget(peer));
         assert!(queue.keys.is_empty() && queue.peers.is_empty());

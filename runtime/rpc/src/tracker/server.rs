@@ -19,11 +19,13 @@ use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
 use crate::guests::{Guest, Guests, room};
 use crate::listen::accept;
+use crate::token::is_same;
 use crate::wire::proof::Relation;
 use crate::wire::{WireError, notice_when_gone};
 
-/// Servers and requests of one connection at a time.
+/// Servers of one connection at a time, and requests: stock clients have one, and wait for its answer.
 const MOST_OF_PEER: usize = 1024;
+const MOST_REQUESTS: usize = 64;
 
 /// The most bytes of a key, a match key and a host name.
 const MOST_OF_TEXT: usize = 256;
@@ -284,7 +286,7 @@ impl Shared {
                 let priority = argument(3).as_i64().unwrap_or(0);
                 {
                     let mut state = self.lock();
-                    if state.queue.count_of(number) >= MOST_OF_PEER {
+                    if state.queue.requests_of(number) >= MOST_REQUESTS {
                         return Err(wrong("too many requests of one connection"));
                     }
                     state.queue.request(key, number, priority);
@@ -314,8 +316,9 @@ impl Shared {
                 self.reply(number, &json!([Code::Success as i64, summary]))
             }
             Some(Code::Stop) => {
+                let given = argument(1).as_str();
                 let is_known =
-                    self.options.stop_key.is_some() && self.options.stop_key.as_deref() == argument(1).as_str();
+                    self.options.stop_key.as_deref().zip(given).is_some_and(|(own, given)| is_same(own, given));
                 let code = if is_known { Code::Success } else { Code::Fail };
                 self.reply(number, &json!(code as i64))?;
                 if is_known {

@@ -1,5 +1,6 @@
 //! What a tracker knows, as a table.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use kernpack::{Result, error};
@@ -52,8 +53,8 @@ fn of_server(info: &Value) -> Option<ServerStatus> {
 }
 
 impl Summary {
-    /// As a tracker sends it: first the keys that servers have, then servers, then keys that are only waited for, as far as a message has room. Whoever
-    /// waits for many keys hides no servers.
+    /// As a tracker sends it, as far as a message has room: servers, then their keys, then other keys that are offered, then those that are only waited
+    /// for. Whoever names many keys hides no servers.
     pub(super) fn to_json(&self, infos: Vec<Value>) -> Value {
         let (mut room, mut left_out) = (MOST, self.left_out);
         let mut fits = |bytes: usize| {
@@ -65,17 +66,17 @@ impl Summary {
             }
             fits
         };
-        let is_served = |key: &&KeyStatus| key.free > 0 || key.waiting == 0;
+        let infos: Vec<Value> = infos.into_iter().filter(|info| fits(info.to_string().len() + 1)).collect();
+        let named: HashSet<String> = infos.iter().filter_map(of_server).map(|server| server.key).collect();
+        let mut order: Vec<&KeyStatus> = self.keys.iter().collect();
+        order.sort_by_key(|key| (!named.contains(&key.key), key.free == 0));
         let mut keys = serde_json::Map::new();
-        let mut add = |key: &KeyStatus, fits: &mut dyn FnMut(usize) -> bool| {
+        for key in order {
             let counts = json!({"free": key.free, "pending": key.waiting});
             if fits(json!(key.key).to_string().len() + counts.to_string().len() + 2) {
                 let _ = keys.insert(key.key.clone(), counts);
             }
-        };
-        self.keys.iter().filter(is_served).for_each(|key| add(key, &mut fits));
-        let infos: Vec<Value> = infos.into_iter().filter(|info| fits(info.to_string().len() + 1)).collect();
-        self.keys.iter().filter(|key| !is_served(key)).for_each(|key| add(key, &mut fits));
+        }
         let mut all = json!({"queue_info": keys, "server_info": infos});
         if left_out > 0 {
             all["left_out"] = json!(left_out);
@@ -182,15 +183,17 @@ mod tests {
             free,
             waiting,
         };
-        // Those that are only waited for come first by name, and go first.
-        let keys = (0..9000).map(|number| key(number, 0, 1)).chain((9000..9010).map(|number| key(number, 1, 0)));
+        // Keys that a stranger waits for or offers come first by name, and go first.
+        let keys =
+            (0..9000).map(|number| key(number, number % 2, 1)).chain((9000..9010).map(|number| key(number, 0, 0)));
         let sent = Summary { keys: keys.collect(), ..Summary::default() };
-        let infos = (0..20).map(|port| json!({"key": "server:k", "addr": ["192.0.2.1", port]})).collect();
+        let infos = (9000..9010).map(|number| json!({"key": key(number, 0, 0).key, "addr": ["192.0.2.1", number]}));
+        let infos = infos.collect();
         let message = json!([0, sent.to_json(infos)]).to_string();
         assert!(message.len() <= super::super::message::MOST, "{}", message.len());
         let value: Value = serde_json::from_str(&message).unwrap();
         let got = Summary::from_json(&value[1]).unwrap();
-        assert_eq!((got.servers.len(), got.keys.iter().filter(|key| key.free == 1).count()), (20, 10));
+        assert_eq!((got.servers.len(), got.keys.iter().filter(|key| key.total == 1).count()), (10, 10));
         assert_eq!((got.keys.len() + got.left_out, got.left_out > 1000), (9010, true));
         assert!(
             got.to_string()
