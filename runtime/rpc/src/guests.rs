@@ -190,7 +190,9 @@ impl Guest {
     pub(crate) fn is_idle(&self) {
         let mut state = self.guests.lock();
         state.forget(self.number);
-        if let Some(host) = state.sockets.get(&self.number).map(|socket| socket.host) {
+        if let Some(host) =
+            state.sockets.get(&self.number).filter(|socket| !socket.is_leaving).map(|socket| socket.host)
+        {
             let gone = state.idle.add(self.number, host);
             let _ = state.send_away(gone);
         }
@@ -201,7 +203,10 @@ impl Guest {
     pub(crate) fn is_unproved(&self) {
         let mut state = self.guests.lock();
         state.forget(self.number);
-        if let Some(host) = state.sockets.get(&self.number).map(|socket| socket.host) {
+        // One that has been told to end gives its place up once.
+        if let Some(host) =
+            state.sockets.get(&self.number).filter(|socket| !socket.is_leaving).map(|socket| socket.host)
+        {
             let _ = state.unproved.add(self.number, host);
         }
     }
