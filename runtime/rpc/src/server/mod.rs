@@ -127,6 +127,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // First of all: a session that ends now must not make room for a client of a proxy.
+        self.sessions.stop();
         drop(self.wake.take());
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();

@@ -296,17 +296,23 @@ impl Sessions {
         self.changed.notify_all();
     }
 
-    /// Ends all connections and waits for that.
-    pub(super) fn end(&self) {
-        if let Some(registration) = &self.registration {
-            registration.stop();
-        }
+    /// Lets no further connection in.
+    pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
         self.changed.notify_all();
         if let Some(socket) = state.outward.take() {
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Ends all connections and waits for that.
+    pub(super) fn end(&self) {
+        if let Some(registration) = &self.registration {
+            registration.stop();
+        }
+        self.stop();
+        let mut state = self.lock();
         for (_, stream) in state.handshakes.drain() {
             let _ = stream.shutdown(Shutdown::Both);
         }
