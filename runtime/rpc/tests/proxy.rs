@@ -86,7 +86,8 @@ fn servers_and_clients_meet() {
     let third = thread::scope(|threads| {
         let client = threads.spawn(|| to(&address).open().unwrap());
         thread::sleep(Duration::from_millis(200));
-        drop((session, server));
+        // The server first: one whose session ends would take the next client.
+        drop((server, session));
         drop(other);
         client.join().unwrap()
     });
