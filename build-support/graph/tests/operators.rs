@@ -14,10 +14,14 @@ mod kinds;
 mod losses;
 #[path = "numbers/nan.rs"]
 mod nan;
+#[path = "numbers/narrow.rs"]
+mod narrow;
 #[path = "numbers/program.rs"]
 mod program;
 #[path = "numbers/refusals.rs"]
 mod refusals;
+#[path = "numbers/state.rs"]
+mod state;
 #[path = "numbers/table.rs"]
 mod table;
 
@@ -39,7 +43,7 @@ fn text(value: &str) -> Attr {
     Attr::Text(value.to_owned())
 }
 
-/// Runs an operator of version 23 on known inputs.
+/// Runs an operator of version 28 on known inputs.
 fn run(name: &str, attrs: &[(&str, Attr)], inputs: &[Option<Constant>]) -> Result<Vec<Constant>, String> {
     run_several(name, attrs, inputs, 1)
 }
@@ -58,7 +62,7 @@ fn run_several(
     let ids: Vec<_> = inputs.iter().map(|input| Some(graph.add_known("input", input.clone()?))).collect();
     let operator = op::find(name).ok_or("no such operator")?;
     let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
-    let outputs = graph.add_node(operator, name, Arc::new(own), 23, &ids, &names).map_err(|error| error.to_string())?;
+    let outputs = graph.add_node(operator, name, Arc::new(own), 28, &ids, &names).map_err(|error| error.to_string())?;
     outputs.into_iter().flatten().map(|id| graph.values[id].known.clone().ok_or("it is not known".to_owned())).collect()
 }
 

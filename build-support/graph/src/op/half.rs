@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(crate) const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
 /// Operators whose results are elements of their input: nothing is rounded.
-const CHOOSING: [&str; 2] = ["TopK", "Unique"];
+const CHOOSING: [&str; 3] = ["Compress", "TopK", "Unique"];
 
 fn is_half(dtype: DataType) -> bool {
     dtype == F16 || dtype == BF16
