@@ -43,9 +43,16 @@ impl<'a> Importer<'_, 'a> {
         require!(size > 0, "queries {q_shape:?} have no elements in a head");
         let own = number_of(dtype)?;
         let precision = match control.attribute("softmax_precision") {
-            None | Some(AttributeValue::Int(0)) => if dtype == F64 { own } else { 1 },
-            Some(AttributeValue::Int(number)) => number_of(dtype_of(*number)?)
-                .map_err(|error| error.within("attribute `softmax_precision`"))?,
+            None | Some(AttributeValue::Int(0)) => {
+                if dtype == F64 {
+                    own
+                } else {
+                    1
+                }
+            }
+            Some(AttributeValue::Int(number)) => {
+                number_of(dtype_of(*number)?).map_err(|error| error.within("attribute `softmax_precision`"))?
+            }
             Some(_) => fail!("attribute `softmax_precision` is no integer"),
         };
         let scale = match control.attribute("scale") {

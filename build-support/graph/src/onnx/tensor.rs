@@ -61,17 +61,15 @@ pub type External<'a> = dyn Fn(&str, u64, u64) -> Result<Vec<u8>> + 'a;
 /// One that is not supported.
 pub fn dtype_of(number: i64) -> Result<DataType> {
     let found = TYPES.iter().find(|(known, _)| *known == number);
-    found
-        .map(|(_, dtype)| *dtype)
-        .ok_or_else(|| {
-            let known = NAMES.iter().any(|(named, _)| *named == number);
-            let newest = TYPES.last().map_or(0, |(number, _)| *number);
-            let why = match known {
-                true => String::new(),
-                false => format!(": the newest type of ONNX that is known is {}, number {newest}", ElementType(newest)),
-            };
-            GraphError::new(format!("tensors of element type {} are not supported{why}", ElementType(number)))
-        })
+    found.map(|(_, dtype)| *dtype).ok_or_else(|| {
+        let known = NAMES.iter().any(|(named, _)| *named == number);
+        let newest = TYPES.last().map_or(0, |(number, _)| *number);
+        let why = match known {
+            true => String::new(),
+            false => format!(": the newest type of ONNX that is known is {}, number {newest}", ElementType(newest)),
+        };
+        GraphError::new(format!("tensors of element type {} are not supported{why}", ElementType(number)))
+    })
 }
 
 /// The elements of a tensor of the model. `external` gives the bytes that are in another file.
@@ -93,7 +91,11 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
                 bytes.len(),
                 tensor.dims
             );
-            Constant::new(dtype, &tensor.dims, (0..count).map(|number| unpack(bytes, number, dtype)).collect::<Vec<u8>>())
+            Constant::new(
+                dtype,
+                &tensor.dims,
+                (0..count).map(|number| unpack(bytes, number, dtype)).collect::<Vec<u8>>(),
+            )
         };
         if tensor.is_external {
             let bytes = from_file(tensor, expected, external)?;

@@ -1,7 +1,7 @@
 //! Attention, and the rotation of positions that goes with it.
 //!
-//! The text of `Attention` has changed under one version number. This is the newest one: inputs of three dimensions have the heads inside of the last one, each
-//! head of keys serves the queries next to each other, and scores are capped before they are masked. ONNX 1.18 tested something else in these three.
+//! The text of `Attention` has changed under one version number. This is that of ONNX 1.23: inputs of three dimensions have the heads inside of the last one, each
+//! head of keys serves the queries next to each other, scores are capped before they are masked, and a query that sees no key gives zeros.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};

@@ -45,7 +45,11 @@ fn bit_cast(call: &Call) -> Result<Vec<Tensor>> {
         let value = x.at(position);
         match () {
             () if x.dtype.is_float() || target.is_float() => {
-                if x.dtype == target { value } else { Expr::builtin(REINTERPRET, target, [value]) }
+                if x.dtype == target {
+                    value
+                } else {
+                    Expr::builtin(REINTERPRET, target, [value])
+                }
             }
             () if dtype.bits() < 8 && dtype.is_int() => few_bits(&value, dtype),
             // The bits of an integer below zero end where the element ends.

@@ -162,7 +162,8 @@ pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
     if dtype == POWER {
         // The exponent of a single is the code; the least power is below those, and has a bit of the fraction.
         let code = x.cast(U32);
-        let bits = te::select(code.equals(te::constant(0.0, U32)), te::constant(f64::from(1 << 22), U32), &code * (1 << 23));
+        let bits =
+            te::select(code.equals(te::constant(0.0, U32)), te::constant(f64::from(1 << 22), U32), &code * (1 << 23));
         let is_nan = code.equals(te::constant(255.0, U32));
         return te::select(is_nan, te::constant(f64::NAN, F32), Expr::builtin(REINTERPRET, F32, [bits]));
     }

@@ -86,7 +86,12 @@ impl<'a> Linear<'a> {
         let (q_heads, kv_heads) = (attrs.needed_int("q_num_heads")?, attrs.needed_int("kv_num_heads")?);
         for index in 0..3 {
             let x = call.input(index)?;
-            require!(x.rank() == 3 && x.dtype.is_float(), "expected floats of three dimensions, got {}{:?}", x.dtype, x.shape);
+            require!(
+                x.rank() == 3 && x.dtype.is_float(),
+                "expected floats of three dimensions, got {}{:?}",
+                x.dtype,
+                x.shape
+            );
         }
         let q = Heads::new(call.input(0)?, Some(q_heads), "q_num_heads")?;
         let k = Heads::new(call.input(1)?, Some(kv_heads), "kv_num_heads")?;
@@ -110,7 +115,10 @@ impl<'a> Linear<'a> {
         let (past, decay, beta) = (call.optional(3), call.optional(4), call.optional(5));
         for (is_needed, input, index, what) in [(is_gated, decay, 4, "decay"), (is_delta, beta, 5, "beta")] {
             require!(!is_needed || input.is_some(), "input {index}, `{what}`, is missing: this update rule needs it");
-            require!(is_needed || input.is_none(), "input {index}, `{what}`, is given: this update rule has no use for it");
+            require!(
+                is_needed || input.is_none(),
+                "input {index}, `{what}`, is given: this update rule has no use for it"
+            );
         }
         let fits = |input: &Operand, widths: [i64; 2]| {
             input.rank() == 3 && input.shape[..2] == rows && widths.contains(&input.shape[2])
@@ -155,19 +163,17 @@ fn linear_attention(call: &Call) -> Result<Vec<Tensor>> {
     let shape = [q.batch, q.length, width];
     let state_type = past.map_or(x.dtype, |past| past.dtype);
     if shape.contains(&0) || state.contains(&0) {
-        let present =
-            tensor(&state, |p| past.map_or_else(|| te::constant(0.0, state_type), |past| past.at(p)));
+        let present = tensor(&state, |p| past.map_or_else(|| te::constant(0.0, state_type), |past| past.at(p)));
         return Ok(vec![zeros(&shape, x.dtype), present]);
     }
     let given = [Some(q.operand), Some(k.operand), Some(v.operand), *past, *decay, *beta];
     let tensors: Vec<&Tensor> = given.iter().flatten().map(|operand| &operand.tensor).collect();
-    let op = extern_op("linear_attention", tensors).output(extents(&shape), x.dtype).output(extents(&state), state_type);
+    let op =
+        extern_op("linear_attention", tensors).output(extents(&shape), x.dtype).output(extents(&state), state_type);
     Ok(op.body(|inputs, outputs| {
         let mut rest = inputs.iter();
         let buffers: Vec<Option<&Buffer>> = given.iter().map(|operand| operand.and_then(|_| rest.next())).collect();
-        each("batch", q.batch, |batch| {
-            each("head", k.heads, |head| linear.head(&buffers, outputs, batch, head))
-        })
+        each("batch", q.batch, |batch| each("head", k.heads, |head| linear.head(&buffers, outputs, batch, head)))
     }))
 }
 

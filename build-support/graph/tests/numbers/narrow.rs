@@ -9,8 +9,12 @@ use super::program::known;
 use super::{ints, run, text};
 
 /// The integers of few bits, with their numbers in ONNX.
-const FEW: [(i64, DataType); 4] =
-    [(21, DataType::scalar(1, 4)), (22, DataType::scalar(0, 4)), (25, DataType::scalar(1, 2)), (26, DataType::scalar(0, 2))];
+const FEW: [(i64, DataType); 4] = [
+    (21, DataType::scalar(1, 4)),
+    (22, DataType::scalar(0, 4)),
+    (25, DataType::scalar(1, 2)),
+    (26, DataType::scalar(0, 2)),
+];
 const POWER: DataType = DataType::scalar(14, 8);
 /// Floats of 6 bits: the number in ONNX, the type, bits of the fraction, and the bias.
 const SIX: [(i64, DataType, i32, i32); 2] = [(27, DataType::scalar(15, 6), 3, 1), (28, DataType::scalar(16, 6), 2, 3)];
@@ -48,7 +52,8 @@ fn integers_of_few_bits_wrap() {
         let given = [Some(known(F32, &[80], &floats)), Some(known(F32, &[], &[1.0])), Some(zero)];
         let quantized = run("QuantizeLinear", &[], &given).unwrap().remove(0);
         let bits = u32::from(dtype.bits());
-        let (low, high) = if dtype.code() == 1 { (0, (1 << bits) - 1) } else { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) };
+        let (low, high) =
+            if dtype.code() == 1 { (0, (1 << bits) - 1) } else { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) };
         let expected: Vec<i64> = values.iter().map(|value| *value.clamp(&low, &high)).collect();
         assert_eq!(quantized.to_ints().unwrap(), expected, "quantized to {dtype}");
     }
@@ -106,7 +111,8 @@ fn floats_of_six_bits_have_every_code() {
         let value = |code: u8| {
             let (exponent, digits) = (i32::from(code & 31) >> fraction, f64::from(code & ((1 << fraction) - 1)));
             let digits = digits / 2f64.powi(fraction);
-            let size = if exponent == 0 { digits * 2f64.powi(1 - bias) } else { (1.0 + digits) * 2f64.powi(exponent - bias) };
+            let size =
+                if exponent == 0 { digits * 2f64.powi(1 - bias) } else { (1.0 + digits) * 2f64.powi(exponent - bias) };
             if code >= 32 { -size } else { size }
         };
         let codes: Vec<u8> = (0..64).collect();
@@ -118,7 +124,11 @@ fn floats_of_six_bits_have_every_code() {
         // In the middle the even one; what is too large becomes the largest one; NaN has no code.
         for code in 0..31_u8 {
             let middle = f64::midpoint(value(code), value(code + 1));
-            assert_eq!(cast(doubles(&[middle]), number).bytes(), [code + code % 2], "{dtype} between {code} and the next");
+            assert_eq!(
+                cast(doubles(&[middle]), number).bytes(),
+                [code + code % 2],
+                "{dtype} between {code} and the next"
+            );
         }
         let wide = doubles(&[1e9, f64::NEG_INFINITY, f64::NAN]);
         assert_eq!(cast(wide, number).bytes(), [31, 63, 32], "{dtype}");
