@@ -19,14 +19,13 @@ mod quantize;
 mod recurrent;
 mod sequence;
 mod sized;
-mod versions;
 
 use self::item::{Item, Scope};
-use self::versions::{NEWEST, version_of};
 use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
+use crate::onnx::versions::{self, NEWEST, version_of};
 use crate::onnx::{self, AttributeValue, Dim, Model, ValueType, dtype_of, to_constant, to_dense};
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;

@@ -1,5 +1,6 @@
 //! Models that are newer than what is known, and operators of new versions that the importer writes out.
 
+use kernpack_graph::text::TextModel;
 use kernpack_graph::{LowerOptions, ModelOptions, import};
 
 use super::structures::{call, floats, with_int, with_text};
@@ -38,6 +39,10 @@ fn newer_versions_are_named() {
         ),
         "{error}"
     );
+    // A model of texts is stepped through, and has the same versions.
+    let texts = model(15, &[("", 28)], graph(vec![node("StringNormalizer", &["x"], &["y"])]));
+    let error = TextModel::read(&texts.0).err().unwrap().to_string();
+    assert!(error.contains("is of version 15 of the file format"), "{error}");
     // Other domains count where their operators are used.
     for (domain, operator, newest) in [("ai.onnx.ml", "Binarizer", 5), ("ai.onnx.preview.training", "Adam", 1)] {
         let opsets = [("", 28), (domain, newest + 1)];

@@ -5,7 +5,7 @@ use kernpack_compiler::ir::{BOOLEAN, F16, F32, F64, I8, I16, I64, U8, U16};
 use kernpack_graph::onnx::{read_tensor, to_constant};
 use kernpack_graph::{Attr, Constant};
 
-use super::program::known;
+use super::program::{Program, known};
 use super::{ints, run, text};
 
 /// The integers of few bits, with their numbers in ONNX.
@@ -197,6 +197,13 @@ fn bits_are_other_types_and_come_back() {
                 assert_eq!(back, x, "{from} as {to} and back");
             }
         }
+    }
+    // Compiled, too, there and back.
+    for (number, from, to) in [(4, F16, U16), (5, kernpack_compiler::ir::BF16, I16), (11, I64, F64)] {
+        let bytes: Vec<u8> = (0..16 * usize::from(from.bits()) / 8).map(|place| (place * 37 + 11) as u8).collect();
+        let x = Constant::new(from, &[16], bytes).unwrap();
+        let there = Program::new("BitCast", &[("to", Attr::Int(number))], &[Some((&x, true))], 1).unwrap().run(&[&x]);
+        assert_eq!((there[0].dtype(), there[0].bytes()), (to, x.bytes()), "{from} as {to}");
     }
     let truth = Constant::new(BOOLEAN, &[2], [0_u8, 1].as_slice()).unwrap();
     assert_eq!(run("BitCast", &[("to", Attr::Int(2))], &[Some(truth)]).unwrap()[0].bytes(), [0, 1]);

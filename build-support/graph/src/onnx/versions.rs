@@ -1,11 +1,11 @@
 //! Versions of the format and of operators that models may ask for.
 
+use super::proto::{AttributeValue, Model, Node, OpsetId};
 use crate::error::{GraphError, Result, require};
-use crate::onnx::{AttributeValue, Model, Node, OpsetId};
 
 /// Versions of the operators that models may ask for.
 const OLDEST: i64 = 6;
-pub(super) const NEWEST: i64 = 28;
+pub(crate) const NEWEST: i64 = 28;
 /// The newest version of the file format: that of ONNX 1.23.
 const NEWEST_FORMAT: i64 = 14;
 /// The newest versions of operators of other domains of ONNX.
@@ -27,12 +27,12 @@ const SINCE_1: [&str; 12] = [
 ];
 
 /// The version of ONNX's own operators.
-pub(super) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
+pub(crate) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
     opsets.iter().find(|opset| opset.domain.is_empty()).map(|opset| opset.version)
 }
 
 /// The nodes of all graphs of a model, also of those inside of nodes and of functions.
-pub(super) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
+pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
     let mut left = vec![&model.graph.nodes[..]];
     left.extend(model.functions.iter().map(|function| &function.nodes[..]));
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
 ///
 /// # Errors
 /// A version that is not supported, or none where one is needed.
-pub(super) fn check(model: &Model<'_>) -> Result<()> {
+pub(crate) fn check(model: &Model<'_>) -> Result<()> {
     require!(
         model.ir_version <= NEWEST_FORMAT,
         "the model is of version {} of the file format of ONNX (ir_version); the newest that is supported is {NEWEST_FORMAT}, which is that of ONNX 1.23: export it with an older version",
