@@ -123,6 +123,23 @@ fn linear_attention() {
             }
         }
     }
+    // The state may be of another type than the rest.
+    let mixed = |dtype: DataType, shape: &[i64], seed: usize| Some(known(dtype, shape, &numbers(count(shape), seed)));
+    let shape = [1, 2, 4];
+    for (own, state) in [(F16, F32), (F32, F16)] {
+        let inputs =
+            [mixed(own, &shape, 1), mixed(own, &shape, 2), mixed(own, &shape, 3), mixed(state, &[1, 2, 2, 2], 4)];
+        let attrs =
+            [("q_num_heads", Attr::Int(2)), ("kv_num_heads", Attr::Int(2)), ("update_rule", text("linear"))];
+        let given: Vec<Option<Vec<f64>>> =
+            inputs.iter().map(|input| input.as_ref().map(|input| input.to_floats().unwrap())).collect();
+        let given: Vec<Option<Vec<f64>>> = given.into_iter().chain([None, None]).collect();
+        let expected = Linear([1, 2, 2, 2, 2, 2]).expected(&given, "linear");
+        let got = compiled("LinearAttention", &attrs, &inputs, 2);
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_near(got, expected, F16, &format!("{own} with a state of {state}"));
+        }
+    }
     let x = |last: i64| Some(known(F32, &[1, 2, last], &numbers(count(&[2, last]), 1)));
     let heads = [("q_num_heads", Attr::Int(2)), ("kv_num_heads", Attr::Int(1))];
     let error = run("LinearAttention", &heads, &[x(4), x(2), x(2)]).unwrap_err();
