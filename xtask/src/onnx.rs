@@ -10,6 +10,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 
 /// The environment with the tests.
 const ONNX: Recipe = Recipe {
@@ -33,6 +35,9 @@ const MODELS: [&str; 3] = ["pytorch-converted", "pytorch-operator", "simple"];
 
 /// How many tests one process runs: what crashes takes no other test with it but is told by the name of the one that had begun.
 const BATCH: usize = 50;
+
+/// How many processes run at a time, at most.
+const PROCESSES: usize = 4;
 
 /// What became of a test: `passed`, or the line that says why not.
 type Outcomes = BTreeMap<String, String>;
@@ -90,9 +95,7 @@ fn node_tests(workspace: &Workspace, interpreter: &Path) -> Result<PathBuf> {
     if fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp) {
         return Ok(folder);
     }
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
-    }
+    fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
     let mut command = workspace.command(interpreter);
     command.arg(&writer).arg(&folder).env("PYTHONDONTWRITEBYTECODE", "1");
     step::run(&format!("write the node tests of ONNX to target/{NODES}"), &mut command, Show::Warnings)?;
@@ -143,14 +146,37 @@ impl Runner {
     }
 }
 
+/// Runs the tests in batches, as many at a time as there are CPUs, up to [`PROCESSES`].
 fn run_all(workspace: &Workspace, runner: &Runner, folders: &[PathBuf]) -> Result<Outcomes> {
+    let batches = Mutex::new(folders.chunks(BATCH));
+    let processes = thread::available_parallelism().map_or(1, |count| count.get().min(PROCESSES));
+    let work = || -> std::result::Result<Outcomes, String> {
+        let mut outcomes = Outcomes::new();
+        loop {
+            let next = batches.lock().map_err(|error| error.to_string())?.next();
+            let Some(batch) = next else { return Ok(outcomes) };
+            outcomes.extend(run_batch(workspace, runner, batch).map_err(|error| error.to_string())?);
+        }
+    };
+    let found: Vec<std::result::Result<Outcomes, String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processes).map(|_| scope.spawn(&work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".to_owned()))).collect()
+    });
     let mut outcomes = Outcomes::new();
-    let mut rest = folders;
+    for found in found {
+        outcomes.extend(found?);
+    }
+    Ok(outcomes)
+}
+
+/// Runs the tests of a batch; behind one that ends its process, the others are run by another one.
+fn run_batch(workspace: &Workspace, runner: &Runner, batch: &[PathBuf]) -> Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    let mut rest = batch;
     while !rest.is_empty() {
-        let batch = &rest[..rest.len().min(BATCH)];
         let mut command = workspace.command(&runner.program);
-        command.env("LD_LIBRARY_PATH", &runner.libraries).args(batch);
-        let name = format!("tests of ONNX from {}", name_of(&batch[0]));
+        command.env("LD_LIBRARY_PATH", &runner.libraries).args(rest);
+        let name = format!("tests of ONNX from {}", name_of(&rest[0]));
         let finished = step::watch(&name, &mut command, Show::Warnings)?;
         let (found, begun) = read(&finished.output);
         let mut done = found.len();

@@ -129,8 +129,7 @@ fn linear_attention() {
     for (own, state) in [(F16, F32), (F32, F16)] {
         let inputs =
             [mixed(own, &shape, 1), mixed(own, &shape, 2), mixed(own, &shape, 3), mixed(state, &[1, 2, 2, 2], 4)];
-        let attrs =
-            [("q_num_heads", Attr::Int(2)), ("kv_num_heads", Attr::Int(2)), ("update_rule", text("linear"))];
+        let attrs = [("q_num_heads", Attr::Int(2)), ("kv_num_heads", Attr::Int(2)), ("update_rule", text("linear"))];
         let given: Vec<Option<Vec<f64>>> =
             inputs.iter().map(|input| input.as_ref().map(|input| input.to_floats().unwrap())).collect();
         let given: Vec<Option<Vec<f64>>> = given.into_iter().chain([None, None]).collect();
