@@ -159,7 +159,7 @@ fn run_all(workspace: &Workspace, runner: &Runner, folders: &[PathBuf]) -> Resul
         }
     };
     let found: Vec<std::result::Result<Outcomes, String>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..processes).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..processes).map(|_| scope.spawn(work)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".to_owned()))).collect()
     });
     let mut outcomes = Outcomes::new();
