@@ -237,7 +237,7 @@ impl Entry {
         let value = get(StructField::AnyValue, POINTER);
         let inside = Expr::builtin(HANDLE_ADD_BYTE_OFFSET, POINTER, [value.clone(), Expr::int(TENSOR_HEADER)]);
         let is_object = get(StructField::AnyTypeIndex, I32).equals(TENSOR);
-        let pointer = Expr::if_then_else(is_object, inside, value);
+        let pointer = Expr::select(is_object, inside, value);
         self.bind(&format!("{name}.handle"), pointer)
     }
 

@@ -62,6 +62,8 @@ fn two_hundred_arguments() {
         given[at] = wrong;
         let error = run(&given).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
+        assert!(error.contains(" when calling:\n  `cache(past0: Tensor([1, 2, 3], float32), "), "{error}");
+        assert!(error.contains("`,\n  expected "), "{error}");
     }
     run(&tensors).unwrap();
 }

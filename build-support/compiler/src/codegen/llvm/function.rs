@@ -177,6 +177,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             for name in ["noinline", "optnone"] {
                 self.set_attribute(code, AttributeLoc::Function, name, 0);
             }
+            self.begin_many_checks()?;
         }
         if is_task {
             self.begin_task(code)?;
@@ -287,6 +288,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let (Some(failure), Some(exit)) = (self.state.failure, self.state.exit) else {
             fail!(Internal, "the end of a function that has not begun")
         };
+        self.end_many_checks(failure)?;
         self.builder.position_at_end(failure);
         self.leave_function(failed)?;
         self.builder.position_at_end(exit);

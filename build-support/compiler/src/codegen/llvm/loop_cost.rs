@@ -27,7 +27,7 @@ pub(super) fn is_large(body: &Stmt) -> bool {
 const MANY_CHECKS: usize = 256;
 
 /// Whether a function checks so much that LLVM would take longer to make that fast than a caller can notice. A model with 200 arguments, whose entry has
-/// 2,600 checks, is compiled in 2.5 s instead of 5.7 s.
+/// 2,600 checks, is compiled in 1.1 s instead of 5.7 s.
 pub(super) fn has_many_checks(body: &Stmt) -> bool {
     let mut count = 0;
     for_each_stmt(body, |stmt| count += usize::from(matches!(**stmt, StmtNode::Assert { .. })));

@@ -19,6 +19,7 @@ mod intrinsics;
 pub(crate) mod jit;
 mod loop_cost;
 mod machine;
+mod many_checks;
 mod math;
 mod memory;
 mod modular;

@@ -34,6 +34,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Ends the function with an error unless a condition holds.
     pub(super) fn assert(&mut self, condition: &Expr, kind: &str, parts: &[String]) -> Result<()> {
         let (condition, _) = self.condition(condition)?;
+        if self.assert_by_table(condition, kind, parts)? {
+            return Ok(());
+        }
         let (fails, next) = (self.new_block("assert_fails"), self.new_block("assert_holds"));
         self.branch_if(condition, next, fails, true)?;
         self.builder.position_at_end(fails);

@@ -9,6 +9,7 @@ use kernpack::DataType;
 
 use super::alias::Regions;
 use super::emit::Value;
+use super::many_checks::ManyChecks;
 use super::modular::ModularFacts;
 use crate::ir::{Expr, Var};
 
@@ -76,6 +77,8 @@ pub(super) struct State<'ctx> {
     pub(super) failure: Option<BasicBlock<'ctx>>,
     pub(super) convention: Convention,
     pub(super) vars: HashMap<Var, Value<'ctx>>,
+    /// What a function with very many checks does in another way.
+    pub(super) many_checks: Option<ManyChecks<'ctx>>,
     pub(super) modular: ModularFacts,
     pub(super) regions: Regions<'ctx>,
     /// Integer variables whose values come from data.
