@@ -355,7 +355,7 @@ table! {
         _PyThreadState_UncheckedGet() -> *mut c_void;
     }
     objects {
-        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type
+        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type PyMemoryView_Type
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {

@@ -45,6 +45,7 @@ mod identity;
 mod interpreter;
 mod iteration;
 mod lend;
+mod lent_memory;
 mod method;
 mod module;
 mod number;
