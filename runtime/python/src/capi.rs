@@ -317,6 +317,7 @@ table! {
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
         PyObject_ClearWeakRefs(object: *mut PyObject);
+        PyWeakref_NewRef(object: *mut PyObject, callback: *mut PyObject) -> *mut PyObject;
         PyObject_GC_UnTrack(object: *mut c_void);
         PyBuffer_Release(buffer: *mut PyBuffer);
         PyCapsule_New(pointer: *mut c_void, name: *const c_char, destructor: Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;

@@ -27,8 +27,11 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
+        let object = object_of(py, this)?;
+        identity::pickled(py, this, object)?;
+        let reading = identity::Reading::begin(object);
         let (class, named) = class_and_arguments(py, this)?;
-        let named = identity::of_those_alive(py, named)?;
+        drop(reading);
         let again = of_module(py, OBJECT)?;
         let arguments = py.tuple([class, named])?;
         match py.attribute_if_any(this, c"__dict__")? {
