@@ -247,7 +247,7 @@ fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
 }
 
 /// Takes the exception that is set on this thread.
-fn take_exception(py: Py) -> Option<Owned> {
+pub(crate) fn take_exception(py: Py) -> Option<Owned> {
     // SAFETY: each function gives references to the caller; the three of the older way belong together.
     unsafe {
         if let Some(take) = py.PyErr_GetRaisedException() {

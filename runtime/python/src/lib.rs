@@ -29,6 +29,7 @@ mod callback;
 mod capi;
 mod class;
 mod construct;
+mod copy_level;
 mod deep_copy;
 mod enumeration;
 mod exception;
