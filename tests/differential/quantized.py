@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from case import Case
+from judges import in_child
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
@@ -98,14 +99,23 @@ class Network:
         return onnx.shape_inference.infer_shapes(model)
 
 
-def case(draw, what, quantize):
-    """A case of a network that `quantize(model, path)` writes. One step of the quantization of a result is allowed: a rounding on the way may fall on either side."""
-    network = Network(draw)
-    logging.disable(logging.WARNING)
+def quantized(draw, network, model, quantize):
+    """The model as `quantize(model, path, numbers)` writes it, as bytes."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         path = Path(folder, "model.onnx")
-        quantize(network.model(), str(path), lambda: draw.array("float32", network.given))
-        model = onnx.load(path)
+        quantize(model, str(path), lambda: draw.array("float32", network.given))
+        return path.read_bytes()
+
+
+def case(draw, what, quantize):
+    """A case of a network that `quantize` writes. One step of the quantization of a result is allowed: a rounding on the way may fall on either side."""
+    network = Network(draw)
+    logging.disable(logging.WARNING)
+    # Threads of onnxruntime in this process would be missing from the children that it forks.
+    written, error, _ = in_child(lambda model: quantized(draw, network, model, quantize), network.model())
+    if error:
+        raise RuntimeError(f"{what}: {error}")
+    model = onnx.load_from_string(written)
     layers = " ".join(node.op_type for node in network.nodes)
     return Case(f"{what}: {layers} of {network.given}", model, {"x": draw.array("float32", network.given)}, relative=1e-4, of_largest=0.03)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import control  # noqa: F401
 import graphs
 import judges
+import language  # noqa: F401
 import layers  # noqa: F401
 import near_misses
 import numpy as np

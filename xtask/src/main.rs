@@ -91,7 +91,7 @@ const USAGE: &str = "usage: cargo xtask <command>
                 filetype --wheel makes the wheel filetype-kernpack of it, and tries it in a fresh environment
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
                 onnxruntime: imagenet [PATH..]
-  onnx          the node tests of ONNX 1.18.0, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  onnx          the node tests of ONNX 1.23.2, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
   differential  random operators, graphs and near misses of rewritten patterns beside onnxruntime and ONNX's reference evaluator, for 5 minutes;
                 findings go to target/differential: differential [--seconds N | --cases N] [--seed N] [--kind KIND] [--word WORD] [--replay NAME..]
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them

@@ -1,4 +1,4 @@
-//! `cargo xtask onnx`: the node tests of ONNX 1.18.0 and the models beside them, each compiled and run, and compared with the list of those that have passed before.
+//! `cargo xtask onnx`: the node tests of ONNX 1.23.2 and the models beside them, each compiled and run, and compared with the list of those that have passed before.
 
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -10,6 +10,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
 
 /// The environment with the tests.
 const ONNX: Recipe = Recipe {
@@ -24,11 +26,18 @@ const PASSED: &str = "tests/onnx/passed.txt";
 /// The example of `kernpack-graph` that runs tests.
 pub(crate) const RUNNER_OF_TESTS: &str = "node_tests";
 
-/// The folders of the tests: of single operators, and of small models. No two tests have one name.
-const KINDS: [&str; 4] = ["node", "pytorch-converted", "pytorch-operator", "simple"];
+/// The program that writes the tests of single operators as files, and the folder below `target/` that it writes to.
+const WRITER: &str = "tests/onnx/node_tests.py";
+const NODES: &str = "onnx-node-tests";
+
+/// The folders of the tests of small models, which the package has as files. No two tests have one name.
+const MODELS: [&str; 3] = ["pytorch-converted", "pytorch-operator", "simple"];
 
 /// How many tests one process runs: what crashes takes no other test with it but is told by the name of the one that had begun.
 const BATCH: usize = 50;
+
+/// How many processes run at a time, at most.
+const PROCESSES: usize = 4;
 
 /// What became of a test: `passed`, or the line that says why not.
 type Outcomes = BTreeMap<String, String>;
@@ -42,13 +51,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         _ => return Err("usage: cargo xtask onnx [--write | WORD..]".into()),
     };
     let workspace = Workspace::find()?;
-    let tests = tests(&workspace)?;
+    let interpreter = python::environment(&workspace, &ONNX)?;
+    let models = model_tests(&workspace, &interpreter)?;
     let mut folders: Vec<PathBuf> = Vec::new();
-    for kind in KINDS {
-        let folder = tests.join(kind);
+    for folder in MODELS.map(|kind| models.join(kind)).into_iter().chain([node_tests(&workspace, &interpreter)?]) {
         let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         folders.extend(entries.flatten().map(|entry| entry.path()));
     }
+    folders.retain(|folder| folder.is_dir());
     folders.retain(|folder| words.is_empty() || words.iter().any(|word| name_of(folder).contains(word)));
     folders.sort_by_key(|folder| name_of(folder));
     let outcomes = run_all(&workspace, &Runner::build(&workspace)?, &folders)?;
@@ -76,11 +86,27 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
     compare(&known, &outcomes, words.is_empty())
 }
 
-/// The folder with the tests.
-fn tests(workspace: &Workspace) -> Result<PathBuf> {
-    let interpreter = python::environment(workspace, &ONNX)?;
+/// The folder with the tests of single operators, which are written if those of this version of the package are not there.
+fn node_tests(workspace: &Workspace, interpreter: &Path) -> Result<PathBuf> {
+    let folder = workspace.folder(NODES)?;
+    let writer = workspace.root().join(WRITER);
+    let stamp = format!("{}{}", ONNX.packages, fs::read_to_string(&writer)?);
+    let stamp_file = folder.join("complete");
+    if fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp) {
+        return Ok(folder);
+    }
+    fs::remove_dir_all(&folder).map_err(|error| format!("cannot remove {}: {error}", folder.display()))?;
+    let mut command = workspace.command(interpreter);
+    command.arg(&writer).arg(&folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    step::run(&format!("write the node tests of ONNX to target/{NODES}"), &mut command, Show::Warnings)?;
+    fs::write(&stamp_file, stamp).map_err(|error| format!("cannot write {}: {error}", stamp_file.display()))?;
+    Ok(folder)
+}
+
+/// The folder with the tests of small models.
+fn model_tests(workspace: &Workspace, interpreter: &Path) -> Result<PathBuf> {
     let program = "import importlib.util as u; print(u.find_spec('onnx').submodule_search_locations[0])";
-    let package = python::say(workspace, &interpreter, program)?;
+    let package = python::say(workspace, interpreter, program)?;
     Ok(Path::new(&package).join("backend/test/data"))
 }
 
@@ -120,14 +146,37 @@ impl Runner {
     }
 }
 
+/// Runs the tests in batches, as many at a time as there are CPUs, up to [`PROCESSES`].
 fn run_all(workspace: &Workspace, runner: &Runner, folders: &[PathBuf]) -> Result<Outcomes> {
+    let batches = Mutex::new(folders.chunks(BATCH));
+    let processes = thread::available_parallelism().map_or(1, |count| count.get().min(PROCESSES));
+    let work = || -> std::result::Result<Outcomes, String> {
+        let mut outcomes = Outcomes::new();
+        loop {
+            let next = batches.lock().map_err(|error| error.to_string())?.next();
+            let Some(batch) = next else { return Ok(outcomes) };
+            outcomes.extend(run_batch(workspace, runner, batch).map_err(|error| error.to_string())?);
+        }
+    };
+    let found: Vec<std::result::Result<Outcomes, String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processes).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread ended".to_owned()))).collect()
+    });
     let mut outcomes = Outcomes::new();
-    let mut rest = folders;
+    for found in found {
+        outcomes.extend(found?);
+    }
+    Ok(outcomes)
+}
+
+/// Runs the tests of a batch; behind one that ends its process, the others are run by another one.
+fn run_batch(workspace: &Workspace, runner: &Runner, batch: &[PathBuf]) -> Result<Outcomes> {
+    let mut outcomes = Outcomes::new();
+    let mut rest = batch;
     while !rest.is_empty() {
-        let batch = &rest[..rest.len().min(BATCH)];
         let mut command = workspace.command(&runner.program);
-        command.env("LD_LIBRARY_PATH", &runner.libraries).args(batch);
-        let name = format!("tests of ONNX from {}", name_of(&batch[0]));
+        command.env("LD_LIBRARY_PATH", &runner.libraries).args(rest);
+        let name = format!("tests of ONNX from {}", name_of(&rest[0]));
         let finished = step::watch(&name, &mut command, Show::Warnings)?;
         let (found, begun) = read(&finished.output);
         let mut done = found.len();

@@ -1,6 +1,10 @@
 //! Reads of te kernels: what is proved costs nothing, what is certainly outside is an error of the build, what sizes decide is checked at the entry, and
 //! what depends on data is an error of the call. In each case the interpreter, which finds every read that is out of bounds, and compiled code agree.
 
+#[path = "bounds/choices.rs"]
+mod choices;
+#[path = "bounds/parts.rs"]
+mod parts;
 #[path = "bounds/rows.rs"]
 mod rows;
 
@@ -30,7 +34,7 @@ fn elements(count: i64) -> Vec<i64> {
 
 #[test]
 fn each_read_is_proved_or_checked() {
-    for Row { name, make, fate, calls } in rows() {
+    for Row { name, make, fate, calls } in rows().into_iter().chain(parts::rows()).chain(choices::rows()) {
         let mut kernel = Kernel::new("f");
         make(&mut kernel);
         let lowered = kernel.lower(&TargetDescription::of(&Target::host()), &PassContext::default());

@@ -355,6 +355,27 @@ fn memory_is_used_again() {
 }
 
 #[test]
+fn memory_with_a_second_name_is_used_until_that_is() {
+    let (a, b) = buffers(16, 16);
+    let memory = |name: &str| Buffer::new(name, F32, [Expr::int(16)], "global");
+    let (first, second, next) = (memory("first"), memory("second"), memory("next"));
+    let each = |body: &dyn Fn(&Expr) -> Stmt| {
+        let i = Var::index("i");
+        Stmt::for_loop(i.clone(), 0, 16, ForKind::Serial, body(i.expr()))
+    };
+    let body = Stmt::seq([
+        Stmt::alloc(first.clone()),
+        Stmt::alloc(next.clone()),
+        each(&|i| Stmt::store(first.clone(), i, Expr::load(&a, i))),
+        Stmt::from_node(StmtNode::Alias { buffer: second.clone(), data: first.data.expr().clone() }),
+        each(&|i| Stmt::store(next.clone(), i, Expr::float(F32, 1.0))),
+        each(&|i| Stmt::store(next.clone(), i, Expr::load(&next, i) + Expr::load(&second, Expr::int(15) - i))),
+        each(&|i| Stmt::store(b.clone(), i, Expr::load(&next, i))),
+    ]);
+    same(&func(&a, &b, body), 16, 16, storage_rewrite, &PassContext::default());
+}
+
+#[test]
 fn pipelines_are_lists_of_names_and_functions() {
     let (a, b) = buffers(16, 16);
     let i = Var::index("i");

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kernpack::{Device, Tensor};
+use kernpack::{DataType, Device, Tensor};
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{BF16, DataTypeExt, U8, U16};
 use kernpack_graph::onnx::{self, Dim, ValueType};
@@ -27,6 +27,7 @@ const SHAPES: &[(&str, &[usize])] = &[
     ("Tile", &[1]),
     ("Pad", &[1, 3]),
     ("CumSum", &[1]),
+    ("CumProd", &[1]),
     ("OneHot", &[1]),
     ("Range", &[0, 1, 2]),
     ("ConstantOfShape", &[0]),
@@ -284,6 +285,17 @@ fn constant_of(result: &Tensor) -> Outcome<Constant> {
     Ok(Constant::new(dtype, &shape, bytes.view::<u8>()?.to_vec())?)
 }
 
+/// Tells whether a code of a float of 8 bits is NaN.
+fn is_nan(dtype: DataType, code: i64) -> bool {
+    match dtype.to_string().as_str() {
+        "float8_e4m3fn" => code & 0x7f == 0x7f,
+        "float8_e4m3fnuz" | "float8_e5m2fnuz" => code == 0x80,
+        "float8_e5m2" => code & 0x7f > 0x7c,
+        "float8_e8m0fnu" => code == 0xff,
+        _ => false,
+    }
+}
+
 /// As ONNX's own runner: relative 1e-3, absolute 1e-7; integers exactly.
 fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
     if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
@@ -303,10 +315,14 @@ fn compare(expected: &Constant, got: &Constant) -> Outcome<()> {
         };
     }
     // Types that there is no arithmetic with are compared as their bits.
+    let element = expected.dtype();
     let (expected, got) = (&expected.retyped(stored(expected.dtype()))?, &got.retyped(stored(got.dtype()))?);
     if !expected.dtype().is_float() {
         let (expected, got) = (expected.to_ints()?, got.to_ints()?);
-        return match expected.iter().zip(&got).position(|(expected, got)| expected != got) {
+        // There are several codes for NaN.
+        let is_nan = |code: i64| is_nan(element, code);
+        let is_equal = |expected: i64, got: i64| expected == got || is_nan(expected) && is_nan(got);
+        return match expected.iter().zip(&got).position(|(expected, got)| !is_equal(*expected, *got)) {
             Some(index) => Err(format!("element {index}: expected {}, got {}", expected[index], got[index]).into()),
             None => Ok(()),
         };

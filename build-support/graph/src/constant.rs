@@ -39,11 +39,11 @@ pub fn num_elements(shape: &[i64]) -> Result<usize> {
     Ok(usize::try_from(count).expect("at most 2^40 elements"))
 }
 
-/// The type that elements lie in memory as: floats of 8 and 4 bits are bytes with their bits, integers of 4 bits are bytes.
+/// The type that elements lie in memory as: floats of 8 bits and fewer are bytes with their bits, integers of 4 and 2 bits are bytes.
 pub fn stored(dtype: DataType) -> DataType {
     match (dtype.bits(), dtype.is_int(), dtype.code()) {
-        (4, true, _) => I8,
-        (4, ..) | (8, false, 7..) => U8,
+        (2 | 4, true, _) => I8,
+        (2 | 4 | 6, ..) | (8, false, 7..) => U8,
         _ => dtype,
     }
 }

@@ -194,8 +194,8 @@ impl Graph {
 mod tests {
     use crate::op::{NodeOp, Pattern, find, is_by_position, names};
 
-    /// Operators of one element each that look at an axis or at a position.
-    const ALONG_AXES: &[&str] = &["BatchNormalization", "DequantizeLinear", "QuantizeLinear", "Trilu"];
+    /// Operators of one element each that look at an axis, at a position, or at the shapes of their inputs.
+    const ALONG_AXES: &[&str] = &["BatchNormalization", "DequantizeLinear", "QuantizeLinear", "SwiGLU", "Trilu"];
 
     /// A new operator on elements has to be in one of the two lists.
     #[test]

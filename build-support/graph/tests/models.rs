@@ -46,6 +46,8 @@ mod sparse;
 mod structures;
 #[path = "models/texts.rs"]
 mod texts;
+#[path = "models/versions.rs"]
+mod versions;
 
 use kernpack::Tensor;
 use kernpack_compiler::codegen::Target;

@@ -162,12 +162,16 @@ def connect(
     hops: Sequence[tuple[str, str]] = (),
     fingerprint: Optional[str] = None,
     connect_timeout: Optional[float] = None,
+    through_proxy: bool = False,
 ) -> Session:
     """A session with the RPC server at `host:port`. Times are in seconds: `timeout` for a call (600), `session_timeout` for the session in
     all (no limit), `connect_timeout` until the server answers at first (10). `hops` are further servers, each an address and a key; with the
-    `fingerprint` of the server's certificate, which `cargo kernpack rpc keygen` prints, the session is over TLS."""
+    `fingerprint` of the server's certificate, which `cargo kernpack rpc keygen` prints, the session is over TLS. With `through_proxy` there is a proxy at the
+    address, and the server is behind it: only then a `token` is proved there."""
     further = [list(hop) for hop in hops]
-    return _function("connect")(address, key, token, timeout, session_timeout, further, fingerprint, connect_timeout)
+    return _function("connect")(
+        address, key, token, timeout, session_timeout, further, fingerprint, connect_timeout, through_proxy
+    )
 
 
 class Tracker:

@@ -40,6 +40,8 @@ struct State {
     strangers: Strangers,
     /// Those that have said who they are and cannot prove it, while they have nothing here.
     idle: Strangers,
+    /// Those that cannot prove who they are, and have something here.
+    unproved: Strangers,
     /// How many have been told to end.
     leaving: usize,
 }
@@ -85,6 +87,22 @@ impl State {
         let oldest = self.strangers.pop().or_else(|| self.idle.pop());
         self.send_away(oldest)
     }
+
+    /// The same for a newcomer: of those that have proved nothing, one goes whose address has more of them than the newcomer's would have.
+    fn make_room_for(&mut self, host: IpAddr) -> bool {
+        if self.make_room() {
+            return true;
+        }
+        let oldest = self.unproved.pop_for(host);
+        self.send_away(oldest)
+    }
+
+    /// Takes a connection out of all lists.
+    fn forget(&mut self, number: u64) {
+        self.strangers.remove(number);
+        self.idle.remove(number);
+        self.unproved.remove(number);
+    }
 }
 
 impl Guests {
@@ -95,6 +113,7 @@ impl Guests {
             sockets: HashMap::new(),
             strangers: Strangers::new(HANDSHAKES[0].min(most / 2).max(1), HANDSHAKES[1].min(most / 4).max(1)),
             idle: Strangers::new(most, most.div_ceil(2)),
+            unproved: Strangers::new(usize::MAX, usize::MAX),
             leaving: 0,
         };
         Self { most, state: Mutex::new(state), changed: Condvar::new() }
@@ -121,7 +140,7 @@ impl Guests {
         while state.leaving >= LEAVING && begun.elapsed() < BACK_PRESSURE {
             state = self.changed.wait_timeout(state, BACK_PRESSURE).unwrap_or_else(PoisonError::into_inner).0;
         }
-        if state.is_stopped || state.sockets.len() - state.leaving >= self.most && !state.make_room() {
+        if state.is_stopped || state.sockets.len() - state.leaving >= self.most && !state.make_room_for(host) {
             return None;
         }
         let number = state.next;
@@ -164,18 +183,31 @@ impl Guest {
 
     /// Its handshake is done: it gives way to no other one.
     pub(crate) fn is_known(&self) {
-        let mut state = self.guests.lock();
-        state.strangers.remove(self.number);
-        state.idle.remove(self.number);
+        self.guests.lock().forget(self.number);
     }
 
-    /// Its handshake is done, and nothing proves who it is: it gives way when there is no room, until it [is known](Self::is_known).
+    /// Its handshake is done, and nothing proves who it is: it gives way when there is no room, until it has something here.
     pub(crate) fn is_idle(&self) {
         let mut state = self.guests.lock();
-        state.strangers.remove(self.number);
-        if let Some(host) = state.sockets.get(&self.number).map(|socket| socket.host) {
+        state.forget(self.number);
+        if let Some(host) =
+            state.sockets.get(&self.number).filter(|socket| !socket.is_leaving).map(|socket| socket.host)
+        {
             let gone = state.idle.add(self.number, host);
             let _ = state.send_away(gone);
+        }
+    }
+
+    /// It has something here, and nothing proves who it is: when there is no room, addresses that have many such connections give way to those that
+    /// have fewer.
+    pub(crate) fn is_unproved(&self) {
+        let mut state = self.guests.lock();
+        state.forget(self.number);
+        // One that has been told to end gives its place up once.
+        if let Some(host) =
+            state.sockets.get(&self.number).filter(|socket| !socket.is_leaving).map(|socket| socket.host)
+        {
+            let _ = state.unproved.add(self.number, host);
         }
     }
 }
@@ -183,8 +215,7 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         let mut state = self.guests.lock();
-        state.strangers.remove(self.number);
-        state.idle.remove(self.number);
+        state.forget(self.number);
         if state.sockets.remove(&self.number).is_some_and(|socket| socket.is_leaving) {
             state.leaving -= 1;
         }
@@ -247,6 +278,35 @@ mod tests {
         assert!(guests.enter(&all[0].1, host(12)).is_none(), "all are known");
         guests.close();
         assert_eq!(ended().len(), 12);
+    }
+
+    #[test]
+    fn nobody_has_a_slot_for_ever_without_a_proof() {
+        let guests = Arc::new(Guests::new(6));
+        let all = connections(12);
+        let host = |number: u8| IpAddr::from([192, 0, 2, number]);
+        let enter = |index: usize, number: u8| guests.enter(&all[index].1, host(number));
+        let ended = || (0..12).filter(|index| is_ended(&all[*index].0)).collect::<Vec<_>>();
+        let unproved = |index: usize, number: u8| {
+            let guest = enter(index, number).unwrap();
+            guest.is_unproved();
+            guest
+        };
+        // One that is known, and five of one address that have something here.
+        let known = enter(0, 1).unwrap();
+        known.is_known();
+        let _many: Vec<Guest> = (1..6).map(|index| unproved(index, 2)).collect();
+        assert!(enter(6, 2).is_none(), "its own address has all there is");
+        assert_eq!(ended(), [] as [usize; 0]);
+        let _third = unproved(7, 3);
+        assert_eq!(ended(), [1], "the oldest of the address that has most");
+        let _fourth = unproved(8, 4);
+        let _again = unproved(9, 3);
+        assert_eq!(ended(), [1, 2, 3]);
+        // Shares are equal now: two of each, and one.
+        assert!((2..5).all(|number| enter(10, number).is_none()));
+        let _fifth = unproved(11, 5);
+        assert_eq!(ended(), [1, 2, 3, 4], "who is known stays");
     }
 
     #[test]

@@ -63,6 +63,15 @@ impl Line {
         }
     }
 
+    /// The value that proofs on this connection are tied to, with TLS.
+    pub(crate) fn channel(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::Plain(stream) => stream.channel(),
+            #[cfg(feature = "tls")]
+            Self::Tls { outside, .. } => outside.channel(),
+        }
+    }
+
     pub(crate) fn into_transport(self) -> Box<dyn Transport> {
         match self {
             Self::Plain(stream) => Box::new(stream),

@@ -12,6 +12,7 @@ use kernpack::{Result, bail, ensure, error};
 use crate::line::Line;
 use crate::log;
 use crate::token;
+use crate::wire::proof::Relation;
 use crate::wire::{Key, Transport, challenge};
 
 /// Where a server, a tracker or a proxy listens, and to whom it answers.
@@ -140,12 +141,14 @@ impl Listen {
         self.handshake_time.saturating_sub(begun.elapsed())
     }
 
-    /// Lets a peer prove that it knows the token. `None`: it does not, and gets no answer; else the proof of this side, for one that wants it.
-    pub(crate) fn admit(&self, transport: &mut dyn Transport, key: &Key, begun: Instant) -> Option<Option<String>> {
+    /// Lets a peer prove that it knows the token, and proves the same to it. False: it does not know it, and gets no answer.
+    pub(crate) fn admit(&self, transport: &mut dyn Transport, key: &Key, relation: Relation, begun: Instant) -> bool {
         match (&self.token, &key.nonce) {
-            (Some(token), Some(nonce)) => challenge(transport, nonce, token, self.left(begun)).ok().flatten().map(Some),
+            (Some(token), Some(nonce)) => {
+                challenge(transport, (key, nonce), relation, token, self.left(begun)).unwrap_or(false)
+            }
             // Peers of Apache TVM send the token as it is.
-            _ => self.lets_in(key.token.as_deref()).then_some(None),
+            _ => self.lets_in(key.token.as_deref()),
         }
     }
 
@@ -206,26 +209,29 @@ pub(crate) fn accept(
         if poll[1].revents != 0 {
             return;
         }
-        let taken = match nearby {
-            #[cfg(target_os = "linux")]
-            Some(nearby) if poll[2].revents != 0 => crate::nearby::accept(nearby).map(|stream| (stream, own)),
-            _ => listener.accept(),
-        };
-        match taken {
-            Ok((stream, peer)) => {
-                pause = PAUSES[0];
-                let _ = stream.set_nonblocking(false);
-                welcome(stream, peer);
-            }
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            // A connection that ended before it was taken.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            // The system or the process has no descriptors or memory left: the next try waits for some.
-            Err(_) => {
-                make_room();
-                // SAFETY: the second descriptor of the array, which is open.
-                unsafe { libc::poll(&raw mut poll[1], 1, pause.as_millis() as libc::c_int) };
-                pause = (pause * 2).min(PAUSES[1]);
+        // One of each in a round: neither kind waits for the end of the other.
+        #[cfg(target_os = "linux")]
+        let beside = nearby.filter(|_| poll[2].revents != 0).map(|nearby| Ok((crate::nearby::accept(nearby)?, own)));
+        #[cfg(not(target_os = "linux"))]
+        let beside: Option<io::Result<(TcpStream, SocketAddr)>> = None;
+        let of_port = (poll[0].revents != 0).then(|| listener.accept());
+        for taken in [beside, of_port].into_iter().flatten() {
+            match taken {
+                Ok((stream, peer)) => {
+                    pause = PAUSES[0];
+                    let _ = stream.set_nonblocking(false);
+                    welcome(stream, peer);
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                // A connection that ended before it was taken.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                // The system or the process has no descriptors or memory left: the next try waits for some.
+                Err(_) => {
+                    make_room();
+                    // SAFETY: the second descriptor of the array, which is open.
+                    unsafe { libc::poll(&raw mut poll[1], 1, pause.as_millis() as libc::c_int) };
+                    pause = (pause * 2).min(PAUSES[1]);
+                }
             }
         }
     }
@@ -267,5 +273,30 @@ mod tests {
         assert!(Listen::at(1).lets_in(None) && Listen::at(1).lets_in(Some("any")));
         let place = crate::Place::new("tracker:9190").token("c2VjcmV0");
         assert_eq!(format!("{place:?}"), "tracker:9190");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_port_is_served_beside_the_socket_of_this_machine() {
+        let listen = Listen::at(0);
+        let (listener, address) = listen.bind("look").unwrap();
+        let nearby = listen.bind_nearby(address).unwrap();
+        let near: Vec<TcpStream> = (0..20).map(|_| crate::nearby::dial(address).unwrap()).collect();
+        let far: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (wake, woken) = UnixStream::pair().unwrap();
+        let order = std::sync::Mutex::new(Vec::new());
+        std::thread::scope(|threads| {
+            let _ = threads.spawn(|| {
+                let welcome = |_: TcpStream, peer: SocketAddr| order.lock().unwrap().push(peer == address);
+                accept(&listener, Some(&nearby), &woken, welcome, || ());
+            });
+            let end = Instant::now() + Duration::from_secs(30);
+            while order.lock().unwrap().len() < near.len() + far.len() {
+                assert!(Instant::now() < end);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(wake);
+        });
+        assert_eq!(order.lock().unwrap()[..6], [true, false, true, false, true, false], "in turns");
     }
 }

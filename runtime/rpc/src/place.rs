@@ -1,5 +1,5 @@
 use std::fmt;
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use kernpack::Result;
@@ -54,6 +54,20 @@ impl Place {
     /// A connection, before TLS; `usual` is the port if none is said, `what` is there.
     pub(crate) fn dial(&self, usual: u16, what: &str, within: Duration) -> Result<TcpStream> {
         dial_to(&self.address, usual, what, within)
+    }
+
+    /// Returns true if its certificate is known.
+    pub(crate) fn has_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
+    /// Returns true if it is on this machine: all addresses of its name are loopback ones. A name that is not known now is none.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let found = crate::client::host_and_port(&self.address).and_then(|address| Ok(address.to_socket_addrs()?));
+        found.is_ok_and(|mut found| found.all(|address| address.ip().to_canonical().is_loopback()))
     }
 
     /// Begins TLS on a connection, if there is any.

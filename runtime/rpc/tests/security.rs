@@ -1,5 +1,10 @@
 //! What strangers can do to servers, trackers and clients: forged ones that want a token, many that want nothing, and a session that looks around.
 
+#[path = "security/relays.rs"]
+mod relays;
+#[path = "security/slots.rs"]
+mod slots;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -66,12 +71,16 @@ fn forged_servers_get_no_token() {
     let welcome = [&MAGIC.to_le_bytes()[..], &message("server:pi")].concat();
     let proved = [&MAGIC.to_le_bytes()[..], &message(&format!("server:pi -proof={nonce}"))].concat();
     let challenge = [&(MAGIC + 3).to_le_bytes()[..], &message(&format!("server: -nonce={nonce}"))].concat();
+    let said = [&(MAGIC + 4).to_le_bytes()[..], &message(&format!("server: -proof={nonce}")), &welcome].concat();
+    let of_proxy = [&(MAGIC + 3).to_le_bytes()[..], &message(&format!("proxy: -nonce={nonce}"))].concat();
     for (what, answers, problem) in [
         ("takes all", vec![welcome.clone()], "does not prove that it knows the token"),
         ("says that it knows", vec![proved.clone()], "does not prove that it knows the token"),
         ("asks first", vec![challenge.clone(), welcome.clone()], "does not prove that it knows the token"),
         ("asks and says", vec![challenge.clone(), proved], "does not prove that it knows the token"),
-        ("asks again and again", vec![challenge.clone(); 4], "does not answer as an RPC server does"),
+        ("asks again and again", vec![challenge.clone(); 4], "does not prove that it knows the token"),
+        ("asks and says more", vec![challenge.clone(), said], "does not prove that it knows the token"),
+        ("asks as a proxy", vec![of_proxy], "`through_proxy()`"),
         ("asks nothing", vec![[&(MAGIC + 3).to_le_bytes()[..], &message("server:")].concat()], "none was offered"),
         ("knows no key", vec![(MAGIC + 2).to_le_bytes().to_vec()], "another key"),
         (
@@ -151,6 +160,14 @@ fn who_knows_the_token_comes_in() {
             named(options);
             options.proxy = Some(place);
         });
+        // A proxy that is not named as one gets no proof.
+        let error = open(proxy.address(), TOKEN).unwrap_err();
+        assert!(error.message().contains("`through_proxy()`"), "{of_proxy:?}: {error}");
+        let open = |address: SocketAddr, token: &str| {
+            connect(address.to_string()).key("pi").through_proxy().token(token).open()
+        };
+        let error = open(server.address(), TOKEN).unwrap_err();
+        assert!(error.message().contains("leave out `through_proxy()`"), "{error}");
         let session = open(proxy.address(), TOKEN).unwrap_or_else(|error| panic!("{of_proxy:?}: {error}"));
         assert_eq!(session.server_key(), "pi", "{of_proxy:?}");
         assert!(session.global_function("testing.echo").unwrap().call_as::<i64>((1,)).unwrap() == 1);
@@ -165,6 +182,12 @@ fn who_knows_the_token_comes_in() {
     let client = |token: &str| TrackerClient::new(tracker.address().to_string()).token(token);
     assert!(client(TOKEN).summary().unwrap().servers.is_empty());
     assert_eq!(client("c2VjcmV0IHRva2Vv").summary().unwrap_err().kind(), "ConnectionError");
+    let _offered = self::server(|options| {
+        named(options);
+        options.tracker = Some(Place::new(tracker.address().to_string()).token(TOKEN));
+    });
+    let found = client(TOKEN).request("pi", 0, TIME).unwrap();
+    assert!(found.connect().token(TOKEN).open().unwrap().is_open());
     let plain = TrackerClient::new(tracker.address().to_string()).summary().unwrap_err();
     assert_eq!(plain.kind(), "ConnectionError", "{plain}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kernpack_rpc::wire::{
     Bounds, Code, Connection, Encoder, Hello, Key, Patience, Source, Transport, Value, WireError, answer, decode,
-    greet, hear,
+    greet, greet_through_proxy, hear, offer,
 };
 
 /// A peer that has sent these bytes and closed its end; what it is sent is kept.
@@ -89,6 +89,12 @@ fn handshake(input: &[u8], step: usize) {
     let mut server = Bytes::new(input, step);
     // Whatever it answers, it is an answer or an error.
     let _ = greet(&mut server, &Key::client("pi"), time);
+    // No bytes that are there before prove a token: what is asked is a new number each time.
+    let knowing = |key: Key| Key { token: Some("c2VjcmV0".to_owned()), ..key };
+    for meet in [greet, greet_through_proxy] {
+        assert!(meet(&mut Bytes::new(input, step), &knowing(Key::client("pi")), time).is_err());
+    }
+    assert!(offer(&mut Bytes::new(input, step), &knowing(Key::server("pi")), time).is_err());
 }
 
 fn again(key: &Key) {

@@ -54,19 +54,19 @@ def has_gpu():
 
 
 def test_a_step_that_hangs_is_killed_with_what_it_started(kit, tmp_path):
+    # A shell, since its start is a small part of the limit on a busy machine, too. What it leaves behind writes for as long as it lives.
     mark = tmp_path / "alive"
-    child = f"import time; time.sleep(4); open({str(mark)!r}, 'w')"
-    hang = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}]); print('begun', flush=True); time.sleep(60)"
-    start = time.monotonic()
-    status, results, output = kit.run([("hangs", hang, {"limit": 1}), ("after", "print('here')")])
+    hang = f"(while :; do echo >> '{mark}'; sleep 0.1; done) & echo begun; wait"
+    status, results, output = kit.run([("hangs", "", {"command": ["sh", "-c", hang], "limit": 5}), ("after", "print('here')")])
     assert status == 1
-    assert outcome(results["hangs"]) == "timed out: it was killed at its limit of 1 s"
+    assert outcome(results["hangs"]) == "timed out: it was killed at its limit of 5 s"
     assert results["hangs"]["tail"] == "begun\n"
     assert outcome(results["after"]) == "passed"
-    assert "| hangs | timed out | 1.0 | it was killed at its limit of 1 s |" in output
-    assert time.monotonic() - start < 15
-    time.sleep(4)
-    assert not mark.exists()
+    assert re.search(r"\| hangs \| timed out \| [0-9.]+ \| it was killed at its limit of 5 s \|", output)
+    written = mark.stat().st_size
+    assert written > 0
+    time.sleep(1)
+    assert mark.stat().st_size == written
 
 
 def test_what_a_finished_step_leaves_running_is_killed(kit, tmp_path):

@@ -8,7 +8,7 @@ use crate::arith::guard::{Iterations, solve};
 use crate::arith::{Analyzer, IntSet, SetMap};
 use crate::ir::builtin::{Effect, effect};
 use crate::ir::visit::{Visit, for_each_expr, for_each_expr_in, for_each_stmt, uses_var, walk_expr, walk_stmt};
-use crate::ir::{BinaryOp, Expr, ExprNode, Range, Stmt, StmtNode, Var};
+use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Range, Stmt, StmtNode, Var};
 
 /// Bounds of a variable.
 pub(super) struct Bounds {
@@ -268,7 +268,7 @@ pub(super) fn may_fault(expr: &Expr) -> bool {
     for_each_expr(expr, |part| {
         if let ExprNode::Binary { op, b, .. } = &**part {
             let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
-            found |= divides && b.as_int().is_none_or(|divisor| divisor == 0);
+            found |= divides && !b.dtype().is_float() && b.as_int().is_none_or(|divisor| divisor == 0);
         }
     });
     found

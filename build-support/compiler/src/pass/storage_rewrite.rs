@@ -2,9 +2,9 @@
 //!
 //! Among the allocations of one body, one whose last use is before the first use of another gives its memory to it, if both have the same scope,
 //! element type and a size that is known to be the same or constant within a factor of 16. A statement that reads `a[i]` and writes `b[i]`, where `a` is
-//! not used afterwards, writes in place. Local memory stays as it is: it is to become registers. So does memory of at most 32 bytes.
+//! not used afterwards, writes in place. A use of a second name of memory is a use of the memory. Local memory stays as it is: it is to become registers. So does memory of at most 32 bytes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use kernpack::{Any, Result as PackedResult, packed_func, structural};
 
@@ -76,14 +76,26 @@ fn share(body: &Stmt) -> Stmt {
     if allocations.len() < 2 {
         return body.clone();
     }
-    let by_data: HashMap<Var, usize> =
-        allocations.iter().enumerate().map(|(index, one)| (one.buffer.data.clone(), index)).collect();
+    let mut by_data: HashMap<Var, Vec<usize>> =
+        allocations.iter().enumerate().map(|(index, one)| (one.buffer.data.clone(), vec![index])).collect();
+    // Memory with a second name: accesses by that name are not compared with those by the first one.
+    let mut named: HashSet<Var> = HashSet::new();
     for (position, stmt) in stmts.iter().enumerate() {
         let mut uses = Uses { by_data: &by_data, found: Vec::new() };
         uses.visit_stmt(stmt);
-        for index in uses.found {
-            let range = &mut allocations[index].uses;
+        let found = uses.found;
+        for index in &found {
+            let range = &mut allocations[*index].uses;
             *range = Some((range.map_or(position, |(first, _)| first), position));
+        }
+        let name = match &**stmt {
+            StmtNode::Alias { buffer, .. } => buffer.data.clone(),
+            StmtNode::Bind { var, .. } => var.clone(),
+            _ => continue,
+        };
+        if !found.is_empty() {
+            named.extend(found.iter().map(|index| allocations[*index].buffer.data.clone()));
+            by_data.insert(name, found);
         }
     }
     let mut replaced: HashMap<Buffer, Buffer> = HashMap::new();
@@ -95,7 +107,10 @@ fn share(body: &Stmt) -> Stmt {
         let Some((first, last)) = one.uses else { continue };
         let taken = free.iter().position(|(end, memory)| {
             fits(memory, &one.buffer)
-                && (*end < first || *end == first && is_in_place(&stmts[first], memory, &replaced, &one.buffer))
+                && (*end < first
+                    || *end == first
+                        && !is_named(&named, memory, &replaced, &one.buffer)
+                        && is_in_place(&stmts[first], memory, &replaced, &one.buffer))
         });
         match taken {
             Some(index) => {
@@ -176,15 +191,13 @@ fn fits(memory: &Buffer, user: &Buffer) -> bool {
 
 /// Which allocations a statement uses.
 struct Uses<'a> {
-    by_data: &'a HashMap<Var, usize>,
+    by_data: &'a HashMap<Var, Vec<usize>>,
     found: Vec<usize>,
 }
 
 impl Uses<'_> {
     fn data(&mut self, data: &Var) {
-        if let Some(index) = self.by_data.get(data) {
-            self.found.push(*index);
-        }
+        self.found.extend(self.by_data.get(data).into_iter().flatten());
     }
 }
 
@@ -215,6 +228,12 @@ impl Visit for Uses<'_> {
         }
         walk_stmt(self, stmt);
     }
+}
+
+/// Tells whether memory, one of its users so far or the next one has a second name.
+fn is_named(named: &HashSet<Var>, memory: &Buffer, replaced: &HashMap<Buffer, Buffer>, user: &Buffer) -> bool {
+    let has = |buffer: &Buffer| named.contains(&buffer.data);
+    has(memory) || has(user) || replaced.iter().any(|(old, new)| new.data == memory.data && has(old))
 }
 
 /// Whether a statement reads `memory` only at the index where it writes `user` afterwards, so that both may be one.

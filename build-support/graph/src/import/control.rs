@@ -8,7 +8,7 @@ use crate::graph::ValueId;
 use crate::onnx::{self, AttributeValue};
 
 /// The operators with graphs in them.
-pub(super) const NAMES: [&str; 4] = ["If", "Loop", "Scan", "SequenceMap"];
+pub(super) const NAMES: [&str; 5] = ["FlexAttention", "If", "Loop", "Scan", "SequenceMap"];
 
 /// Nodes of a graph with loops written out, at most.
 const NODES: usize = 200_000;
@@ -79,6 +79,7 @@ impl<'a> Importer<'_, 'a> {
         let control = Control { node, inputs, attributes, version, scope, arguments };
         let made = match node.op_type.as_str() {
             "If" => self.branch(&control),
+            "FlexAttention" => self.flex_attention(&control),
             "Loop" => self.repeat(&control),
             "Scan" if version < 9 => self.scan_batches(&control),
             "Scan" => self.scan(&control),

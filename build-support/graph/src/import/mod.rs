@@ -10,6 +10,7 @@ mod control;
 mod dropout;
 mod emit;
 mod external;
+mod flex;
 mod harmless;
 mod item;
 mod loops;
@@ -24,29 +25,12 @@ use crate::attrs::{Attr, Attrs};
 use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
-use crate::onnx::{self, AttributeValue, Dim, Model, OpsetId, ValueType, dtype_of, to_constant, to_dense};
+use crate::onnx::versions::{self, NEWEST, version_of};
+use crate::onnx::{self, AttributeValue, Dim, Model, ValueType, dtype_of, to_constant, to_dense};
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
 use crate::{parts, sizes};
 
-/// Versions of the operators that models may ask for.
-const OLDEST: i64 = 6;
-const NEWEST: i64 = 23;
-/// Operators that mean the same in all versions.
-const SINCE_1: [&str; 12] = [
-    "Constant",
-    "Conv",
-    "Flatten",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "Identity",
-    "Not",
-    "Shape",
-    "Size",
-    "Softplus",
-    "Softsign",
-    "Transpose",
-];
 /// Functions in functions, at most.
 const DEPTH: usize = 64;
 /// Nodes of functions, each as often as it is written out, at most: of functions that call others several times there are a power of that many.
@@ -155,7 +139,7 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
         !crate::text::has_texts(&model),
         "the model takes, gives or knows texts, which have no kernels: they are not supported here. `kernpack_graph::text::TextModel` (`kernpack.graph.text_model`) steps through a model of texts; cut it off in front of this one"
     );
-    check_versions(&model)?;
+    versions::check(&model)?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
     let mut importer = Importer {
@@ -172,40 +156,6 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
     Ok((importer.graph, importer.files.into_inner()))
 }
 
-fn version_of(opsets: &[OpsetId]) -> Option<i64> {
-    opsets.iter().find(|opset| opset.domain.is_empty()).map(|opset| opset.version)
-}
-
-fn check_versions(model: &Model<'_>) -> Result<()> {
-    let Some(version) = version_of(&model.opsets) else {
-        let is_other = model.graph.nodes.iter().all(|node| !node.domain.is_empty());
-        require!(
-            is_other || !model.functions.is_empty(),
-            "the model does not say which version of the operators it uses"
-        );
-        return Ok(());
-    };
-    if (1..OLDEST).contains(&version) && uses_only(model, &SINCE_1) {
-        return Ok(());
-    }
-    require!(
-        (OLDEST..=NEWEST).contains(&version),
-        "the model uses operators of version {version}; supported are {OLDEST} to {NEWEST}: convert it with onnx.version_converter"
-    );
-    Ok(())
-}
-
-/// Tells whether the nodes of a model are all of these operators.
-fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
-    let functions = model.functions.iter().flat_map(|function| &function.nodes);
-    model
-        .graph
-        .nodes
-        .iter()
-        .chain(functions)
-        .all(|node| node.domain.is_empty() && names.contains(&node.op_type.as_str()))
-}
-
 /// Operators of the importer itself.
 fn is_own(name: &str) -> bool {
     name == "Constant"
@@ -219,15 +169,8 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
     let is_function = |node: &onnx::Node<'_>| {
         model.functions.iter().any(|function| function.name == node.op_type && function.domain == node.domain)
     };
-    let mut graphs = vec![&model.graph.nodes];
-    graphs.extend(model.functions.iter().map(|function| &function.nodes));
-    while let Some(nodes) = graphs.pop() {
+    for nodes in versions::all_nodes(model) {
         for node in nodes {
-            for attribute in &node.attributes {
-                if let AttributeValue::Graph(graph) = &attribute.value {
-                    graphs.push(&graph.nodes);
-                }
-            }
             let is_there = is_own(&node.op_type) || op::find(&node.op_type).is_some();
             let known = is_there && node.domain == op::domain_of(&node.op_type)
                 || custom.iter().any(|custom| custom.is(&node.domain, &node.op_type));
@@ -250,17 +193,9 @@ fn check_operators(model: &Model<'_>, custom: &[CustomOperator]) -> Result<()> {
 
 /// Bounds are positive, and of loops that the model has.
 fn check_bounds(model: &Model<'_>, options: &ModelOptions) -> Result<()> {
-    let mut graphs = vec![&model.graph.nodes];
-    graphs.extend(model.functions.iter().map(|function| &function.nodes));
-    let mut loops = Vec::new();
-    while let Some(nodes) = graphs.pop() {
-        loops.extend(nodes.iter().filter(|node| node.op_type == "Loop").map(label));
-        let inside = nodes.iter().flat_map(|node| &node.attributes).filter_map(|attribute| match &attribute.value {
-            AttributeValue::Graph(graph) => Some(&graph.nodes),
-            _ => None,
-        });
-        graphs.extend(inside);
-    }
+    let nodes = versions::all_nodes(model);
+    let loops = nodes.into_iter().flatten().filter(|node| node.op_type == "Loop").map(label);
+    let loops: Vec<&str> = loops.collect();
     let problems = options.bounds.iter().filter_map(|(name, bound)| {
         if *bound < 1 {
             return Some(GraphError::new(format!("the bound of the loop '{name}' is {bound}, and has to be positive")));
@@ -566,6 +501,7 @@ impl<'m, 'a> Importer<'m, 'a> {
         if recurrent::NAMES.contains(&node.op_type.as_str()) {
             return self.recurrent(node, &ids, &attrs, version);
         }
+        op::versions::check(&node.op_type, &attrs, version)?;
         let Some(operator) = op::find(&node.op_type) else {
             fail!("{}: operator {} is not supported", place(node), node.op_type)
         };

@@ -68,8 +68,10 @@ pub(super) fn kernel(
     let inputs: Vec<ValueId> =
         stands.iter().filter(|(_, tensor)| read.contains(&tensor.op)).map(|(id, _)| *id).collect();
     let mut kernel = Kernel::new(name);
-    // Operators check their indices themselves.
-    kernel.trust_reads();
+    // Operators check their indices themselves; those that were registered may not.
+    if group.nodes.iter().all(|&node| graph.nodes[node].op.listed().is_some()) {
+        kernel.trust_reads();
+    }
     if !kernels.options.schedule {
         kernel.schedule(|_, _| Ok(()));
     }

@@ -5,6 +5,7 @@
 mod proto;
 mod sparse;
 mod tensor;
+pub(crate) mod versions;
 mod wire;
 
 pub use proto::{

@@ -8,7 +8,7 @@ use crate::constant::{Constant, element_bytes, num_elements};
 use crate::error::{GraphError, Result, fail, require};
 
 /// The element types that are supported, by their numbers.
-const TYPES: [(i64, DataType); 20] = [
+const TYPES: [(i64, DataType); 25] = [
     (1, F32),
     (2, U8),
     (3, I8),
@@ -30,19 +30,15 @@ const TYPES: [(i64, DataType); 20] = [
     (21, DataType::scalar(1, 4)),
     (22, DataType::scalar(0, 4)),
     (23, DataType::scalar(17, 4)),
+    (24, DataType::scalar(14, 8)),
+    (25, DataType::scalar(1, 2)),
+    (26, DataType::scalar(0, 2)),
+    (27, DataType::scalar(15, 6)),
+    (28, DataType::scalar(16, 6)),
 ];
 
 /// The names that ONNX has for the others, by their numbers.
-const NAMES: [(i64, &str); 8] = [
-    (0, "undefined"),
-    (8, "string"),
-    (14, "complex64"),
-    (15, "complex128"),
-    (24, "float8e8m0"),
-    (25, "uint2"),
-    (26, "int2"),
-    (27, "float6e2m3"),
-];
+const NAMES: [(i64, &str); 4] = [(0, "undefined"), (8, "string"), (14, "complex64"), (15, "complex128")];
 
 impl core::fmt::Display for ElementType {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -65,9 +61,15 @@ pub type External<'a> = dyn Fn(&str, u64, u64) -> Result<Vec<u8>> + 'a;
 /// One that is not supported.
 pub fn dtype_of(number: i64) -> Result<DataType> {
     let found = TYPES.iter().find(|(known, _)| *known == number);
-    found
-        .map(|(_, dtype)| *dtype)
-        .ok_or_else(|| GraphError::new(format!("tensors of element type {} are not supported", ElementType(number))))
+    found.map(|(_, dtype)| *dtype).ok_or_else(|| {
+        let known = NAMES.iter().any(|(named, _)| *named == number);
+        let newest = TYPES.last().map_or(0, |(number, _)| *number);
+        let why = match known {
+            true => String::new(),
+            false => format!(": the newest type of ONNX that is known is {}, number {newest}", ElementType(newest)),
+        };
+        GraphError::new(format!("tensors of element type {} are not supported{why}", ElementType(number)))
+    })
 }
 
 /// The elements of a tensor of the model. `external` gives the bytes that are in another file.
@@ -78,9 +80,10 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
     let read = || -> Result<Constant> {
         let dtype = dtype_of(tensor.data_type)?;
         let count = num_elements(&tensor.dims)?;
-        // Elements of 4 bits lie two in a byte, the first one in the lower half.
-        let is_packed = dtype.bits() == 4;
-        let expected = if is_packed { count.div_ceil(2) } else { count * element_bytes(dtype) };
+        // Elements of 2, 4 and 6 bits lie one behind the other, the first one in the lowest bits.
+        let bits = usize::from(dtype.bits());
+        let is_packed = bits < 8;
+        let expected = if is_packed { (count * bits).div_ceil(8) } else { count * element_bytes(dtype) };
         let unpacked = |bytes: &[u8]| -> Result<Constant> {
             require!(
                 bytes.len() == expected,
@@ -88,9 +91,11 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
                 bytes.len(),
                 tensor.dims
             );
-            let half = |bits: u8| if dtype.is_int() && bits >= 8 { bits | 0xf0 } else { bits };
-            let halves = bytes.iter().flat_map(|byte| [half(byte & 15), half(byte >> 4)]);
-            Constant::new(dtype, &tensor.dims, halves.take(count).collect::<Vec<u8>>())
+            Constant::new(
+                dtype,
+                &tensor.dims,
+                (0..count).map(|number| unpack(bytes, number, dtype)).collect::<Vec<u8>>(),
+            )
         };
         if tensor.is_external {
             let bytes = from_file(tensor, expected, external)?;
@@ -107,9 +112,20 @@ pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Co
                 tensor.int_data.iter().flat_map(|value| value.to_le_bytes().into_iter().take(width)).collect()
             }
         };
-        if is_packed { unpacked(&bytes) } else { Constant::new(dtype, &tensor.dims, bytes) }
+        // Floats of 6 bits are packed in raw data only.
+        if is_packed && bits != 6 { unpacked(&bytes) } else { Constant::new(dtype, &tensor.dims, bytes) }
     };
     read().map_err(|error| error.within(&format!("tensor '{}'", tensor.name)))
+}
+
+/// The element of a number in packed bytes, as a byte; a negative integer keeps its sign.
+fn unpack(bytes: &[u8], number: usize, dtype: DataType) -> u8 {
+    let bits = usize::from(dtype.bits());
+    let first = number * bits;
+    let pair = u16::from(bytes[first / 8]) | u16::from(bytes.get(first / 8 + 1).copied().unwrap_or(0)) << 8;
+    let above = 8 - bits;
+    let [high, _] = (pair >> (first % 8) << above).to_le_bytes();
+    if dtype.is_int() { (high.cast_signed() >> above).cast_unsigned() } else { high >> above }
 }
 
 fn from_file(tensor: &RawTensor<'_>, expected: usize, external: &External<'_>) -> Result<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! Attention, and the rotation of positions that goes with it.
 //!
-//! The text of `Attention` has changed under one version number. This is the newest one: inputs of three dimensions have the heads inside of the last one, each
-//! head of keys serves the queries next to each other, and scores are capped before they are masked. ONNX 1.18 tested something else in these three.
+//! The text of `Attention` has changed under one version number. This is that of ONNX 1.23: inputs of three dimensions have the heads inside of the last one, each
+//! head of keys serves the queries next to each other, scores are capped before they are masked, and a query that sees no key gives zeros.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I64, Tensor};
@@ -23,16 +23,16 @@ fn wide(x: &Operand) -> DataType {
 }
 
 /// Batches, heads, places and elements of an input, whose heads may be inside of its last dimension.
-struct Heads<'a> {
-    operand: &'a Operand,
-    batch: i64,
-    heads: i64,
-    length: i64,
-    size: i64,
+pub(super) struct Heads<'a> {
+    pub(super) operand: &'a Operand,
+    pub(super) batch: i64,
+    pub(super) heads: i64,
+    pub(super) length: i64,
+    pub(super) size: i64,
 }
 
 impl<'a> Heads<'a> {
-    fn new(operand: &'a Operand, heads: Option<i64>, attribute: &str) -> Result<Self> {
+    pub(super) fn new(operand: &'a Operand, heads: Option<i64>, attribute: &str) -> Result<Self> {
         match (&operand.shape[..], heads) {
             (&[batch, own, length, size], heads) => {
                 require!(
@@ -116,7 +116,8 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
         values.shape.get(2).is_some_and(|extent| extent.is_int(total)),
         "past keys and past values have different lengths"
     );
-    let wide = wide(x);
+    let wide = precision(call, x)?;
+    let reach = Reach::new(call, &q, past)?;
     let group = q.heads / k.heads;
     let shape = [q.batch, q.heads, q.length, total];
     let result = [q.batch, q.heads, q.length, v.size];
@@ -151,7 +152,7 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
     } else {
         raw.clone()
     };
-    let masked = masked(call, &capped, &shape, past, wide)?;
+    let masked = masked(call, &capped, &shape, &reach, wide)?;
     let probabilities = softmax(&masked, &shape, wide);
     let t = reduce_axis(0, total, "t");
     let sums = tensor(&result, |p| {
@@ -175,11 +176,91 @@ fn attention(call: &Call) -> Result<Vec<Tensor>> {
     Ok(outputs)
 }
 
+/// The type of scores and probabilities: at least single precision, and double precision where attribute `softmax_precision` names it.
+fn precision(call: &Call, x: &Operand) -> Result<DataType> {
+    Ok(match call.attrs.find_int("softmax_precision")? {
+        Some(11) => F64,
+        None | Some(0 | 1 | 10 | 16) => wide(x),
+        Some(other) => fail!(
+            "attribute `softmax_precision` is {other}, not 1 (float32), 10 (float16), 11 (float64) or 16 (bfloat16)"
+        ),
+    })
+}
+
+/// The keys that a query sees, by their places.
+struct Reach<'a> {
+    /// Tells whether no key behind the query is seen.
+    is_causal: bool,
+    /// So many keys before the query are seen, if not all.
+    left: Option<i64>,
+    /// So many keys behind the query are seen, if not all.
+    right: Option<i64>,
+    /// The number of keys of each batch that are no padding.
+    lengths: Option<&'a Operand>,
+    /// The place of the first query, or without the length of its batch.
+    first: i64,
+}
+
+impl<'a> Reach<'a> {
+    fn new(call: &'a Call, q: &Heads, past: i64) -> Result<Self> {
+        let window = |name: &str| -> Result<Option<i64>> {
+            let size = call.attrs.int(name, -1)?;
+            require!(size >= -1, "attribute `{name}` is {size}: expected -1 or a number of keys");
+            Ok((size >= 0).then_some(size))
+        };
+        let lengths = call.optional(6);
+        if let Some(lengths) = lengths {
+            require!(
+                call.optional(4).is_none(),
+                "past keys and the lengths of input 6 cannot be given together: lengths are of keys that are all in input 1"
+            );
+            require!(
+                lengths.shape == [q.batch],
+                "expected the lengths of {} batches in input 6, got {:?}",
+                q.batch,
+                lengths.shape
+            );
+        }
+        Ok(Self {
+            is_causal: call.attrs.flag("is_causal", false)?,
+            left: window("left_window_size")?,
+            right: window("right_window_size")?,
+            lengths,
+            first: if lengths.is_some() { -q.length } else { past },
+        })
+    }
+
+    fn is_all(&self) -> bool {
+        !self.is_causal && self.left.is_none() && self.right.is_none() && self.lengths.is_none()
+    }
+
+    /// The conditions on a batch, a query and a key.
+    fn conditions(&self, batch: &Expr, query: &Expr, key: &Expr) -> Vec<Expr> {
+        let mut all = Vec::new();
+        let length = self.lengths.map(|lengths| lengths.at(core::slice::from_ref(batch)).cast(I64));
+        let mut place = query + self.first;
+        if let Some(length) = &length {
+            place = place + length;
+            all.push(key.less(length));
+        }
+        if self.is_causal {
+            all.push(key.less_equal(&place));
+        }
+        if let Some(left) = self.left {
+            // So that a size near the largest integer stays one.
+            all.push((&place - key).less_equal(left));
+        }
+        if let Some(right) = self.right {
+            all.push((key - &place).less_equal(right));
+        }
+        all
+    }
+}
+
 /// The scores with minus infinity where a place does not count, or with what the mask adds.
-fn masked(call: &Call, scores: &Tensor, shape: &[i64; 4], past: i64, wide: DataType) -> Result<Tensor> {
-    let causal = call.attrs.flag("is_causal", false)?;
+fn masked(call: &Call, scores: &Tensor, shape: &[i64; 4], reach: &Reach, wide: DataType) -> Result<Tensor> {
     let mask = call.optional(3);
-    if mask.is_none() && !causal {
+    if mask.is_none() && reach.is_all() {
         return Ok(scores.clone());
     }
     let total = shape[3];
@@ -208,8 +289,8 @@ fn masked(call: &Call, scores: &Tensor, shape: &[i64; 4], past: i64, wide: DataT
                 score = Expr::if_then_else(p[3].less(covered), score, &never);
             }
         }
-        if causal {
-            score = te::select(p[3].less_equal(&p[2] + past), score, &never);
+        for condition in reach.conditions(&p[0], &p[2], &p[3]) {
+            score = te::select(condition, score, &never);
         }
         score
     })

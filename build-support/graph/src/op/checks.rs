@@ -142,6 +142,11 @@ pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result
         "RNN" | "GRU" | "LSTM" => {
             vec![Check { input: 3, shown: 4, column: None, demand: within(extent(0, 0)?, "length") }]
         }
+        "TensorScatter" if attrs.text("mode", "linear")? == "linear" => {
+            let axis = attrs.int("axis", -2)?;
+            one(2, within(extent(0, axis)? - extent(1, axis)?, "index"))
+        }
+        "Attention" => one(6, within(if shape(1).len() == 3 { extent(1, 1)? } else { extent(1, 2)? }, "length")),
         "RotaryEmbedding" => one(3, within(extent(1, 0)? - 1, "place")),
         "RoiAlign" => one(2, within(extent(0, 0)? - 1, "number of an image")),
         "ArrayFeatureExtractor" => one(1, within(extent(0, -1)? - 1, "index")),

@@ -25,7 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 const MOST_COLUMNS: i64 = 1 << 24;
 
 /// Numbers of the table of n-grams, at most.
-const MOST_NUMBERS: usize = 1 << 28;
+const MOST_NUMBERS: usize = 1 << 24;
 
 /// The tables that an operator has besides its inputs, of its attributes.
 ///

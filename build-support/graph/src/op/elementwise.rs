@@ -152,6 +152,14 @@ fn truth(a: &Expr, b: &Expr) -> Result<()> {
 
 fn shift(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
     same(&a, &b)?;
+    let dtype = a.dtype();
+    require!(dtype.is_integer() && !dtype.is_bool(), "expected integers, got {dtype}");
+    require!(
+        dtype.is_uint() || call.version >= 28,
+        "a shift of {dtype} is supported from version 28 of the operators on; this model has {}",
+        call.version
+    );
+    // A shift by as many bits as there are, or by a negative number, leaves the sign, or nothing.
     let op = match call.attrs.text("direction", "")? {
         "LEFT" => BinaryOp::ShiftLeft,
         "RIGHT" => BinaryOp::ShiftRight,
@@ -292,10 +300,26 @@ pub(super) const OTHERS: &[Operator] = &[
         pattern: Pattern::Elementwise,
         make: |call| fold(call, |a, b, _| same(&a, &b).map(|()| min(a, b))),
     },
+    Operator { name: "SwiGLU", pattern: Pattern::Elementwise, make: swiglu },
     Operator { name: "Mean", pattern: Pattern::Elementwise, make: mean },
     Operator { name: "Where", pattern: Pattern::Elementwise, make: where_ },
     Operator { name: "Clip", pattern: Pattern::Elementwise, make: clip },
 ];
+
+/// `a * sigmoid(alpha * a) * b`. Half precision is rounded once, as `Swish` is.
+fn swiglu(call: &Call) -> Result<Vec<Tensor>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    require!(a.dtype == b.dtype, "the inputs have different types: {} and {}", a.dtype, b.dtype);
+    require!(a.shape == b.shape, "the inputs have different shapes: {:?} and {:?}", a.shape, b.shape);
+    require!(a.dtype.is_float(), "expected floats, got {}", a.dtype);
+    let factor = call.attrs.float("alpha", 1.0)?;
+    let wide = if a.dtype.bits() < 32 { F32 } else { a.dtype };
+    Ok(vec![tensor(&a.shape, |position| {
+        let (gate, value) = (a.at(position).cast(wide), b.at(position).cast(wide));
+        let open = te::sigmoid(&gate * like(&gate, factor));
+        (gate * open * value).cast(a.dtype)
+    })])
+}
 
 fn mean(call: &Call) -> Result<Vec<Tensor>> {
     let inputs: Vec<_> = (0..call.inputs.len()).map(|index| call.input(index)).collect::<Result<_>>()?;

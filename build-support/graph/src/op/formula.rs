@@ -139,10 +139,25 @@ pub(super) fn modulo(a: Expr, b: Expr, call: &Call) -> Result<Expr> {
     require!(a.dtype() == b.dtype(), "the inputs have different types: {} and {}", a.dtype(), b.dtype());
     let truncates = call.attrs.flag("fmod", false)?;
     if a.dtype().is_float() {
-        require!(truncates, "attribute `fmod` has to be 1 for floats");
+        require!(
+            truncates || call.version >= 28,
+            "attribute `fmod` has to be 1 for floats before version 28 of the operators"
+        );
         // C's function, which is exact for all operands.
-        let wide = if a.dtype().bits() < 32 { F32 } else { a.dtype() };
-        return Ok(Expr::binary(BinaryOp::Mod, a.cast(wide), b.cast(wide)).cast(a.dtype()));
+        let dtype = a.dtype();
+        let wide = if dtype.bits() < 32 { F32 } else { dtype };
+        let (a, b) = (a.cast(wide), b.cast(wide));
+        let rest = Expr::binary(BinaryOp::Mod, &a, &b);
+        if truncates {
+            return Ok(rest.cast(dtype));
+        }
+        // With the sign of the divisor, also of zero.
+        let zero = like(&b, 0.0);
+        let is_negative = b.less(&zero);
+        let own = te::select(&is_negative, -te::abs(&rest), te::abs(&rest));
+        let differs = rest.less(&zero).differs(&is_negative);
+        let moved = te::select(differs, &rest + &b, &rest);
+        return Ok(te::select(rest.equals(zero), own, moved).cast(dtype));
     }
     Ok(Expr::binary(if truncates { BinaryOp::Mod } else { BinaryOp::FloorMod }, a, b))
 }

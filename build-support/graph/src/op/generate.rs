@@ -46,6 +46,8 @@ fn range(call: &Call) -> Result<Vec<Tensor>> {
         values.push(value);
     }
     let dtype = call.input(0)?.dtype;
+    let stash = call.attrs.int("stash_type", 1)?;
+    require!(stash == 1, "attribute `stash_type` is {stash}: it is supported as 1, which is float32");
     let (first, step, count) = if dtype.is_float() {
         let floats = values.iter().map(|value| Ok(value.to_floats()?[0])).collect::<Result<Vec<f64>>>()?;
         let [start, limit, delta] = floats[..] else { fail!("three inputs are needed") };
@@ -66,7 +68,10 @@ fn range(call: &Call) -> Result<Vec<Tensor>> {
     require!(count <= 1e12, "{count} elements are too many");
     #[expect(clippy::cast_possible_truncation, reason = "at most 10^12")]
     let shape = [count as i64];
-    Ok(vec![tensor(&shape, |position| &first + position[0].cast(dtype) * &step)])
+    // A sum in half precision would be rounded twice.
+    let wide = if dtype.is_float() && dtype.bits() < 32 { F32 } else { dtype };
+    let (first, step) = (first.cast(wide), step.cast(wide));
+    Ok(vec![tensor(&shape, |position| (&first + position[0].cast(wide) * &step).cast(dtype))])
 }
 
 fn eye_like(call: &Call) -> Result<Vec<Tensor>> {

@@ -12,7 +12,7 @@ use crate::error::Result;
 pub(crate) const WIDENING: [&str; 4] = ["Conv", "ConvTranspose", "Gemm", "MatMul"];
 
 /// Operators whose results are elements of their input: nothing is rounded.
-const CHOOSING: [&str; 2] = ["TopK", "Unique"];
+const CHOOSING: [&str; 3] = ["Compress", "TopK", "Unique"];
 
 fn is_half(dtype: DataType) -> bool {
     dtype == F16 || dtype == BF16
@@ -39,10 +39,13 @@ pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
         input.tensor = tensor(&input.shape, |position| narrow.at(position).cast(F32));
         (input.dtype, input.element) = (F32, F32);
     }
-    let wide = op.make(&call)?.into_iter().zip(made);
-    let rounded = wide.map(|(wide, narrow)| {
-        if wide.dtype == narrow.dtype {
-            return wide;
+    let pairs: Vec<(Tensor, Tensor)> = op.make(&call)?.into_iter().zip(made).collect();
+    let is_rounded = |(wide, narrow): &(Tensor, Tensor)| wide.dtype != narrow.dtype;
+    // Results of one operation are all results of the node, or none is.
+    let is_shared = |wide: &Tensor| pairs.iter().any(|pair| is_rounded(pair) && pair.0.op == wide.op);
+    let rounded = pairs.iter().map(|(wide, narrow)| {
+        if wide.dtype == narrow.dtype && !is_shared(wide) {
+            return wide.clone();
         }
         let shape: Vec<i64> = wide.shape.iter().map(|extent| extent.as_int().unwrap_or(0)).collect();
         tensor(&shape, |position| wide.at(position).cast(narrow.dtype))

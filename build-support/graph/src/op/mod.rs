@@ -40,8 +40,10 @@ mod resize;
 mod scatter;
 mod shape;
 mod signal;
+mod state;
 pub(crate) mod statements;
 mod training;
+pub(crate) mod versions;
 
 pub(crate) use byte_conv::{BYTE_CONV, CHANNELS};
 pub(crate) use call::axis_of;
@@ -113,12 +115,14 @@ const FAMILIES: &[&[Operator]] = &[
     scatter::OPERATORS,
     shape::OPERATORS,
     signal::OPERATORS,
+    state::OPERATORS,
     training::OPERATORS,
 ];
 
 /// The operators of other domains than that of ONNX itself.
 const DOMAINS: &[(&str, &[&str])] = &[
     ("ai.onnx.ml", &["ArrayFeatureExtractor", "Binarizer", "TreeEnsemble"]),
+    ("ai.onnx.preview", &["FlexAttention"]),
     ("ai.onnx.preview.training", &["Adagrad", "Adam", "Momentum"]),
 ];
 
@@ -143,7 +147,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Operators beside those of one formula that compute each element of elements at the same position alone, broadcast by their last axes.
-const BY_POSITION: &[&str] = &["Binarizer", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
+const BY_POSITION: &[&str] = &["Binarizer", "BitCast", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
 
 /// Tells whether an operator computes each element of elements at the same position, of any shape that broadcasting makes: a pass may give it other shapes. Elementwise
 /// is not enough: `BatchNormalization` has numbers by channel, `Trilu` looks at rows and columns, `QuantizeLinear` has scales along an axis. An operator

@@ -286,12 +286,18 @@ fn space_to_depth(call: &Call) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call)?;
     require!(h % block == 0 && w % block == 0, "{h} x {w} is not divided by {block}");
+    let mode = call.attrs.text("mode", "DCR")?;
+    require!(["DCR", "CRD"].contains(&mode), "mode is `DCR` or `CRD`, not `{mode}`");
     let depth =
         bounds::product(&[c, block, block], || format!("the channels of the result, for `blocksize` {block},"))?;
     Ok(vec![tensor(&[n, depth, h / block, w / block], |p| {
-        let part = p[1].floor_div(c);
+        let (channel, part) = if mode == "DCR" {
+            (p[1].floor_mod(c), p[1].floor_div(c))
+        } else {
+            (p[1].floor_div(block * block), p[1].floor_mod(block * block))
+        };
         let row = &p[2] * block + part.floor_div(block);
         let column = &p[3] * block + part.floor_mod(block);
-        x.at(&[p[0].clone(), p[1].floor_mod(c), row, column])
+        x.at(&[p[0].clone(), channel, row, column])
     })])
 }

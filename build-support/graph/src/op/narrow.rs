@@ -1,11 +1,11 @@
-//! Element types that there is no arithmetic with: floats of 8 and 4 bits, integers of 4 bits.
+//! Element types that there is no arithmetic with: floats of 8, 6 and 4 bits, integers of 4 and 2 bits.
 //!
 //! Tensors of them lie in memory as bytes, one for each element: the bits of a float ([`stored`] as `uint8`), the value of an integer (`int8`, `uint8`). They are
 //! converted, quantized and moved; any other operator has to be given a wider type.
 
 use kernpack::DataType;
 use kernpack_compiler::ir::builtin::REINTERPRET;
-use kernpack_compiler::ir::{DataTypeExt, Expr, F32, F64, I8, I64, U8, U32};
+use kernpack_compiler::ir::{BinaryOp, DataTypeExt, Expr, F32, F64, I32, I64, U8, U32};
 use kernpack_compiler::te;
 
 use crate::attrs::{Attr, Attrs};
@@ -38,26 +38,57 @@ const fn eight(code: u8, fraction: i64, bias: i32, largest: i64, overflow: i64, 
     Format { dtype, fraction, bias, largest, overflow, nan: Some(nan), is_unsigned_zero: nan == 0x80, sign: 0x80 }
 }
 
+/// A float without infinity and NaN.
+const fn finite(dtype: DataType, fraction: i64, bias: i32) -> Format {
+    let sign = 1 << (dtype.bits() - 1);
+    let largest = sign - 1;
+    Format { dtype, fraction, bias, largest, overflow: largest, nan: None, is_unsigned_zero: false, sign }
+}
+
 /// The formats, with the codes that DLPack gives them.
-const FORMATS: [Format; 5] = [
+const FORMATS: [Format; 7] = [
     eight(10, 3, 7, 0x7e, 0x7f, 0x7f),
     eight(11, 3, 8, 0x7f, 0x80, 0x80),
     eight(12, 2, 15, 0x7b, 0x7c, 0x7f),
     eight(13, 2, 16, 0x7f, 0x80, 0x80),
-    Format {
-        dtype: DataType::scalar(17, 4),
-        fraction: 1,
-        bias: 1,
-        largest: 7,
-        overflow: 7,
-        nan: None,
-        is_unsigned_zero: false,
-        sign: 8,
-    },
+    finite(DataType::scalar(17, 4), 1, 1),
+    finite(DataType::scalar(15, 6), 3, 1),
+    finite(DataType::scalar(16, 6), 2, 3),
 ];
 
+/// A float of 8 bits that is a power of two, without a sign; 255 is NaN.
+const POWER: DataType = DataType::scalar(14, 8);
+/// The code of the largest power.
+const LARGEST_POWER: i64 = 254;
+
+/// The way in which a number becomes a power of two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Round {
+    /// To the next larger one.
+    Up,
+    /// To the next smaller one.
+    Down,
+    /// To the nearest one; a number in the middle goes up.
+    Nearest,
+}
+
+impl Round {
+    /// The way that attribute `round_mode` names.
+    ///
+    /// # Errors
+    /// Another word.
+    pub(super) fn of(attrs: &Attrs) -> Result<Self> {
+        Ok(match attrs.text("round_mode", "up")? {
+            "up" => Self::Up,
+            "down" => Self::Down,
+            "nearest" => Self::Nearest,
+            other => crate::error::fail!("attribute `round_mode` is '{other}', not up, down or nearest"),
+        })
+    }
+}
+
 /// Operators that give elements of their first input, whatever they are.
-const MOVING: [&str; 20] = [
+const MOVING: [&str; 21] = [
     "Concat",
     "Copy",
     "DepthToSpace",
@@ -78,6 +109,7 @@ const MOVING: [&str; 20] = [
     "Transpose",
     "Unsqueeze",
     "CenterCropPad",
+    "TensorScatter",
 ];
 
 fn format_of(dtype: DataType) -> Option<Format> {
@@ -96,7 +128,7 @@ pub(crate) fn is_narrow(dtype: DataType) -> bool {
 pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]) -> Result<Option<DataType>> {
     let input = |index: usize| inputs.get(index).copied().flatten();
     let own = match name {
-        "Cast" => Some(dtype_of(attrs.needed_int("to")?)?),
+        "Cast" | "BitCast" => Some(dtype_of(attrs.needed_int("to")?)?),
         "CastLike" => input(1),
         "QuantizeLinear" => match (input(2), attrs.int("output_dtype", 0)?) {
             (Some(zero), _) => Some(zero),
@@ -127,6 +159,14 @@ pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]
 
 /// A number of one of these types as one that there is arithmetic with; others stay what they are.
 pub(super) fn decoded(x: Expr, dtype: DataType) -> Expr {
+    if dtype == POWER {
+        // The exponent of a single is the code; the least power is below those, and has a bit of the fraction.
+        let code = x.cast(U32);
+        let bits =
+            te::select(code.equals(te::constant(0.0, U32)), te::constant(f64::from(1 << 22), U32), &code * (1 << 23));
+        let is_nan = code.equals(te::constant(255.0, U32));
+        return te::select(is_nan, te::constant(f64::NAN, F32), Expr::builtin(REINTERPRET, F32, [bits]));
+    }
     let Some(format) = format_of(dtype) else { return x };
     let bits = x.cast(U32);
     let sign = bits.floor_div(format.sign);
@@ -176,34 +216,63 @@ pub(super) fn encoded(x: &Expr, dtype: DataType, saturate: bool) -> Expr {
     };
     let code = &size + &sign;
     let code = match format.nan {
-        None => Expr::select(is_nan, Expr::int(format.largest), code),
+        // Without a code for it, NaN is zero with a sign.
+        None => Expr::select(is_nan, Expr::int(format.sign), code),
         Some(nan) if format.is_unsigned_zero => Expr::select(is_nan, Expr::int(nan), code),
         Some(nan) => Expr::select(is_nan, sign + nan, code),
     };
     code.cast(U8)
 }
 
-/// A number as an integer of 4 bits: towards zero, and saturated.
-fn four_bits(x: &Expr, dtype: DataType) -> Expr {
-    let (low, high, target) = if dtype.is_uint() { (0.0, 15.0, U8) } else { (-8.0, 7.0, I8) };
-    let wide = x.dtype();
-    if wide.is_uint() {
-        return x.min(te::constant(high, wide)).cast(target);
+/// A number as a power of two. What is too large or too small becomes the largest or the least one, or NaN if it is not saturated.
+fn power(x: &Expr, saturate: bool, round: Round) -> Expr {
+    let wide = te::abs(x.cast(F64));
+    let is_nan = te::isnan(&wide);
+    let bits = Expr::builtin(REINTERPRET, I64, [wide]);
+    let unit = 1_i64 << 52;
+    let above = match round {
+        Round::Up => unit - 1,
+        Round::Down => 0,
+        Round::Nearest => unit / 2,
+    };
+    let code = (bits + above).floor_div(unit) - (1023 - 127);
+    let code = if saturate {
+        code.max(0).min(LARGEST_POWER)
+    } else {
+        let fits = code.greater_equal(0).and(code.less_equal(LARGEST_POWER));
+        Expr::select(fits, code, Expr::int(255))
+    };
+    Expr::select(is_nan, Expr::int(255), code).cast(U8)
+}
+
+/// A number as an integer of few bits: towards zero, and without the bits that are too many.
+pub(super) fn few_bits(x: &Expr, dtype: DataType) -> Expr {
+    let bits = i64::from(dtype.bits());
+    let whole = if x.dtype().is_float() { x.cast(I32) } else { x.clone() };
+    let target = stored(dtype);
+    let low = whole.cast(U8);
+    let kept = Expr::binary(BinaryOp::BitAnd, &low, Expr::constant(U8, (1 << bits) - 1));
+    if dtype.is_uint() {
+        return kept;
     }
-    x.max(te::constant(low, wide)).min(te::constant(high, wide)).cast(target)
+    let half = Expr::constant(U8, 1 << (bits - 1));
+    // The sign bit, turned over and taken away, fills all bits above it.
+    (Expr::binary(BinaryOp::BitXor, kept, &half).cast(target)) - half.cast(target)
 }
 
 /// A number from one type to another if one of them is one of these.
-pub(super) fn converted(x: &Expr, from: DataType, to: DataType, saturate: bool) -> Option<Expr> {
+pub(super) fn converted(x: &Expr, from: DataType, to: DataType, saturate: bool, round: Round) -> Option<Expr> {
     if from == to || !is_narrow(from) && !is_narrow(to) {
         return None;
     }
     let x = decoded(x.clone(), from);
     let x = if x.dtype().is_bool() { super::cast::convert(&x, F32) } else { x };
-    Some(if format_of(to).is_some() {
+    Some(if to == POWER {
+        power(&x, saturate, round)
+    } else if format_of(to).is_some() {
         encoded(&x, to, saturate)
     } else if is_narrow(to) {
-        four_bits(&x, to)
+        few_bits(&x, to)
     } else {
         super::cast::convert(&x, to)
     })

@@ -6,7 +6,7 @@ use kernpack_compiler::te;
 
 use super::call::{Operand, tensor, zeros};
 use super::extremum::{max, min};
-use super::narrow::{decoded, encoded};
+use super::narrow::{decoded, encoded, is_narrow};
 use super::{Call, Operator, Pattern};
 use crate::constant::stored;
 use crate::error::{Result, require};
@@ -23,12 +23,12 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// The element of a scale or zero point for a position of the tensor: for all of it, by axis, or by blocks of it.
 fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Result<Expr> {
     if of.rank() == 0 || of.shape == [1] {
-        return Ok(of.at(&vec![Expr::int(0); of.rank()]));
+        return Ok(decoded(of.at(&vec![Expr::int(0); of.rank()]), of.element));
     }
     let axis = x.axis(call.attrs.int("axis", 1)?)?;
     if of.rank() == 1 {
         require!(of.shape[0] == x.shape[axis], "{:?} scales for axis {axis} of {:?}", of.shape, x.shape);
-        return Ok(of.at(&[position[axis].clone()]));
+        return Ok(decoded(of.at(&[position[axis].clone()]), of.element));
     }
     let block = call.attrs.int("block_size", 0)?;
     let blocks = |extent: i64| if block > 0 { extent / block + i64::from(extent % block != 0) } else { 0 };
@@ -39,7 +39,7 @@ fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Resul
     require!(fits, "scales {:?} do not fit {:?} in blocks of {block}", of.shape, x.shape);
     let mut at = position.to_vec();
     at[axis] = position[axis].floor_div(block);
-    Ok(of.at(&at))
+    Ok(decoded(of.at(&at), of.element))
 }
 
 /// Rounded to even and saturated.
@@ -68,7 +68,7 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
             if !dtype.is_integer() {
                 // The zero point of floats of 8 bits only says the type.
                 let shifted = match zero {
-                    Some(zero) if dtype.bits() < 8 => scaled + decoded(parameter(call, x, zero, position)?, dtype),
+                    Some(zero) if dtype.bits() < 8 => scaled + parameter(call, x, zero, position)?,
                     _ => scaled,
                 };
                 return Ok(encoded(&shifted, dtype, saturate));
@@ -92,9 +92,13 @@ fn dequantize(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     require!(!x.dtype.is_float(), "dequantization of {} is not supported", x.dtype);
     let result_type = match call.attrs.int("output_dtype", 0)? {
-        0 => scale.dtype,
+        0 => scale.element,
         number => dtype_of(number)?,
     };
+    require!(
+        result_type.is_float() && !is_narrow(result_type),
+        "the result would be {result_type}, which is not supported: attribute `output_dtype` names another type"
+    );
     let mut outcome = Ok(());
     let result = tensor(&x.shape, |position| {
         let made = parameter(call, x, scale, position).and_then(|scale| {

@@ -31,7 +31,8 @@ macro_rules! reductions {
         Operator { name: "ReduceLogSumExp", pattern: Pattern::Reduction, make: log_sum_exp },
         Operator { name: "ArgMax", pattern: Pattern::Reduction, make: |call| arg(call, true) },
         Operator { name: "ArgMin", pattern: Pattern::Reduction, make: |call| arg(call, false) },
-        Operator { name: "CumSum", pattern: Pattern::Reduction, make: cum_sum }]
+        Operator { name: "CumProd", pattern: Pattern::Reduction, make: |call| cumulative(call, 1.0, |a, b| a * b) },
+        Operator { name: "CumSum", pattern: Pattern::Reduction, make: |call| cumulative(call, 0.0, |a, b| a + b) }]
     };
 }
 
@@ -227,8 +228,8 @@ fn arg(call: &Call, largest: bool) -> Result<Vec<Tensor>> {
     })?])
 }
 
-/// In steps of 1, 2, 4, ..: behind each, an element is the sum of twice as many. The sums of W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
-fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
+/// Sums or products, in steps of 1, 2, 4, ..: behind each, an element is that of twice as many. The sums of W. D. Hillis and G. L. Steele, Data parallel algorithms, 1986.
+fn cumulative(call: &Call, none: f64, join: fn(Expr, Expr) -> Expr) -> Result<Vec<Tensor>> {
     let x = call.input(0)?;
     let axis = match call.ints(1)?[..] {
         [axis] => x.axis(axis)?,
@@ -239,19 +240,19 @@ fn cum_sum(call: &Call) -> Result<Vec<Tensor>> {
         return Ok(vec![tensor(&x.shape, |position| x.at(position))]);
     }
     let extent = x.shape[axis];
-    // The element that lies so many before, as they are summed, or zero.
+    // The element that lies so many before, as they are joined, or what changes nothing.
     let before = |position: &[Expr], distance: i64, of: &dyn Fn(&[Expr]) -> Expr| {
         let mut at = position.to_vec();
         at[axis] = if reverse { &at[axis] + distance } else { &at[axis] - distance };
         let is_there = if reverse { at[axis].less(extent) } else { at[axis].greater_equal(0) };
-        Expr::if_then_else(is_there, of(&at), te::constant(0.0, x.dtype))
+        Expr::if_then_else(is_there, of(&at), te::constant(none, x.dtype))
     };
     let mut sums =
         tensor(&x.shape, |position| if exclusive { before(position, 1, &|at| x.at(at)) } else { x.at(position) });
     let mut distance = 1;
     while distance < extent {
         let last = sums;
-        sums = tensor(&x.shape, |position| last.at(position) + before(position, distance, &|at| last.at(at)));
+        sums = tensor(&x.shape, |position| join(last.at(position), before(position, distance, &|at| last.at(at))));
         distance *= 2;
     }
     Ok(vec![sums])

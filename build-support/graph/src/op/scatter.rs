@@ -12,6 +12,7 @@ use crate::error::{Result, fail, require};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator { name: "Scatter", pattern: Pattern::Opaque, make: scatter_elements },
     Operator { name: "ScatterElements", pattern: Pattern::Opaque, make: scatter_elements },
+    Operator { name: "TensorScatter", pattern: Pattern::Injective, make: tensor_scatter },
     Operator { name: "ScatterND", pattern: Pattern::Opaque, make: scatter_nd },
 ];
 
@@ -75,6 +76,41 @@ fn scatter_elements(call: &Call) -> Result<Vec<Tensor>> {
             when(fits, put(result, super::call::flatten(&target, &data.shape), value))
         })
     })
+}
+
+/// A cache with rows along an axis, from an index of each batch on. An index out of range is an error (`checks.rs`).
+fn tensor_scatter(call: &Call) -> Result<Vec<Tensor>> {
+    let (cache, update, first) = (call.input(0)?, call.input(1)?, call.optional(2));
+    check_types(cache, update)?;
+    let axis = cache.axis(call.attrs.int("axis", -2)?)?;
+    require!(axis > 0, "attribute `axis` is the axis of batches, which has to stay as it is");
+    let is_circular = match call.attrs.text("mode", "linear")? {
+        "linear" => false,
+        "circular" => true,
+        other => fail!("attribute `mode` is '{other}', not linear or circular"),
+    };
+    let fits = update.rank() == cache.rank()
+        && (0..cache.rank()).all(|other| other == axis || update.shape[other] == cache.shape[other])
+        && update.shape[axis] <= cache.shape[axis];
+    require!(fits, "an update {:?} does not fit a cache {:?} along axis {axis}", update.shape, cache.shape);
+    if let Some(first) = first {
+        require!(first.shape == cache.shape[..1], "expected indices {:?}, got {:?}", &cache.shape[..1], first.shape);
+    }
+    let (length, whole) = (update.shape[axis], cache.shape[axis]);
+    if length == 0 {
+        return Ok(vec![tensor(&cache.shape, |position| cache.at(position))]);
+    }
+    Ok(vec![tensor(&cache.shape, |position| {
+        let from = first.map_or(Expr::int(0), |first| first.at(&position[..1]).cast(I64));
+        let mut row = &position[axis] - from;
+        if is_circular {
+            row = row.floor_mod(whole);
+        }
+        let is_new = row.greater_equal(0).and(row.less(length));
+        let mut at = position.to_vec();
+        at[axis] = row;
+        Expr::if_then_else(is_new, update.at(&at), cache.at(position))
+    })])
 }
 
 fn scatter_nd(call: &Call) -> Result<Vec<Tensor>> {

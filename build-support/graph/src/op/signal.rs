@@ -81,16 +81,24 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     };
     let axis = x.axis(axis)?;
     require!(axis + 1 < x.rank(), "axis {axis} of {:?} has the parts of the numbers", x.shape);
-    let length = number(call, 1)?.unwrap_or(x.shape[axis]);
     let (inverse, onesided) = (call.attrs.flag("inverse", false)?, call.attrs.flag("onesided", false)?);
-    require!(!(inverse && onesided), "the attributes `inverse` and `onesided` together are not supported");
+    let is_real = inverse && onesided;
+    require!(
+        !is_real || x.shape.last() == Some(&2),
+        "the attributes `inverse` and `onesided` together are for complex numbers, and {:?} are real ones",
+        x.shape
+    );
+    let own = if is_real { 2 * (x.shape[axis] - 1).max(0) } else { x.shape[axis] };
+    let length = number(call, 1)?.unwrap_or(own);
     // Of no elements there is a transform of none.
     require!(length > 0 || length == 0 && x.shape.contains(&0), "a transform of {length} elements");
     bounds::bounded("the length of the transform", length)?;
     let mut shape = x.shape.clone();
-    shape[axis] = if onesided { length / 2 + 1 } else { length };
-    shape[x.rank() - 1] = 2;
-    let count = length.min(x.shape[axis]);
+    shape[axis] = if onesided && !inverse { length / 2 + 1 } else { length };
+    shape[x.rank() - 1] = if is_real { 1 } else { 2 };
+    // Half of the frequencies of real numbers are there: the other ones are their conjugates.
+    let half = length / 2 + 1;
+    let count = if is_real { half } else { length }.min(x.shape[axis]);
     if count == 0 || shape.contains(&0) {
         return Ok(vec![tensor(&shape, |_| te::constant(0.0, x.dtype))]);
     }
@@ -103,7 +111,10 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
         at[axis] = k.expr();
         let sine = sines.at(core::slice::from_ref(&turn));
         let sine = if inverse { te::constant(0.0, F64) - sine } else { sine };
-        te::sum(turned(complex(x, &at), &cosines.at(&[turn]), &sine, &part[0]), &k)
+        let term = turned(complex(x, &at), &cosines.at(&[turn]), &sine, &part[0]);
+        let is_single = k.expr().equals(0).or((k.expr() * 2).equals(length));
+        let twice = || te::select(is_single, te::constant(1.0, F64), te::constant(2.0, F64));
+        te::sum(if is_real { term * twice() } else { term }, &k)
     });
     let by = te::constant(if inverse { length as f64 } else { 1.0 }, F64);
     Ok(vec![tensor(&shape, |position| {

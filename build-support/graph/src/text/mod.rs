@@ -143,6 +143,7 @@ impl TextModel {
     /// What is no model; all nodes that are not supported, in one error.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let model = onnx::read_model(bytes)?;
+        onnx::versions::check(&model)?;
         let graph = &model.graph;
         let mut made = Self { inputs: Vec::new(), outputs: Vec::new(), known: Vec::new(), steps: Vec::new() };
         let mut numbers: HashMap<&str, usize> = HashMap::new();

@@ -41,7 +41,7 @@ fn add(graph: &mut Graph, row: &Row, is_known: bool, prefix: &str) -> Result<(),
     let attrs: Vec<(&str, Attr)> = row.attrs.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let operator = op::find(&row.name).unwrap();
     let made =
-        graph.add_node(operator, "tested", attributes(&attrs), 23, &ids, &names).map_err(|error| error.to_string())?;
+        graph.add_node(operator, "tested", attributes(&attrs), 28, &ids, &names).map_err(|error| error.to_string())?;
     graph.outputs.extend(names.into_iter().zip(made).filter_map(|(name, id)| Some((name, id?))));
     Ok(())
 }

@@ -7,7 +7,7 @@ use kernpack_compiler::codegen::Target;
 use kernpack_compiler::ir::{F32, F64};
 use kernpack_graph::{Attr, Attrs, Constant, Graph, LowerOptions, Value, build, op};
 
-/// An operator of version 23 with its compiled code.
+/// An operator of version 28 with its compiled code.
 pub(crate) struct Program {
     module: Module,
     outputs: Vec<(kernpack::DataType, Vec<i64>)>,
@@ -37,7 +37,7 @@ pub(crate) fn known(dtype: kernpack::DataType, shape: &[i64], values: &[f64]) ->
     let mut graph = Graph::default();
     let id = graph.add_known("x", doubles);
     let to = attributes(&[("to", Attr::Int(if dtype == F32 { 1 } else { 10 }))]);
-    let made = graph.add_node(op::find("Cast").unwrap(), "cast", to, 23, &[Some(id)], &["y".to_owned()]).unwrap();
+    let made = graph.add_node(op::find("Cast").unwrap(), "cast", to, 28, &[Some(id)], &["y".to_owned()]).unwrap();
     graph.values[made[0].unwrap()].known.clone().unwrap()
 }
 
@@ -71,7 +71,7 @@ impl Program {
         let operator = op::find(name).ok_or("no such operator")?;
         let names: Vec<String> = (0..outputs).map(|number| format!("y{number}")).collect();
         let made =
-            graph.add_node(operator, name, attributes(attrs), 23, &ids, &names).map_err(|error| error.to_string())?;
+            graph.add_node(operator, name, attributes(attrs), 28, &ids, &names).map_err(|error| error.to_string())?;
         for (name, id) in names.into_iter().zip(made) {
             graph.outputs.push((name, id.ok_or("an output is not computed")?));
         }

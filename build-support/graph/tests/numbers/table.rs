@@ -13,7 +13,7 @@ const OF_ONE: &str = "Abs Neg Ceil Floor Round Sqrt Exp Log Sin Cos Tan Asin Aco
 
 /// Operators on elements of two inputs of floats.
 const OF_TWO: &str =
-    "Add Sub Mul Div Sum Pow PRelu Max Min Mean Equal Greater Less GreaterOrEqual LessOrEqual CastLike Concat";
+    "Add Sub Mul Div Sum Pow PRelu Max Min Mean Equal Greater Less GreaterOrEqual LessOrEqual CastLike Concat SwiGLU";
 
 /// The others: a name, attributes, `|`, inputs, and behind `>` the number of outputs where it is not 1. Inputs are known
 /// integers `=1,2` (`=#3` without dimensions), known floats `=~1,2`, or a letter for the type and a shape; `-` is absent.
@@ -23,14 +23,17 @@ const OTHERS: &[&str] = &[
     "Xor|b:n,3 b:n,3",
     "Not|b:n,3",
     "BitShift direction=LEFT|u:n,3 u:n,3",
+    "BitShift direction=RIGHT|i:n,3 i:n,3",
     "BitwiseAnd|i:n,3 i:n,3",
     "BitwiseOr|i:n,3 i:n,3",
     "BitwiseXor|i:n,3 i:n,3",
     "BitwiseNot|i:n,3",
     "Mod fmod=1|f:n,3 f:n,3",
+    "Mod|f:n,3 f:n,3",
     "Div|i:n,3 i:n,3",
     "Clip|f:n,3 f: f:",
     "Cast to=7|f:n,3",
+    "BitCast to=6|f:n,3",
     "Where|b:n,3 f:n,3 f:n,3",
     "Softmax axis=1|f:n,3",
     "LogSoftmax axis=0|f:3,n",
@@ -77,6 +80,10 @@ const OTHERS: &[&str] = &[
     "Einsum equation=ij,jk->ik|f:n,3 f:3,4",
     "Det|f:n,2,2",
     "Attention q_num_heads=2 kv_num_heads=1 is_causal=1|f:n,3,8 f:n,5,4 f:n,5,4",
+    "Attention is_causal=1 left_window_size=2 right_window_size=1|f:n,2,3,4 f:n,1,5,4 f:n,1,5,4 - - - i:n",
+    "LinearAttention q_num_heads=2 kv_num_heads=1|f:n,3,8 f:n,3,4 f:n,3,6 - f:n,3,4 f:n,3,1>2",
+    "LinearAttention q_num_heads=2 kv_num_heads=2 update_rule=linear|f:n,3,8 f:n,3,8 f:n,3,4 f:n,2,4,2>2",
+    "CausalConvWithState activation=silu|f:n,2,5 f:2,1,3 f:2 f:n,2,2>2",
     "RotaryEmbedding num_heads=2 rotary_embedding_dim=0|f:n,3,8 f:n,3,2 f:n,3,2",
     "Gather axis=1|f:n,3 i:2",
     "Gather axis=0|f:3,2 i:n",
@@ -87,10 +94,14 @@ const OTHERS: &[&str] = &[
     "Scatter axis=1|f:n,3 i:n,2 f:n,2",
     "ScatterElements axis=1|f:n,3 i:n,2 f:n,2",
     "ScatterND|f:4,2 i:n,1 f:n,2",
+    "TensorScatter|f:n,5,3 f:n,2,3 i:n",
+    "TensorScatter mode=circular axis=1|f:n,5,3 f:n,2,3",
     "ArrayFeatureExtractor|f:n,3 i:2",
     "ArgMax axis=1 keepdims=1 select_last_index=1|f:n,3",
     "ArgMax axis=-1 keepdims=0|f:n,3",
     "ArgMin axis=0|f:3,n",
+    "CumProd|f:n,3 =#1",
+    "CumProd exclusive=1 reverse=1|f:n,3 =#0",
     "CumSum|f:n,3 =#1",
     "CumSum|f:n,3 =#0",
     "ReduceSum|f:n,3 =1",
@@ -120,12 +131,14 @@ const OTHERS: &[&str] = &[
     "CenterCropPad axes=[1]|f:n,5 =3",
     "DepthToSpace blocksize=2|f:n,4,2,2",
     "SpaceToDepth blocksize=2|f:n,1,4,4",
+    "SpaceToDepth blocksize=2 mode=CRD|f:n,2,4,4",
     "ConstantOfShape|=2,3",
     "Range|=#0 =#5 =#2",
     "EyeLike k=1|f:n,3",
     "OneHot axis=-1|i:n,2 =#4 f:2",
     "Trilu upper=1|f:n,3,3 =#1",
     "DFT inverse=0 onesided=0|f:n,4,1 =#4 =#1",
+    "DFT inverse=1 onesided=1|f:n,3,2 =#4 =#1",
     "STFT onesided=1|f:n,8,1 =#2 - =#4",
     "HannWindow periodic=1|=#5",
     "HammingWindow periodic=0|=#5",

@@ -6,7 +6,7 @@ use super::address::{dial, host_and_port};
 use super::line::{Line, Times};
 use super::session::Session;
 use super::shared::Shared;
-use crate::wire::{Code, Encoder, Key, Transport, VERSION, WireError, greet};
+use crate::wire::{Code, Encoder, Key, Transport, VERSION, WireError, greet, greet_through_proxy};
 
 /// How long a small request may take at most, however long calls may.
 const SERVER: Duration = Duration::from_secs(60);
@@ -29,6 +29,7 @@ pub struct Connect {
     timeout: Duration,
     connect_timeout: Duration,
     hops: Vec<Hop>,
+    through_proxy: bool,
     #[cfg(feature = "tls")]
     tls: Option<crate::tls::Trust>,
 }
@@ -48,6 +49,7 @@ pub fn connect(address: impl Into<String>) -> Connect {
         timeout: Duration::from_secs(600),
         connect_timeout: Duration::from_secs(10),
         hops: Vec::new(),
+        through_proxy: false,
         #[cfg(feature = "tls")]
         tls: None,
     }
@@ -65,6 +67,14 @@ impl Connect {
     /// digits or more, as `cargo kernpack rpc keygen` does.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.key.token = Some(token.into());
+        self
+    }
+
+    /// There is a [`Proxy`](crate::Proxy) at the address, and the server is behind it. This matters with a [`token`](Connect::token): it is proved to a
+    /// proxy, and to a server through one, only if the user says that there is one, because a proof that passes through another program is not tied to
+    /// the connection.
+    pub fn through_proxy(mut self) -> Self {
+        self.through_proxy = true;
         self
     }
 
@@ -158,7 +168,8 @@ impl Connect {
         let mut body = (VERSION.len() as u64).to_le_bytes().to_vec();
         body.extend_from_slice(VERSION.as_bytes());
         self.constructor(&mut body)?;
-        let server = greet(&mut transport, &self.key, self.left(begun)).map_err(|error| self.refused(error))?;
+        let meet = if self.through_proxy { greet_through_proxy } else { greet };
+        let server = meet(&mut transport, &self.key, self.left(begun)).map_err(|error| self.refused(error))?;
         let peer = match self.hops.last() {
             None => self.address.clone(),
             Some(last) => format!("{} (through {})", last.address, self.address),

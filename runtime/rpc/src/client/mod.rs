@@ -40,7 +40,6 @@ mod time_evaluator;
 mod value;
 
 pub(crate) use address::dial_to;
-#[cfg(feature = "tls")]
 pub(crate) use address::host_and_port;
 pub use connect::{Connect, connect};
 pub use object::RemoteObject;

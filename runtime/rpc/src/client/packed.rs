@@ -2,7 +2,7 @@
 //!
 //! | function | |
 //! |---|---|
-//! | `connect(address, key, token, timeout, session_timeout, hops, fingerprint, connect_timeout)` | a session; what is None is not set, times are in seconds, `hops` is a list of (address, key); with the `fingerprint` of the server's certificate over TLS |
+//! | `connect(address, key, token, timeout, session_timeout, hops, fingerprint, connect_timeout, through_proxy)` | a session; what is None is not set, times are in seconds, `hops` is a list of (address, key); with the `fingerprint` of the server's certificate over TLS; `through_proxy` is true for the address of a proxy |
 //! | `close(session)`, `is_open(session)`, `number(session)` | |
 //! | `upload(session, path)`, `upload_as(session, name, content)`, `download(session, name)`, `listdir(session, path)`, `remove(session, name)` | files of the session's folder |
 //! | `load_module(session, name)`, `system_lib(session)`, `import_module(session, parent, child)` | modules, used like any other |
@@ -49,7 +49,7 @@ fn seconds(name: &str, value: f64) -> Result<Duration> {
 }
 
 /// A session with the RPC server at an address. What is None is not set; `hops` are further servers, each an address and a key; with the
-/// fingerprint of the server's certificate the session is over TLS.
+/// fingerprint of the server's certificate the session is over TLS. `through_proxy`: there is a proxy at the address.
 #[packed_func(name = "kernpack.rpc.connect")]
 #[allow(clippy::too_many_arguments, reason = "other languages name them")]
 fn connect(
@@ -61,8 +61,12 @@ fn connect(
     hops: Option<Vec<(String, String)>>,
     fingerprint: Option<&str>,
     connect_timeout: Option<f64>,
+    through_proxy: Option<bool>,
 ) -> Result<Shared> {
     let mut connect = begin(address);
+    if through_proxy == Some(true) {
+        connect = connect.through_proxy();
+    }
     if let Some(timeout) = connect_timeout {
         connect = connect.connect_timeout(seconds("connect_timeout", timeout)?);
     }

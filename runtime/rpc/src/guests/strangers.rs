@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 /// Connections that have not proved who they are, the oldest first: a number in all, and a smaller one from each address.
@@ -32,6 +32,19 @@ impl Strangers {
     /// Forgets a connection. One that is not there is fine.
     pub(crate) fn remove(&mut self, number: u64) {
         self.waiting.retain(|(other, _)| *other != number);
+    }
+
+    /// Takes the oldest one of the address that has most, if that is more than the address of a newcomer would have with it.
+    pub(crate) fn pop_for(&mut self, newcomer: IpAddr) -> Option<u64> {
+        let newcomer = network(newcomer);
+        let mut counts = HashMap::new();
+        for (_, host) in &self.waiting {
+            *counts.entry(*host).or_insert(0_usize) += 1;
+        }
+        let own = counts.get(&newcomer).copied().unwrap_or(0);
+        let most = counts.values().copied().max().filter(|most| *most > own + 1)?;
+        let index = self.waiting.iter().position(|(_, host)| counts[host] == most)?;
+        self.waiting.remove(index).map(|(number, _)| number)
     }
 
     /// Takes the oldest one.

@@ -39,12 +39,12 @@ Options:
   --tracker-host HOST    the host that the tracker tells clients (the one that it sees this server come from)
   --tracker-token-file FILE  a file with the token of the tracker
   --tracker-fingerprint HEX  speak to the tracker over TLS; its certificate has this fingerprint
-  --proxy HOST:PORT      wait for clients at this proxy, too, under the key
+  --proxy HOST:PORT      wait for clients at this proxy, too, under the key; one on another machine needs TLS and a token, or --insecure
   --proxy-token-file FILE  a file with the token of the proxy
   --proxy-fingerprint HEX  connect to the proxy over TLS; its certificate has this fingerprint
   --tls-cert FILE        use TLS with this certificate (PEM); with --tls-key and a token, other machines may be listened for
   --tls-key FILE         the certificate's private key (PEM)
-  --insecure             listen for other machines without TLS and token: all that reach the port can run any code here
+  --insecure             listen for other machines, and wait at a proxy on one, without TLS and token: all that reach the port can run any code here
   --sessions N           sessions at one time (64)
   --session-time SECONDS how long a session may last; 0 is without limit, here and below (86400)
   --call-time SECONDS    how long one request may take (3600)
@@ -189,6 +189,12 @@ fn size(name: &str, value: &str) -> Result<u64, String> {
 pub fn serve(serve: Serve) -> kernpack::Result<()> {
     process::hide();
     let made = serve.options.listen.token.clone().filter(|_| serve.is_made);
+    kernpack::ensure!(
+        made.is_none() || !output::is_readable_by_others(),
+        ValueError,
+        "the server would print the token that it makes into a file that other users may read: `chmod 600` that file first, or name a token \
+         with --token-file"
+    );
     let server = Server::start(serve.options)?;
     stay(server.address(), made.as_deref(), || server.wait())
 }

@@ -1,6 +1,9 @@
 //! What programs print. An output that is closed or full is an error of the command, never a panic.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether this process was started without a standard output (`>&-`). The standard library opens /dev/null in its place before `main`, which would take
@@ -18,6 +21,14 @@ extern "C" fn look_at_output() {
 // SAFETY: the section holds addresses of functions that the system calls before `main`; this one makes one system call.
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_OUTPUT: extern "C" fn() = look_at_output;
+
+/// Returns true if the standard output is a file that more users than its own may read.
+pub(super) fn is_readable_by_others() -> bool {
+    io::stdout().as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata()).is_ok_and(|file| {
+        const OTHERS: u32 = 0o044;
+        file.is_file() && file.permissions().mode() & OTHERS != 0
+    })
+}
 
 /// Prints a text, all of it.
 ///

@@ -24,6 +24,7 @@ Options:
   --key KEY              the key that the server was started with (none)
   --token-file FILE      a file with the server's token (the token in KERNPACK_RPC_TOKEN)
   --fingerprint HEX      use TLS; the server's certificate has this fingerprint, which keygen has printed
+  --through-proxy        HOST:PORT is a proxy, and the server is behind it
   --tls-ca FILE          use TLS; the server's certificate was signed by one of these authorities (PEM)
   --lib FILE             a shared library or another file that the program needs beside it; may be said again
   --env NAME=VALUE       a variable of the program's environment; may be said again (those named RUST_... here are sent, too)
@@ -49,6 +50,7 @@ pub struct Runner {
     token: Option<String>,
     fingerprint: Option<String>,
     authorities: Option<PathBuf>,
+    through_proxy: bool,
     libraries: Vec<PathBuf>,
     environment: Vec<String>,
     timeout: Option<Duration>,
@@ -69,7 +71,7 @@ impl Runner {
             runner.address =
                 own.remove(0).into_string().map_err(|word| format!("`{}` is not UTF-8", word.display()))?;
         }
-        let asks_for_help = each(own, RUNNER_OPTIONS, &[], |name, value| {
+        let asks_for_help = each(own, RUNNER_OPTIONS, &["--through-proxy"], |name, value| {
             match name {
                 "--key" => runner.key = value,
                 "--token-file" => {
@@ -77,6 +79,7 @@ impl Runner {
                     let text = text.map_err(|problem| format!("cannot read the token in {value}: {problem}"))?;
                     runner.token = Some(text.trim().to_owned());
                 }
+                "--through-proxy" => runner.through_proxy = true,
                 "--fingerprint" => runner.fingerprint = Some(value),
                 "--tls-ca" => runner.authorities = Some(value.into()),
                 "--lib" => runner.libraries.push(value.into()),
@@ -135,6 +138,9 @@ impl Runner {
         let mut connect = crate::connect(self.address.as_str()).key(self.key.as_str());
         if let Some(token) = &self.token {
             connect = connect.token(token.as_str());
+        }
+        if self.through_proxy {
+            connect = connect.through_proxy();
         }
         #[cfg(feature = "tls")]
         {
@@ -275,10 +281,10 @@ mod tests {
 
     #[test]
     fn command_lines() {
-        let line =
-            "board:9090 --key pi --lib a.so --lib=b.so --env A=1 --timeout 2.5 -- target/test --nocapture -- --lib";
+        let line = "board:9090 --key pi --through-proxy --lib a.so --lib=b.so --env A=1 --timeout 2.5 -- target/test --nocapture -- --lib";
         let runner = parsed(line).unwrap().unwrap();
         assert_eq!((runner.address.as_str(), runner.key.as_str()), ("board:9090", "pi"));
+        assert!(runner.through_proxy);
         assert_eq!(runner.libraries, [PathBuf::from("a.so"), "b.so".into()]);
         assert_eq!(
             (&runner.environment[..], runner.timeout),

@@ -23,6 +23,7 @@ use crate::guests::{Guest, Guests, room};
 use crate::line::Line;
 use crate::listen::accept;
 use crate::tracker::{Offer, Registration};
+use crate::wire::proof::Relation;
 use crate::wire::{Hello, Key, answer, hear, notice_when_gone};
 
 /// How often servers that have gone are forgotten.
@@ -146,8 +147,18 @@ impl Shared {
         let begun = Instant::now();
         let Some(mut line) = listen.line(stream) else { return };
         let Ok(key) = hear(line.transport(), listen.left(begun)) else { return };
-        let Some(proof) = listen.admit(line.transport(), &key, begun) else { return };
-        guest.is_known();
+        let relation = match key.role.as_str() {
+            "server" => Relation::ServerProxy,
+            "client" => Relation::ClientProxy,
+            _ => return,
+        };
+        if !listen.admit(line.transport(), &key, relation, begun) {
+            return;
+        }
+        match listen.token {
+            Some(_) => guest.is_known(),
+            None => guest.is_unproved(),
+        }
         match key.role.as_str() {
             "server" => {
                 self.say(peer, || format!("a server of key '{}' waits", key.name));
@@ -156,14 +167,13 @@ impl Shared {
                     self.say(peer, || format!("the server is not taken: {}", problem.message()));
                 }
             }
-            "client" => {
+            _ => {
                 let name = key.name.clone();
                 self.say(peer, || format!("a client asks for key '{name}'"));
-                let ended = self.bring_together(line, key, proof);
+                let ended = self.bring_together(line, key);
                 self.say(peer, || format!("the client of key '{name}' {ended}"));
                 drop(guest);
             }
-            _ => {}
         }
     }
 
@@ -181,7 +191,7 @@ impl Shared {
     }
 
     /// Gives a client a server of its key, or that of its match key, and returns when their session has ended, with how it did.
-    fn bring_together(&self, mut line: Line, key: Key, proof: Option<String>) -> &'static str {
+    fn bring_together(&self, mut line: Line, key: Key) -> &'static str {
         let within = self.options.listen.handshake_time;
         let deadline = Instant::now().checked_add(self.options.wait);
         loop {
@@ -195,10 +205,12 @@ impl Shared {
                 return "found no server";
             };
             // Options of a server's key are for the proxy alone, and a match key for the proxy and the tracker.
-            let of_server = Key { proof: proof.clone(), ..Key::server(server.key.name.as_str()) };
+            let of_server = Key::server(server.key.name.as_str());
             // A server that asks for a token itself answers the client, if that can prove one.
             let answers = server.key.answers && key.nonce.is_some();
-            let of_client = Key { name: of_server.name.clone(), answers, ..key.clone() };
+            // It gets the name that the client has said, which is a part of the proof.
+            let name = if answers { key.name.clone() } else { of_server.name.clone() };
+            let of_client = Key { name, answers, proof: None, ..key.clone() };
             // One that has gone meanwhile is not the client's concern: the next one.
             if answer(server.line.transport(), Hello::Welcome, &of_client, within).is_err() {
                 continue;

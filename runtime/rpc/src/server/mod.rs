@@ -12,15 +12,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use kernpack::{Result, ensure, error};
+use kernpack::{Result, bail, ensure, error};
 
 pub use self::options::ServerOptions;
 use self::program::Program;
 use self::sessions::Sessions;
 use crate::listen::accept;
-use crate::process;
 use crate::tracker::{Offer, Registration};
 use crate::wire::notice_when_gone;
+use crate::{Place, process};
 
 /// A server that listens. Dropping it ends all sessions.
 pub struct Server {
@@ -47,7 +47,7 @@ impl Server {
     /// ```
     ///
     /// # Errors
-    /// ValueError for options that do not go together, among them an address for other machines without TLS and a token, or `insecure`; RuntimeError
+    /// ValueError for options that do not go together, among them an address for other machines, or a proxy on one, without TLS and a token, or `insecure`; RuntimeError
     /// when the address cannot be listened at, or when no program for sessions is known.
     pub fn start(options: ServerOptions) -> Result<Self> {
         ensure!(options.sessions > 0, ValueError, "a server has at least one session at a time");
@@ -62,6 +62,9 @@ impl Server {
             "the server starts this program once more for each session: call kernpack_rpc::run_session_if_asked() first in `main`, or \
              name another program in ServerOptions::program"
         );
+        if let Some(proxy) = &options.proxy {
+            check_proxy(&options, proxy)?;
+        }
         let (listener, address) = options.listen.bind("run any code here")?;
         let failed = |problem: io::Error| error!(RuntimeError, "the server cannot start: {problem}");
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
@@ -124,6 +127,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // First of all: a session that ends now must not make room for a client of a proxy.
+        self.sessions.stop();
         drop(self.wake.take());
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -133,6 +138,25 @@ impl Drop for Server {
             let _ = outward.join();
         }
     }
+}
+
+/// Whoever stands at a proxy's address gives clients to the server: what holds for listening holds for that, too.
+///
+/// # Errors
+/// ValueError for a proxy of another machine without TLS, or without a token, unless all may come.
+fn check_proxy(options: &ServerOptions, proxy: &Place) -> Result<()> {
+    let has_token = proxy.token.is_some() || options.listen.token.is_some();
+    if options.listen.insecure || proxy.is_loopback() || proxy.has_tls() && has_token {
+        return Ok(());
+    }
+    let address = &proxy.address;
+    let missing =
+        if proxy.has_tls() { "a token (--token-file, or --proxy-token-file)" } else { "TLS (--proxy-fingerprint)" };
+    bail!(
+        ValueError,
+        "the proxy {address} is on another machine, and a client that comes from there can run any code here: use {missing}, connect \
+         through a tunnel at 127.0.0.1 (for example `ssh -L`), or say --insecure if all machines on the way may do that"
+    )
 }
 
 fn welcome(sessions: &Arc<Sessions>, stream: TcpStream, peer: SocketAddr) {

@@ -1,11 +1,11 @@
 //! A server that clients cannot reach: it waits for them at a proxy, one connection for the next client.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernpack::{Error, Result};
+use kernpack::Result;
 
 use super::sessions::Sessions;
 use crate::Place;
@@ -17,6 +17,10 @@ const PORT: u16 = 9090;
 
 /// The time between two tries to reach a proxy, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+
+/// How long the next client is not waited for while one is in its handshake. One that takes longer, or never proves anything, does not stand in the
+/// way of others.
+const TURN: Duration = Duration::from_secs(1);
 
 /// Waits for clients until the server stops. A proxy that is not there, or was restarted, is asked again.
 pub(super) fn run(sessions: &Arc<Sessions>, proxy: &Place) {
@@ -58,25 +62,29 @@ fn next_client(sessions: &Sessions, proxy: &Place) -> Result<(Line, Key)> {
     let own = Key { token: proxy.token.clone(), answers, ..Key::server(options.key.as_str()) };
     offer(line.transport(), &own, left())?;
     let key = taken(line.transport(), &own, within)?;
-    if !sessions.lets_in(line.transport(), &key) {
-        return Err(Error::new("ConnectionError", "a client came that has another key or token"));
-    }
     Ok((line, key))
 }
 
-/// Serves a client in a thread of its own.
-fn serve(sessions: &Arc<Sessions>, line: Line, key: Key) {
+/// Lets a client in and serves it, in a thread of its own; returns when it has a session or none, or after its [`TURN`].
+fn serve(sessions: &Arc<Sessions>, mut line: Line, key: Key) {
     let Ok(handle) = line.handle() else { return };
     let peer = handle.peer_addr().unwrap_or(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
     let Some(ticket) = sessions.enter(&handle, peer.ip()) else { return };
-    sessions.count_through_proxy(|count| *count += 1);
+    let (known, is_known) = mpsc::channel();
     let own = Arc::clone(sessions);
     let thread = thread::Builder::new().name("rpc-session".to_owned()).stack_size(256 << 10);
     let started = thread.spawn(move || {
+        if !own.lets_in(line.transport(), &key) {
+            own.say("proxy", "a client came that has another key or token");
+            return;
+        }
+        own.count_through_proxy(|count| *count += 1);
+        let _ = known.send(());
         own.host(ticket, line, &key, peer);
         own.count_through_proxy(|count| *count -= 1);
     });
-    if started.is_err() {
-        sessions.count_through_proxy(|count| *count -= 1);
+    if started.is_ok() {
+        // The end of the other side is the end of the wait, too.
+        let _ = is_known.recv_timeout(TURN);
     }
 }

@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::line::Line;
 use crate::process::{SESSION, TOKEN_VARIABLE};
 use crate::tracker::{Claim, Registration};
+use crate::wire::proof::Relation;
 use crate::wire::{Connection, Hello, Key, Patience, Transport, answer, hear};
 
 /// Handshakes at one time, in all and from one address. A new connection takes the place of the one that has waited longest.
@@ -156,9 +157,8 @@ impl Sessions {
             // The proxy has answered the client, which waits for nothing more.
             return listen.lets_in(key.token.as_deref());
         }
-        let Some(proof) = listen.admit(transport, key, begun) else { return false };
-        let server = Key { proof, ..Key::server(own.as_str()) };
-        answer(transport, Hello::Welcome, &server, listen.left(begun)).is_ok()
+        listen.admit(transport, key, Relation::ClientProxiedServer, begun)
+            && answer(transport, Hello::Welcome, &Key::server(own.as_str()), listen.left(begun)).is_ok()
     }
 
     /// The session of a client whose handshake is done, until it ends.
@@ -179,8 +179,10 @@ impl Sessions {
             }
             Err(message) => {
                 self.say(peer, &message);
-                drop(ticket);
+                // It counts as a handshake until it has been told.
+                self.is_refused(&ticket, &line, peer.ip());
                 refuse(line.into_transport(), &message, self.options.listen.handshake_time);
+                drop(ticket);
             }
         }
     }
@@ -193,8 +195,10 @@ impl Sessions {
     fn let_in(&self, stream: &mut dyn Transport, begun: Instant) -> Option<(Key, Option<Claim>)> {
         let options = &self.options;
         let key = hear(stream, options.listen.left(begun)).ok()?;
-        let proof = options.listen.admit(stream, &key, begun)?;
-        let own = Key { proof, ..Key::server(options.key.as_str()) };
+        if !options.listen.admit(stream, &key, Relation::ClientServer, begun) {
+            return None;
+        }
+        let own = Key::server(options.key.as_str());
         let claim = self.registration.as_ref().and_then(|registration| registration.claim(&key.name));
         let is_named = if self.registration.is_some() { claim.is_some() } else { key.name == options.key };
         let fits = key.role == "client" && is_named;
@@ -208,7 +212,6 @@ impl Sessions {
         let (here, there) = UnixStream::pair().map_err(failed)?;
         {
             let mut state = self.lock();
-            state.leave(ticket.number);
             if state.stopped {
                 return Err("ConnectionError: the server was stopped".to_owned());
             }
@@ -218,6 +221,7 @@ impl Sessions {
                     state.lives.len()
                 ));
             }
+            state.leave(ticket.number);
             state.lives.insert(ticket.number, here);
         }
         let folder = Folder::new(self.options.folder.as_deref()).map_err(failed)?;
@@ -238,6 +242,18 @@ impl Sessions {
             .spawn()
             .map_err(|problem| failed(io::Error::other(format!("{}: {problem}", self.program.path().display()))))?;
         Ok((child, folder))
+    }
+
+    /// A connection gets no session, and has the rest of a handshake to hear why.
+    fn is_refused(&self, ticket: &Ticket, line: &Line, host: IpAddr) {
+        let handle = line.handle();
+        let mut state = self.lock();
+        let had_session = state.lives.remove(&ticket.number).is_some();
+        self.changed.notify_all();
+        let Some(handle) = handle.ok().filter(|_| had_session && !state.stopped) else { return };
+        let _ = state.handshakes.insert(ticket.number, handle);
+        let gone = state.strangers.add(ticket.number, host);
+        state.send_away(gone);
     }
 
     /// Waits until there may be one session more; not when the server stops.
@@ -280,17 +296,23 @@ impl Sessions {
         self.changed.notify_all();
     }
 
-    /// Ends all connections and waits for that.
-    pub(super) fn end(&self) {
-        if let Some(registration) = &self.registration {
-            registration.stop();
-        }
+    /// Lets no further connection in.
+    pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.stopped = true;
         self.changed.notify_all();
         if let Some(socket) = state.outward.take() {
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Ends all connections and waits for that.
+    pub(super) fn end(&self) {
+        if let Some(registration) = &self.registration {
+            registration.stop();
+        }
+        self.stop();
+        let mut state = self.lock();
         for (_, stream) in state.handshakes.drain() {
             let _ = stream.shutdown(Shutdown::Both);
         }

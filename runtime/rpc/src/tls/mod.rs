@@ -8,6 +8,8 @@
 mod fingerprint;
 mod identity;
 mod relay;
+#[cfg(test)]
+mod relayed;
 mod stream;
 
 use std::net::TcpStream;

@@ -8,11 +8,12 @@ use kernpack::{Error, Result, ensure, error};
 use serde_json::{Value, json};
 
 use super::PORT;
-use super::message::{Code, Line};
+use super::message::{Code, Line, shortened};
 use super::summary::Summary;
 use crate::Place;
 use crate::client::{Connect, already_raised, are_pending};
 use crate::wire::WireError;
+use crate::wire::proof::Relation;
 
 /// How long a tracker may take to be reached, and to answer what it knows.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -48,13 +49,13 @@ fn failed(address: &str, error: &WireError) -> Error {
     Error::new(kind, format!("the tracker {address}: {error}"))
 }
 
-/// A connection to a tracker, behind the handshake and the token.
-pub(super) fn open(place: &Place, within: Duration) -> Result<Line> {
+/// A connection to a tracker, behind the handshake and the token, of a peer that is this to it.
+pub(super) fn open(place: &Place, relation: Relation, within: Duration) -> Result<Line> {
     let begun = Instant::now();
     let left = || within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
     let stream = place.dial(PORT, "tracker", within)?;
     let mut outside = place.secure(stream, left())?;
-    let inside = outside.for_session()?;
+    let (inside, channel) = (outside.for_session()?, outside.channel());
     if outside.needs_passing() {
         // A thread passes TLS on; it ends with the connection.
         let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
@@ -62,9 +63,10 @@ pub(super) fn open(place: &Place, within: Duration) -> Result<Line> {
     }
     let failed = |error: WireError| failed(&place.address, &error);
     let mut line = Line::new(TcpStream::from(inside))?;
+    line.set_channel(channel);
     line.greet(left()).map_err(failed)?;
     if let Some(token) = &place.token {
-        line.prove(token, left()).map_err(failed)?;
+        line.prove(token, relation, left()).map_err(failed)?;
     }
     Ok(line)
 }
@@ -104,7 +106,7 @@ impl TrackerClient {
     }
 
     fn ask(&self, message: &Value, within: Duration) -> Result<Value> {
-        let mut line = open(&self.place, self.connect_timeout)?;
+        let mut line = open(&self.place, Relation::ClientTracker, self.connect_timeout)?;
         line.set_interrupt(are_pending);
         line.ask(message, within).map_err(|error| failed(&self.place.address, &error))
     }
@@ -148,7 +150,10 @@ impl TrackerClient {
             }
             _ => None,
         });
-        found.ok_or_else(|| error!(RuntimeError, "the tracker {} answered a request with {answer}", self.place.address))
+        found.ok_or_else(|| {
+            let (tracker, answer) = (&self.place.address, shortened(&answer));
+            error!(RuntimeError, "the tracker {tracker} answered a request with {answer}")
+        })
     }
 
     fn none_free(&self, key: &str, within: Duration) -> Error {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::wire::WireError;
-use crate::wire::proof::{Side, is_digits, nonce, proof, proves};
+use crate::wire::proof::{Relation, Side, Terms, is_digits, nonce, proof, proves};
 
 /// What a connection begins with, in both directions.
 const MAGIC: i32 = 0x2F271;
 
 /// The most bytes of a message.
-const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 1 << 20;
 
 /// The most bytes of a message to a tracker: texts of a peer there are short, and JSON takes more memory as values than as text.
 pub(super) const MOST_TO_TRACKER: usize = 8 << 10;
@@ -35,7 +35,7 @@ pub(super) enum Code {
     UpdateInfo = 5,
     Summary = 6,
     Pending = 7,
-    /// Ours alone, before anything else where the tracker has a token: a number, and then the proof that the peer knows the token.
+    /// Ours alone, before anything else where the tracker has a token: a number and what the peer is, then the proof that it knows the token.
     Token = 100,
 }
 
@@ -65,6 +65,8 @@ pub(super) struct Line {
     most: usize,
     /// Whether a wait for an answer is to end before its time.
     interrupt: Option<fn() -> bool>,
+    /// The TLS connection that proofs are tied to.
+    channel: Option<[u8; 32]>,
 }
 
 /// How often a wait that can be interrupted is looked at.
@@ -78,7 +80,12 @@ impl Line {
     /// Over a connection, or an end of a pair of sockets behind one with TLS.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
-        Ok(Self { stream: Arc::new(stream), most: MOST, interrupt: None })
+        Ok(Self { stream: Arc::new(stream), most: MOST, interrupt: None, channel: None })
+    }
+
+    /// Ties proofs to the TLS connection that the messages come through.
+    pub(super) fn set_channel(&mut self, channel: Option<[u8; 32]>) {
+        self.channel = channel;
     }
 
     /// Refuses messages of more bytes.
@@ -116,7 +123,7 @@ impl Line {
 
     /// Another handle on the same connection, to write to it from elsewhere.
     pub(super) fn share(&self) -> Self {
-        Self { stream: Arc::clone(&self.stream), most: self.most, interrupt: None }
+        Self { stream: Arc::clone(&self.stream), most: self.most, interrupt: None, channel: self.channel }
     }
 
     /// Ends the connection; who reads from it sees the end.
@@ -235,31 +242,37 @@ impl Line {
             .map_err(|error| WireError::Protocol(format!("a message that is no JSON: {error}")))
     }
 
-    /// Tracker: lets a peer prove that it knows the token, in this time; it gets the tracker's proof.
-    pub(super) fn challenge(&mut self, token: &str, within: Duration) -> Result<(), WireError> {
+    /// Tracker: lets a peer prove that it knows the token, in this time; it gets the tracker's proof. The result is what the peer is.
+    pub(super) fn challenge(&mut self, token: &str, within: Duration) -> Result<Relation, WireError> {
         let begun = Instant::now();
         let stranger = || WireError::Protocol("a peer without the token".to_owned());
         let said = |line: &mut Self| {
             let left = within.saturating_sub(begun.elapsed());
             let message = line.receive_in(Some(left), left)?;
             let text = message.get(1).and_then(Value::as_str).filter(|_| Code::of(&message) == Some(Code::Token));
-            text.map(ToOwned::to_owned).filter(|text| is_digits(text)).ok_or_else(stranger)
+            let text = text.filter(|text| is_digits(text)).ok_or_else(stranger)?.to_owned();
+            Ok::<_, WireError>((text, message))
         };
-        let caller = said(self)?;
+        let (caller, message) = said(self)?;
+        let role = message.get(2).and_then(Value::as_str);
+        let known = [Relation::ClientTracker, Relation::ServerTracker];
+        let relation = known.into_iter().find(|known| role == Some(role_of(*known))).ok_or_else(stranger)?;
         let own = nonce().map_err(WireError::Io)?;
         self.send(&json!([Code::Success as i64, own]))?;
-        let given = said(self)?;
-        if !proves(&given, token, Side::Caller, &caller, &own) {
+        let (given, _) = said(self)?;
+        let terms = Terms { relation, name: "", channel: self.channel, caller: &caller, listener: &own };
+        if !proves(&given, token, Side::Caller, &terms) {
             return Err(stranger());
         }
-        self.send(&json!([Code::Success as i64, proof(token, Side::Listener, &caller, &own)]))
+        self.send(&json!([Code::Success as i64, proof(token, Side::Listener, &terms)]))?;
+        Ok(relation)
     }
 
     /// Peer: proves to a tracker that it knows the token, and has the tracker prove the same.
-    pub(super) fn prove(&mut self, token: &str, within: Duration) -> Result<(), WireError> {
+    pub(super) fn prove(&mut self, token: &str, relation: Relation, within: Duration) -> Result<(), WireError> {
         let begun = Instant::now();
-        let told = |line: &mut Self, text: &str| {
-            line.send(&json!([Code::Token as i64, text]))?;
+        let told = |line: &mut Self, message: Value| {
+            line.send(&message)?;
             let left = within.saturating_sub(begun.elapsed());
             let answer = line.receive_in(Some(left), left)?;
             let text =
@@ -268,9 +281,10 @@ impl Line {
                 .ok_or_else(|| WireError::Protocol("it wants no token, or is no tracker of Kernpack".to_owned()))
         };
         let own = nonce().map_err(WireError::Io)?;
-        let asked = told(self, &own)?;
-        let given = told(self, &proof(token, Side::Caller, &own, &asked))?;
-        match proves(&given, token, Side::Listener, &own, &asked) {
+        let asked = told(self, json!([Code::Token as i64, own, role_of(relation)]))?;
+        let terms = Terms { relation, name: "", channel: self.channel, caller: &own, listener: &asked };
+        let given = told(self, json!([Code::Token as i64, proof(token, Side::Caller, &terms)]))?;
+        match proves(&given, token, Side::Listener, &terms) {
             true => Ok(()),
             false => {
                 Err(WireError::Content("it does not prove that it knows the token: it is another tracker".to_owned()))
@@ -285,6 +299,11 @@ impl Line {
     }
 }
 
+/// What a peer of a tracker calls itself.
+const fn role_of(relation: Relation) -> &'static str {
+    if matches!(relation, Relation::ServerTracker) { "server" } else { "client" }
+}
+
 /// A message for a log: not more than a line of it.
 pub(super) fn shortened(message: &Value) -> String {
     let text = message.to_string();
@@ -293,106 +312,4 @@ pub(super) fn shortened(message: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-    use std::thread;
-
-    use super::*;
-
-    fn pair() -> (TcpStream, Line) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (client, Line::new(listener.accept().unwrap().0).unwrap())
-    }
-
-    #[test]
-    fn messages_come_as_they_were_sent() {
-        let (client, mut line) = pair();
-        let mut other = Line::new(client).unwrap();
-        let greeted = thread::spawn(move || {
-            other.greet(MESSAGE_TIME).unwrap();
-            other
-        });
-        line.answer(MESSAGE_TIME).unwrap();
-        let mut other = greeted.join().unwrap();
-        let long = json!([3, "é".repeat(100_000), [1, null, -2.5], {"a": true}]);
-        for message in [json!([0]), long] {
-            let sent = message.clone();
-            let sender = thread::spawn(move || {
-                other.send(&sent).unwrap();
-                other
-            });
-            assert_eq!(line.receive(None).unwrap(), message);
-            other = sender.join().unwrap();
-        }
-        drop(other);
-        assert!(matches!(line.receive(None), Err(WireError::Closed)));
-    }
-
-    #[test]
-    fn hostile_bytes() {
-        let deep = "[".repeat(100_000);
-        let with_length = |text: &[u8]| [&(text.len() as i32).to_le_bytes()[..], text].concat();
-        for (bytes, problem) in [
-            (i32::MAX.to_le_bytes().to_vec(), "the most is 1048576"),
-            ((-1_i32).to_le_bytes().to_vec(), "a message of -1 bytes"),
-            (with_length(b"[1"), "no JSON"),
-            (with_length(b"\xff\xfe"), "no JSON"),
-            (with_length(deep.as_bytes()), "no JSON"),
-            (b"\x10\0\0\0[1]".to_vec(), "ended in the middle"),
-            (b"\x10\0".to_vec(), "ended in the middle"),
-        ] {
-            let (mut client, mut line) = pair();
-            client.write_all(&bytes).unwrap();
-            drop(client);
-            let error = line.receive(None).unwrap_err().to_string();
-            assert!(error.contains(problem), "{error}");
-        }
-        for (bytes, problem) in [(&b"GET / HTTP/1.1"[..], "begins with 0x2f271"), (b"\x71\xf2\x0f\0", "an RPC server")]
-        {
-            let (mut client, mut line) = pair();
-            client.write_all(bytes).unwrap();
-            let error = line.answer(MESSAGE_TIME).unwrap_err().to_string();
-            assert!(error.contains(problem), "{error}");
-            // A stranger learns nothing.
-            drop(line);
-            let mut rest = Vec::new();
-            assert_eq!(client.read_to_end(&mut rest).unwrap_or(0), 0);
-        }
-    }
-
-    #[test]
-    fn messages_that_trickle_in() {
-        // The handshake with a token, one byte after the other: its time holds for all of it.
-        let (mut client, mut line) = pair();
-        let message = json!([Code::Token as i64, "0".repeat(64)]).to_string();
-        let sender = thread::spawn(move || {
-            let bytes = [&(message.len() as i32).to_le_bytes()[..], message.as_bytes()].concat();
-            for byte in bytes.iter().cycle() {
-                if client.write_all(&[*byte]).is_err() {
-                    return;
-                }
-                thread::sleep(Duration::from_millis(20));
-            }
-        });
-        let begun = Instant::now();
-        let error = line.challenge("c2VjcmV0", Duration::from_millis(100)).unwrap_err();
-        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
-        assert!(begun.elapsed() < MESSAGE_TIME / 2, "{:?}", begun.elapsed());
-        line.close();
-        drop(line);
-        sender.join().unwrap();
-    }
-
-    #[test]
-    fn tokens_are_proved() {
-        for (own, given, is_known) in [("c2VjcmV0", "c2VjcmV0", true), ("c2VjcmV0", "c2VjcmV1", false)] {
-            let (client, mut line) = pair();
-            let mut other = Line::new(client).unwrap();
-            let proved = thread::spawn(move || other.prove(given, MESSAGE_TIME).is_ok());
-            assert_eq!(line.challenge(own, MESSAGE_TIME).is_ok(), is_known);
-            line.close();
-            assert_eq!(proved.join().unwrap(), is_known);
-        }
-    }
-}
+mod tests;

@@ -1,8 +1,10 @@
+use std::fmt;
+
 use super::PORT;
 use crate::Listen;
 
 /// How a tracker listens, and what it allows.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct TrackerOptions {
     /// Where it listens, and to whom it answers. Peers of Apache TVM have no word for a token.
@@ -21,5 +23,29 @@ impl Default for TrackerOptions {
     /// The loopback address and port 9190.
     fn default() -> Self {
         Self { listen: Listen::at(PORT), stop_key: None, any_host: false, connections: 4096 }
+    }
+}
+
+impl fmt::Debug for TrackerOptions {
+    /// Without the stop key, which must not come into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrackerOptions")
+            .field("listen", &self.listen)
+            .field("stop_key", &self.stop_key.as_ref().map(|_| ".."))
+            .field("any_host", &self.any_host)
+            .field("connections", &self.connections)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stop_key_is_not_shown() {
+        let options = TrackerOptions { stop_key: Some("c2VjcmV0".to_owned()), ..TrackerOptions::default() };
+        let text = format!("{options:?}");
+        assert!(!text.contains("c2Vj") && text.contains("connections: 4096"), "{text}");
     }
 }

@@ -1,7 +1,8 @@
 //! Who is free, and who waits: the tracker's state without its connections.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// A server that is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,77 +26,133 @@ pub(super) struct Waiting {
 
 #[derive(Default)]
 struct OfKey {
-    free: VecDeque<Free>,
+    /// In the order in which clients get them.
+    free: BTreeMap<i64, Free>,
     waiting: BTreeSet<Waiting>,
+    /// Connections that have offered servers of it.
+    offering: usize,
+}
+
+/// A connection's share, so that nothing of others is looked at for it. Names of keys are shared by all that have them.
+#[derive(Default)]
+struct OfPeer {
+    /// The keys that it has offered servers of.
+    offered: BTreeSet<Arc<str>>,
+    /// Its servers that are free, each by its place in its key's order.
+    free: BTreeSet<(Arc<str>, i64)>,
+    waiting: BTreeSet<(Arc<str>, Waiting)>,
 }
 
 /// Servers and clients by key.
 #[derive(Default)]
 pub(super) struct Queue {
-    keys: BTreeMap<String, OfKey>,
-    /// The keys that each connection has offered servers of.
-    offered: HashMap<u64, BTreeSet<String>>,
+    keys: BTreeMap<Arc<str>, OfKey>,
+    peers: HashMap<u64, OfPeer>,
     next: u64,
 }
 
 impl Queue {
+    /// A key by its name; it is known from now on.
+    fn of_key(&mut self, name: &str) -> (Arc<str>, &mut OfKey) {
+        let name = self.keys.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+        (Arc::clone(&name), self.keys.entry(name).or_default())
+    }
+
     /// A server is free.
     pub(super) fn put(&mut self, key: &str, free: Free) {
-        let _ = self.offered.entry(free.peer).or_default().insert(key.to_owned());
-        self.keys.entry(key.to_owned()).or_default().free.push_back(free);
+        let (key, _) = self.of_key(key);
+        let of_key = self.keys.entry(Arc::clone(&key)).or_default();
+        let of_peer = self.peers.entry(free.peer).or_default();
+        if of_peer.offered.insert(Arc::clone(&key)) {
+            of_key.offering += 1;
+        }
+        let place = of_key.free.last_key_value().map_or(0, |(last, _)| last + 1);
+        let _ = of_peer.free.insert((key, place));
+        let _ = of_key.free.insert(place, free);
     }
 
     /// A server that was offered and not taken: it is the first one again.
     pub(super) fn put_back(&mut self, key: &str, free: Free) {
-        if self.offered.contains_key(&free.peer) {
-            self.keys.entry(key.to_owned()).or_default().free.push_front(free);
-        }
+        let Some(of_peer) = self.peers.get_mut(&free.peer) else { return };
+        let Some(key) = of_peer.offered.get(key).map(Arc::clone) else { return };
+        let of_key = self.keys.entry(Arc::clone(&key)).or_default();
+        let place = of_key.free.first_key_value().map_or(0, |(first, _)| first - 1);
+        let _ = of_peer.free.insert((key, place));
+        let _ = of_key.free.insert(place, free);
     }
 
     /// A client waits.
     pub(super) fn request(&mut self, key: &str, peer: u64, priority: i64) {
         let waiting = Waiting { priority: Reverse(priority), number: self.next, peer };
         self.next += 1;
-        let _ = self.keys.entry(key.to_owned()).or_default().waiting.insert(waiting);
+        let (key, of_key) = self.of_key(key);
+        let _ = of_key.waiting.insert(waiting.clone());
+        let _ = self.peers.entry(peer).or_default().waiting.insert((key, waiting));
     }
 
     /// The next client of a key with the server that it gets.
     pub(super) fn pair(&mut self, key: &str) -> Option<(Waiting, Free)> {
+        let name = Arc::clone(self.keys.get_key_value(key)?.0);
         let of_key = self.keys.get_mut(key)?;
-        if of_key.free.is_empty() {
+        if of_key.waiting.is_empty() {
             return None;
         }
+        let (place, free) = of_key.free.pop_first()?;
         let waiting = of_key.waiting.pop_first()?;
-        Some((waiting, of_key.free.pop_front()?))
+        if let Some(of_peer) = self.peers.get_mut(&free.peer) {
+            let _ = of_peer.free.remove(&(Arc::clone(&name), place));
+        }
+        if let Some(of_peer) = self.peers.get_mut(&waiting.peer) {
+            let _ = of_peer.waiting.remove(&(name, waiting.clone()));
+        }
+        self.forget_key(key);
+        Some((waiting, free))
     }
 
     /// A connection has ended.
     pub(super) fn forget(&mut self, peer: u64) {
-        let _ = self.offered.remove(&peer);
-        for of_key in self.keys.values_mut() {
-            of_key.free.retain(|free| free.peer != peer);
-            of_key.waiting.retain(|waiting| waiting.peer != peer);
+        let Some(own) = self.peers.remove(&peer) else { return };
+        for (key, place) in &own.free {
+            let _ = self.keys.get_mut(key).and_then(|of_key| of_key.free.remove(place));
         }
-        // A key is known as long as a server of it is connected, or a client waits.
-        let offered = &self.offered;
-        self.keys.retain(|key, of_key| !of_key.waiting.is_empty() || offered.values().any(|keys| keys.contains(key)));
+        for (key, waiting) in &own.waiting {
+            let _ = self.keys.get_mut(key).map(|of_key| of_key.waiting.remove(waiting));
+            self.forget_key(key);
+        }
+        for key in &own.offered {
+            if let Some(of_key) = self.keys.get_mut(key) {
+                of_key.offering -= 1;
+            }
+            self.forget_key(key);
+        }
+    }
+
+    /// A key is known as long as a server of it is connected, or a client waits.
+    fn forget_key(&mut self, key: &str) {
+        if self.keys.get(key).is_some_and(|of_key| of_key.waiting.is_empty() && of_key.offering == 0) {
+            let _ = self.keys.remove(key);
+        }
     }
 
     /// The match keys of a connection's servers that no client has got yet.
     pub(super) fn pending(&self, peer: u64) -> Vec<&str> {
-        let all = self.keys.values().flat_map(|of_key| &of_key.free);
-        all.filter(|free| free.peer == peer).map(|free| free.match_key.as_str()).collect()
+        let own = self.peers.get(&peer).into_iter().flat_map(|of_peer| &of_peer.free);
+        own.filter_map(|(key, place)| Some(self.keys.get(key)?.free.get(place)?.match_key.as_str())).collect()
     }
 
-    /// How many servers a connection has offered that are free, and whether it waits.
+    /// How many servers a connection has offered that are free, and how often it waits.
     pub(super) fn count_of(&self, peer: u64) -> usize {
-        let waiting = self.keys.values().flat_map(|of_key| &of_key.waiting).filter(|waiting| waiting.peer == peer);
-        self.pending(peer).len() + waiting.count()
+        self.peers.get(&peer).map_or(0, |of_peer| of_peer.free.len() + of_peer.waiting.len())
+    }
+
+    /// How often a connection waits.
+    pub(super) fn requests_of(&self, peer: u64) -> usize {
+        self.peers.get(&peer).map_or(0, |of_peer| of_peer.waiting.len())
     }
 
     /// Keys, with free servers and waiting clients.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.keys.iter().map(|(key, of_key)| (key.as_str(), of_key.free.len(), of_key.waiting.len()))
+        self.keys.iter().map(|(key, of_key)| (&**key, of_key.free.len(), of_key.waiting.len()))
     }
 }
 
@@ -144,5 +201,105 @@ mod tests {
         queue.forget(2);
         queue.put_back("k", taken);
         assert_eq!(queue.counts().count(), 0);
+    }
+
+    /// The same in the plainest form, to compare with.
+    #[derive(Default)]
+    struct Plain {
+        free: Vec<(String, Free)>,
+        waiting: Vec<(String, i64, u64)>,
+        offered: BTreeSet<(String, u64)>,
+    }
+
+    impl Plain {
+        fn pair(&mut self, key: &str) -> Option<(u64, Free)> {
+            let free = self.free.iter().position(|(own, _)| own == key)?;
+            let of_key = self.waiting.iter().enumerate().filter(|(_, (own, ..))| own == key);
+            let first = of_key.max_by_key(|(index, (_, priority, _))| (*priority, Reverse(*index)))?.0;
+            Some((self.waiting.remove(first).2, self.free.remove(free).1))
+        }
+
+        fn forget(&mut self, peer: u64) {
+            self.free.retain(|(_, free)| free.peer != peer);
+            self.waiting.retain(|(.., own)| *own != peer);
+            self.offered.retain(|(_, own)| *own != peer);
+        }
+
+        fn counts(&self) -> Vec<(&str, usize, usize)> {
+            let keys = self.offered.iter().map(|(key, _)| key).chain(self.waiting.iter().map(|(key, ..)| key));
+            let keys: BTreeSet<&str> = keys.map(String::as_str).collect();
+            let count = |key: &str| {
+                let free = self.free.iter().filter(|(own, _)| own == key).count();
+                (free, self.waiting.iter().filter(|(own, ..)| own == key).count())
+            };
+            keys.into_iter().map(|key| (key, count(key).0, count(key).1)).collect()
+        }
+    }
+
+    #[test]
+    fn shares_agree_with_the_whole() {
+        let (mut queue, mut plain) = (Queue::default(), Plain::default());
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut taken: Option<(String, Free)> = None;
+        for step in 0..20_000 {
+            let (peer, key) = (random(9), format!("k{}", random(4)));
+            match random(9) {
+                0..=2 => {
+                    let free = free(peer, step);
+                    queue.put(&key, free.clone());
+                    let _ = plain.offered.insert((key.clone(), peer));
+                    plain.free.push((key, free));
+                }
+                3..=4 => {
+                    let priority = random(3) as i64;
+                    queue.request(&key, peer, priority);
+                    plain.waiting.push((key, priority, peer));
+                }
+                5..=6 => {
+                    let found = queue.pair(&key).map(|(waiting, free)| (waiting.peer, free));
+                    assert_eq!(found, plain.pair(&key));
+                    taken = found.map(|(_, free)| (key, free)).or(taken);
+                }
+                7 => {
+                    let Some((key, free)) = taken.take() else { continue };
+                    queue.put_back(&key, free.clone());
+                    if plain.offered.contains(&(key.clone(), free.peer)) {
+                        plain.free.insert(0, (key, free));
+                    }
+                }
+                _ => {
+                    queue.forget(peer);
+                    plain.forget(peer);
+                }
+            }
+            assert_eq!(queue.counts().collect::<Vec<_>>(), plain.counts(), "{step}");
+            let own = plain.free.iter().filter(|(_, free)| free.peer == peer).count();
+            let waits = plain.waiting.iter().filter(|(.., own)| *own == peer).count();
+            assert_eq!((queue.pending(peer).len(), queue.requests_of(peer)), (own, waits), "{step}");
+            assert_eq!(queue.count_of(peer), own + waits, "{step}");
+        }
+        (0..9).for_each(|peer| queue.forget(peer));
+        assert!(queue.keys.is_empty() && queue.peers.is_empty());
+    }
+
+    #[test]
+    fn many_keys_cost_no_more_than_few() {
+        // A look at all keys or servers for each of these would take minutes.
+        let mut queue = Queue::default();
+        let begun = std::time::Instant::now();
+        for peer in 0..200 {
+            for number in 0..500_u16 {
+                assert_eq!(queue.count_of(peer), usize::from(number) * 2);
+                queue.put(&format!("k{peer}-{number}"), free(peer, number));
+                queue.put("k", free(peer, number));
+            }
+        }
+        (0..200).for_each(|peer| queue.forget(peer));
+        assert_eq!(queue.counts().count(), 0);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }

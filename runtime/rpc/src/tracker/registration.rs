@@ -10,10 +10,11 @@ use kernpack::{Result, ensure, error};
 use serde_json::{Value, json};
 
 use super::client::open;
-use super::message::{Code, Line};
+use super::message::{Code, Line, shortened};
 use crate::Place;
 use crate::log::say;
 use crate::wire::WireError;
+use crate::wire::proof::Relation;
 
 /// How often a server asks which of its match keys are still there.
 const ROUND: Duration = Duration::from_secs(2);
@@ -198,7 +199,8 @@ impl Shared {
     fn offer_until_it_ends(&self) -> Result<(), WireError> {
         let offer = &self.offer;
         let gone = |problem: String| WireError::Content(problem);
-        let mut line = open(&offer.tracker, ROUND * 2).map_err(|error| gone(error.to_string()))?;
+        let mut line =
+            open(&offer.tracker, Relation::ServerTracker, ROUND * 2).map_err(|error| gone(error.to_string()))?;
         let info = json!({"key": format!("server:{}", offer.key), "addr": [offer.host, offer.port]});
         expect_success(&line.ask(&json!([Code::UpdateInfo as i64, info]), ROUND * 5)?)?;
         {
@@ -248,6 +250,6 @@ impl Shared {
 fn expect_success(answer: &Value) -> Result<(), WireError> {
     match answer.as_i64() {
         Some(0) => Ok(()),
-        _ => Err(WireError::Protocol(format!("the tracker answered {answer}"))),
+        _ => Err(WireError::Protocol(format!("the tracker answered {}", shortened(answer)))),
     }
 }

@@ -19,10 +19,13 @@ use super::queue::{Free, Queue};
 use super::summary::{KeyStatus, Summary};
 use crate::guests::{Guest, Guests, room};
 use crate::listen::accept;
+use crate::token::is_same;
+use crate::wire::proof::Relation;
 use crate::wire::{WireError, notice_when_gone};
 
-/// Servers and requests of one connection at a time.
+/// Servers of one connection at a time, and requests: stock clients have one, and wait for its answer.
 const MOST_OF_PEER: usize = 1024;
+const MOST_REQUESTS: usize = 64;
 
 /// The most bytes of a key, a match key and a host name.
 const MOST_OF_TEXT: usize = 256;
@@ -53,6 +56,8 @@ struct Peer {
     writer: Arc<Mutex<Line>>,
     /// What a server has said of itself.
     info: Option<Value>,
+    /// What it is, if it has proved that.
+    relation: Option<Relation>,
 }
 
 impl Tracker {
@@ -152,11 +157,13 @@ impl Shared {
     }
 
     fn talk(&self, guest: &Guest, stream: TcpStream, peer: SocketAddr) -> Result<(), WireError> {
+        let begun = Instant::now();
         let mut outside = self.options.listen.line(stream).ok_or(WireError::Cut)?;
-        let inside = outside.for_session().map_err(WireError::Io)?;
+        let (inside, channel) = (outside.for_session().map_err(WireError::Io)?, outside.channel());
         // Without TLS one descriptor is enough.
         let outside = outside.needs_passing().then_some(outside);
         let mut line = Line::new(TcpStream::from(inside)).map_err(WireError::Io)?;
+        line.set_channel(channel);
         self.remember(guest.number(), &line);
         thread::scope(|threads| {
             let thread = thread::Builder::new().name("rpc-tls".to_owned()).stack_size(256 << 10);
@@ -166,7 +173,7 @@ impl Shared {
             };
             let ended = passed
                 .map_err(WireError::Io)
-                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, Some(guest)));
+                .and_then(|()| self.listen_to(guest.number(), &mut line, peer, Some(guest), begun));
             line.close();
             ended
         })
@@ -175,28 +182,32 @@ impl Shared {
     /// How to write to a peer.
     fn remember(&self, number: u64, line: &Line) {
         let writer = Arc::new(Mutex::new(line.share()));
-        let _ = self.lock().peers.insert(number, Peer { writer, info: None });
+        let _ = self.lock().peers.insert(number, Peer { writer, info: None, relation: None });
     }
 
-    /// Answers a peer until it ends; `guest` is told when it has said who it is.
+    /// Answers a peer until it ends; `guest` is told when it has said who it is. Its handshake began then.
     fn listen_to(
         &self,
         number: u64,
         line: &mut Line,
         peer: SocketAddr,
         guest: Option<&Guest>,
+        begun: Instant,
     ) -> Result<(), WireError> {
-        let (listen, begun) = (&self.options.listen, Instant::now());
+        let listen = &self.options.listen;
         line.set_most(MOST_TO_TRACKER);
-        line.answer(listen.handshake_time)?;
+        line.answer(listen.left(begun))?;
         if let Some(token) = &listen.token {
-            line.challenge(token, listen.left(begun))?;
+            let relation = line.challenge(token, listen.left(begun))?;
+            if let Some(peer) = self.lock().peers.get_mut(&number) {
+                peer.relation = Some(relation);
+            }
         }
         let is_proved = listen.token.is_some();
         if let Some(guest) = guest {
             if is_proved { guest.is_known() } else { guest.is_idle() }
         }
-        // Without a token a peer is known by what it has here: a server, or a request.
+        // Without a token a peer is worth more than others by what it has here: a server, or a request.
         let mut guest = guest.filter(|_| !is_proved);
         loop {
             let message = line.receive(None)?;
@@ -204,7 +215,7 @@ impl Shared {
             if matches!(Code::of(&message), Some(Code::Put | Code::Request))
                 && let Some(guest) = guest.take()
             {
-                guest.is_known();
+                guest.is_unproved();
             }
         }
     }
@@ -215,9 +226,7 @@ impl Shared {
         match said {
             None => Ok(own.to_string()),
             Some(host) if self.options.any_host => Ok(host.to_owned()),
-            Some(host) => address_of(host, own).map(|address| address.to_string()).ok_or_else(|| {
-                format!("a server at {own} says that it is at {host}, which is another machine (see `--any-host` of the tracker)")
-            }),
+            Some(host) => address_of(host, own).map(|address| address.to_string()),
         }
     }
 
@@ -240,6 +249,16 @@ impl Shared {
     fn handle(&self, number: u64, message: &Value, peer: SocketAddr) -> Result<(), WireError> {
         let wrong = |what: &str| WireError::Protocol(format!("{what}: {}", shortened(message)));
         let argument = |index: usize| message.get(index).unwrap_or(&Value::Null);
+        let proved = self.lock().peers.get(&number).and_then(|peer| peer.relation);
+        match (Code::of(message), proved) {
+            (Some(Code::Put | Code::UpdateInfo), Some(Relation::ClientTracker)) => {
+                return Err(wrong("a client that offers a server"));
+            }
+            (Some(Code::Request), Some(Relation::ServerTracker)) => {
+                return Err(wrong("a server that asks for one"));
+            }
+            _ => {}
+        }
         match Code::of(message) {
             Some(Code::Ping) => self.reply(number, &json!(Code::Success as i64)),
             Some(Code::Put) => {
@@ -267,7 +286,7 @@ impl Shared {
                 let priority = argument(3).as_i64().unwrap_or(0);
                 {
                     let mut state = self.lock();
-                    if state.queue.count_of(number) >= MOST_OF_PEER {
+                    if state.queue.requests_of(number) >= MOST_REQUESTS {
                         return Err(wrong("too many requests of one connection"));
                     }
                     state.queue.request(key, number, priority);
@@ -297,8 +316,9 @@ impl Shared {
                 self.reply(number, &json!([Code::Success as i64, summary]))
             }
             Some(Code::Stop) => {
+                let given = argument(1).as_str();
                 let is_known =
-                    self.options.stop_key.is_some() && self.options.stop_key.as_deref() == argument(1).as_str();
+                    self.options.stop_key.as_deref().zip(given).is_some_and(|(own, given)| is_same(own, given));
                 let code = if is_known { Code::Success } else { Code::Fail };
                 self.reply(number, &json!(code as i64))?;
                 if is_known {
@@ -341,7 +361,7 @@ impl Shared {
         let infos = state.peers.values().filter_map(|peer| peer.info.clone()).collect();
         let keys = state.queue.counts();
         let keys = keys.map(|(key, free, waiting)| KeyStatus { key: key.to_owned(), total: 0, free, waiting });
-        Summary { servers: Vec::new(), keys: keys.collect() }.to_json(infos)
+        Summary { keys: keys.collect(), ..Summary::default() }.to_json(infos)
     }
 }
 
@@ -369,7 +389,7 @@ pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
             peer.read_to_end(&mut answers).map(|_| answers)
         });
         // What is wrong with the bytes is the end of the connection, and nothing else.
-        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), None);
+        let _ = shared.listen_to(0, &mut line, SocketAddr::from((host, 0)), None, Instant::now());
         shared.forget(0);
         line.close();
         answers.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
@@ -377,22 +397,4 @@ pub fn answers_to(bytes: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_to_what_peers_send() {
-        let magic = 0x2F271_i32.to_le_bytes();
-        let message = |text: &str| [&(text.len() as i32).to_le_bytes()[..], text.as_bytes()].concat();
-        let asked = [&magic[..], &message("[1]"), &message(r#"[3,"pi",[9090,"pi:1"],null]"#), &message("[7]")].concat();
-        let expected = [&magic[..], &message("0"), &message("0"), &message(r#"["pi:1"]"#)].concat();
-        assert_eq!(answers_to(&asked).unwrap(), expected);
-        // What follows something wrong is not answered.
-        for wrong in ["[99]", "[]", "7", r#"[3,"two words",[1,"k"]]"#, r#"[3,"pi",[70000,"k"]]"#, r#"[4,""]"#] {
-            let bytes = [&magic[..], &message(wrong), &message("[1]")].concat();
-            assert_eq!(answers_to(&bytes).unwrap(), magic, "{wrong}");
-        }
-        assert_eq!(answers_to(b"GET / HTTP/1.1").unwrap(), b"");
-        assert_eq!(answers_to(b"").unwrap(), b"");
-    }
-}
+mod tests;

@@ -1,9 +1,12 @@
 //! What a tracker knows, as a table.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use kernpack::{Result, error};
 use serde_json::{Value, json};
+
+use super::message::shortened;
 
 /// A server that is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +37,12 @@ pub struct Summary {
     pub servers: Vec<ServerStatus>,
     /// The keys.
     pub keys: Vec<KeyStatus>,
+    /// Servers and keys that there was no room for in the tracker's message.
+    pub left_out: usize,
 }
+
+/// The most bytes of a summary as a message, with room for what is around it.
+const MOST: usize = super::message::MOST - 256;
 
 fn of_server(info: &Value) -> Option<ServerStatus> {
     let key = info.get("key")?.as_str()?;
@@ -45,16 +53,40 @@ fn of_server(info: &Value) -> Option<ServerStatus> {
 }
 
 impl Summary {
-    /// As a tracker sends it.
+    /// As a tracker sends it, as far as a message has room: servers, then their keys, then other keys that are offered, then those that are only waited
+    /// for. Whoever names many keys hides no servers.
     pub(super) fn to_json(&self, infos: Vec<Value>) -> Value {
-        let keys: serde_json::Map<String, Value> =
-            self.keys.iter().map(|key| (key.key.clone(), json!({"free": key.free, "pending": key.waiting}))).collect();
-        json!({"queue_info": keys, "server_info": infos})
+        let (mut room, mut left_out) = (MOST, self.left_out);
+        let mut fits = |bytes: usize| {
+            let fits = bytes <= room;
+            if fits {
+                room -= bytes
+            } else {
+                left_out += 1
+            }
+            fits
+        };
+        let infos: Vec<Value> = infos.into_iter().filter(|info| fits(info.to_string().len() + 1)).collect();
+        let named: HashSet<String> = infos.iter().filter_map(of_server).map(|server| server.key).collect();
+        let mut order: Vec<&KeyStatus> = self.keys.iter().collect();
+        order.sort_by_key(|key| (!named.contains(&key.key), key.free == 0));
+        let mut keys = serde_json::Map::new();
+        for key in order {
+            let counts = json!({"free": key.free, "pending": key.waiting});
+            if fits(json!(key.key).to_string().len() + counts.to_string().len() + 2) {
+                let _ = keys.insert(key.key.clone(), counts);
+            }
+        }
+        let mut all = json!({"queue_info": keys, "server_info": infos});
+        if left_out > 0 {
+            all["left_out"] = json!(left_out);
+        }
+        all
     }
 
     /// What a tracker has sent.
     pub(super) fn from_json(value: &Value) -> Result<Self> {
-        let wrong = || error!(RuntimeError, "the tracker's summary is none: {value}");
+        let wrong = || error!(RuntimeError, "the tracker's summary is none: {}", shortened(value));
         let infos = value.get("server_info").and_then(Value::as_array).ok_or_else(wrong)?;
         let mut servers: Vec<ServerStatus> = infos.iter().filter_map(of_server).collect();
         servers.sort_by(|a, b| (&a.key, &a.address).cmp(&(&b.key, &b.address)));
@@ -71,7 +103,8 @@ impl Summary {
             });
         }
         keys.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Self { servers, keys })
+        let left_out = value.get("left_out").and_then(Value::as_u64).unwrap_or(0);
+        Ok(Self { servers, keys, left_out: usize::try_from(left_out).unwrap_or(usize::MAX) })
     }
 }
 
@@ -102,7 +135,11 @@ impl fmt::Display for Summary {
             let busy = key.total.saturating_sub(key.free);
             rows.push(cells(&[&key.key, &key.total, &key.free, &busy, &key.waiting]));
         }
-        table(f, &rows)
+        table(f, &rows)?;
+        if self.left_out > 0 {
+            writeln!(f, "\n{} more servers and keys had no room in the tracker's message", self.left_out)?;
+        }
+        Ok(())
     }
 }
 
@@ -136,5 +173,33 @@ mod tests {
         for wrong in [json!(null), json!({"queue_info": []}), json!({"server_info": [], "queue_info": {"a": 1}})] {
             assert!(Summary::from_json(&wrong).unwrap_err().to_string().contains("is none"));
         }
+    }
+
+    #[test]
+    fn a_summary_fits_into_a_message() {
+        let key = |number: usize, free: usize, waiting: usize| KeyStatus {
+            key: format!("{}{number}", "\u{e9}\"".repeat(80)),
+            total: 0,
+            free,
+            waiting,
+        };
+        // Keys that a stranger waits for or offers come first by name, and go first.
+        let keys =
+            (0..9000).map(|number| key(number, number % 2, 1)).chain((9000..9010).map(|number| key(number, 0, 0)));
+        let sent = Summary { keys: keys.collect(), ..Summary::default() };
+        let infos = (9000..9010).map(|number| json!({"key": key(number, 0, 0).key, "addr": ["192.0.2.1", number]}));
+        let infos = infos.collect();
+        let message = json!([0, sent.to_json(infos)]).to_string();
+        assert!(message.len() <= super::super::message::MOST, "{}", message.len());
+        let value: Value = serde_json::from_str(&message).unwrap();
+        let got = Summary::from_json(&value[1]).unwrap();
+        assert_eq!((got.servers.len(), got.keys.iter().filter(|key| key.total == 1).count()), (10, 10));
+        assert_eq!((got.keys.len() + got.left_out, got.left_out > 1000), (9010, true));
+        assert!(
+            got.to_string()
+                .ends_with(&format!("\n{} more servers and keys had no room in the tracker's message\n", got.left_out))
+        );
+        let all = Summary { keys: vec![key(1, 0, 1)], ..Summary::default() }.to_json(Vec::new());
+        assert_eq!(all.get("left_out"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::clock::{Clock, push_text};
-use super::proof::{self, Side};
+use super::proof::{self, Relation, Side, Terms};
 use super::{Key, Transport, WireError};
 
 /// What a connection to a server begins with.
@@ -12,6 +12,12 @@ pub const MAGIC: i32 = 0xFF271;
 
 /// What a server answers with, behind [`MAGIC`], to ask for a proof of the token. Ours alone: peers of Apache TVM send no number.
 const CHALLENGE: i32 = 3;
+
+/// What a server answers with to a proof that is right, with its own proof behind it.
+const PROVED: i32 = 4;
+
+/// The role of a proxy that asks for a proof.
+const PROXY: &str = "proxy";
 
 /// A server's answer to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,80 +60,143 @@ pub fn answer(transport: &mut dyn Transport, hello: Hello, key: &Key, within: Du
     Clock::new(within).write(transport, &bytes)
 }
 
-/// Server: lets a client that has sent a number prove that it knows the token, and gives the proof of this side. `None`: it does not know it.
+/// Server: lets a client that has sent a number with its key prove that it knows the token, and proves the same. False: it does not know it.
 ///
 /// # Errors
 /// What went wrong.
 pub(crate) fn challenge(
     transport: &mut dyn Transport,
-    caller: &str,
+    (key, caller): (&Key, &str),
+    relation: Relation,
     token: &str,
     within: Duration,
-) -> Result<Option<String>, WireError> {
+) -> Result<bool, WireError> {
     let mut clock = Clock::new(within);
     let own = proof::nonce().map_err(WireError::Io)?;
-    let mut bytes = (MAGIC + CHALLENGE).to_le_bytes().to_vec();
-    push_text(&mut bytes, &Key { nonce: Some(own.clone()), ..Key::server("") }.to_string());
-    clock.write(transport, &bytes)?;
+    let is_proxy = matches!(relation, Relation::ClientProxy | Relation::ServerProxy);
+    let role = if is_proxy { PROXY } else { "server" }.to_owned();
+    // A client must have been told that there is a proxy: it says so if it was not.
+    let answers = relation == Relation::ClientProxiedServer;
+    let asking = Key { role, nonce: Some(own.clone()), answers, ..Key::server("") };
+    clock.write(transport, &coded(CHALLENGE, &asking))?;
     let given = Key::parse(&clock.read_text(transport)?)?.proof.unwrap_or_default();
-    let is_proved = proof::proves(&given, token, Side::Caller, caller, &own);
-    Ok(is_proved.then(|| proof::proof(token, Side::Listener, caller, &own)))
+    let terms = Terms { relation, name: &key.name, channel: channel(transport, relation), caller, listener: &own };
+    if !proof::proves(&given, token, Side::Caller, &terms) {
+        return Ok(false);
+    }
+    let proof = proof::proof(token, Side::Listener, &terms);
+    clock.write(transport, &coded(PROVED, &Key { nonce: None, proof: Some(proof), ..asking }))?;
+    Ok(true)
 }
 
-/// Client: sends its key, and gives the server's. A token of the key is not sent: the client proves that it knows it, and the server must prove
-/// the same.
+/// The connection that a proof is for. A server behind a proxy shares none with its client.
+fn channel(transport: &dyn Transport, relation: Relation) -> Option<[u8; 32]> {
+    if relation == Relation::ClientProxiedServer { None } else { transport.channel() }
+}
+
+/// A code, and a key behind it.
+fn coded(code: i32, key: &Key) -> Vec<u8> {
+    let mut bytes = (MAGIC + code).to_le_bytes().to_vec();
+    push_text(&mut bytes, &key.to_string());
+    bytes
+}
+
+/// Client: sends its key to a server, and gives the server's. A token of the key is not sent: the client proves that it knows it, and the server
+/// must prove the same. With a proxy between both, [`greet_through_proxy`] does it.
 ///
 /// # Errors
 /// [`WireError::Content`] when the server does not know the key, or does not prove that it knows the token; else what went wrong.
 pub fn greet(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+    meet(transport, key, within, false)
+}
+
+/// Client: the same at a proxy. The proxy may ask for a proof, and then the server behind it; both prove that they know the token, too. The
+/// proof for the server is not tied to the connection, which ends at the proxy: the proxy must be the right one.
+///
+/// # Errors
+/// As for [`greet`].
+pub fn greet_through_proxy(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<Key, WireError> {
+    meet(transport, key, within, true)
+}
+
+fn meet(transport: &mut dyn Transport, key: &Key, within: Duration, is_through_proxy: bool) -> Result<Key, WireError> {
     let mut clock = Clock::new(within);
-    let mut secret = Secret::of(key)?;
+    let secret = Secret::of(key)?;
     send(transport, &secret.shown(key), &mut clock)?;
-    let mut number = clock.read_number(transport)?;
-    // A proxy asks, and then the server behind it.
-    for _ in 0..2 {
+    let mut proved = None;
+    let number = loop {
+        let number = clock.read_number(transport)?;
         if number.wrapping_sub(MAGIC) != CHALLENGE {
-            break;
+            break number;
         }
-        secret.prove(transport, &mut clock)?;
-        number = clock.read_number(transport)?;
-    }
+        let asked = Key::parse(&clock.read_text(transport)?)?;
+        let relation = match key.token {
+            Some(_) => relation_to(&asked, is_through_proxy, proved)?,
+            // Nothing is proved.
+            None => Relation::ClientServer,
+        };
+        secret.prove(transport, &mut clock, relation, &key.name, &asked)?;
+        proved = Some(relation);
+    };
     let server = accepted(transport, &mut clock, number, &key.name)?;
-    secret.check(server.proof.as_deref())?;
+    if key.token.is_some() && proved.is_none() {
+        return Err(not_proved());
+    }
     Ok(Key { proof: None, ..server })
 }
 
-/// Server behind a proxy: says its key, and proves that it knows the proxy's token if the key has one. [`taken`] waits for the client.
+/// What a client is to the side that asks for a proof. Only a proxy that the user has named can ask, and have its server ask.
+fn relation_to(asked: &Key, is_through_proxy: bool, proved: Option<Relation>) -> Result<Relation, WireError> {
+    let is_proxy = asked.role == PROXY;
+    match (is_through_proxy, is_proxy, proved) {
+        (true, true, None) => Ok(Relation::ClientProxy),
+        (true, false, None | Some(Relation::ClientProxy)) if asked.answers => Ok(Relation::ClientProxiedServer),
+        (false, false, None) if !asked.answers => Ok(Relation::ClientServer),
+        (_, _, Some(_)) => Err(WireError::Protocol("it asks for a proof of the token once more".to_owned())),
+        (false, ..) => Err(WireError::Content(
+            "there is a proxy at this address, and the token is proved to no proxy that was not named as one: say so with \
+             `through_proxy()` (`--through-proxy`)"
+                .to_owned(),
+        )),
+        (true, ..) => Err(WireError::Content(
+            "there is no proxy at this address, but a server: leave out `through_proxy()` (`--through-proxy`)".to_owned(),
+        )),
+    }
+}
+
+/// Server behind a proxy: says its key, and proves that it knows the proxy's token if the key has one; the proxy must prove the same. [`taken`]
+/// waits for the client.
 ///
 /// # Errors
-/// What went wrong.
+/// [`WireError::Content`] for a proxy that does not prove that it knows the token; else what went wrong.
 pub fn offer(transport: &mut dyn Transport, key: &Key, within: Duration) -> Result<(), WireError> {
     let mut clock = Clock::new(within);
-    let mut secret = Secret::of(key)?;
+    let secret = Secret::of(key)?;
     send(transport, &secret.shown(key), &mut clock)?;
     if key.token.is_none() {
         return Ok(());
     }
     match clock.read_number(transport)?.wrapping_sub(MAGIC) {
-        CHALLENGE => secret.prove(transport, &mut clock),
+        CHALLENGE => {
+            let asked = Key::parse(&clock.read_text(transport)?)?;
+            secret.prove(transport, &mut clock, Relation::ServerProxy, &key.name, &asked)
+        }
         _ => Err(WireError::Protocol(
             "the proxy asks for no proof of the token: it has none, or is an older one".to_owned(),
         )),
     }
 }
 
-/// The token of a client, and the numbers that prove it.
+/// The token of a client or server, and the number that it proves it with.
 struct Secret {
     token: Option<String>,
     own: Option<String>,
-    /// The number of the last side that asked.
-    asked: Option<String>,
 }
 
 impl Secret {
     fn of(key: &Key) -> Result<Self, WireError> {
         let own = key.token.as_ref().map(|_| proof::nonce()).transpose().map_err(WireError::Io)?;
-        Ok(Self { token: key.token.clone(), own, asked: None })
+        Ok(Self { token: key.token.clone(), own })
     }
 
     /// The key as it is sent: a number in place of the token.
@@ -135,34 +204,35 @@ impl Secret {
         Key { token: None, nonce: self.own.clone(), ..key.clone() }
     }
 
-    /// Answers a side that asks for a proof; its code is read.
-    fn prove(&mut self, transport: &mut dyn Transport, clock: &mut Clock) -> Result<(), WireError> {
-        let asked = Key::parse(&clock.read_text(transport)?)?.nonce;
-        let (Some(token), Some(own), Some(asked)) = (&self.token, &self.own, asked) else {
+    /// Answers a side that asks for a proof, and has it prove that it knows the token, too.
+    fn prove(
+        &self,
+        transport: &mut dyn Transport,
+        clock: &mut Clock,
+        relation: Relation,
+        name: &str,
+        asked: &Key,
+    ) -> Result<(), WireError> {
+        let (Some(token), Some(own), Some(asked)) = (&self.token, &self.own, &asked.nonce) else {
             return Err(WireError::Protocol("a proof of a token was asked for, and none was offered".to_owned()));
         };
-        let own = proof::proof(token, Side::Caller, own, &asked);
-        self.asked = Some(asked);
+        let terms = Terms { relation, name, channel: channel(transport, relation), caller: own, listener: asked };
         let mut bytes = Vec::new();
-        push_text(&mut bytes, &Key { proof: Some(own), ..Key::client("") }.to_string());
-        clock.write(transport, &bytes)
-    }
-
-    /// Checks that the server knows the token, too.
-    fn check(&self, given: Option<&str>) -> Result<(), WireError> {
-        let (Some(token), Some(own)) = (&self.token, &self.own) else { return Ok(()) };
-        let is_proved = match (given, &self.asked) {
-            (Some(given), Some(asked)) => proof::proves(given, token, Side::Listener, own, asked),
-            _ => false,
-        };
-        if is_proved {
-            return Ok(());
+        let proof = proof::proof(token, Side::Caller, &terms);
+        push_text(&mut bytes, &Key { proof: Some(proof), ..Key::client("") }.to_string());
+        clock.write(transport, &bytes)?;
+        if clock.read_number(transport)?.wrapping_sub(MAGIC) != PROVED {
+            return Err(not_proved());
         }
-        Err(WireError::Content(
-            "it does not prove that it knows the token: it is another server, or has no token (then give none)"
-                .to_owned(),
-        ))
+        let given = Key::parse(&clock.read_text(transport)?)?.proof.unwrap_or_default();
+        if proof::proves(&given, token, Side::Listener, &terms) { Ok(()) } else { Err(not_proved()) }
     }
+}
+
+fn not_proved() -> WireError {
+    WireError::Content(
+        "it does not prove that it knows the token: it is another server, or has no token (then give none)".to_owned(),
+    )
 }
 
 /// Server behind a proxy: waits for a client without end, and gives its key. From the first byte on, `within` holds.
@@ -208,132 +278,4 @@ fn accepted(transport: &mut dyn Transport, clock: &mut Clock, number: i32, name:
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
-    use std::thread;
-
-    use super::*;
-
-    const TIME: Duration = Duration::from_secs(20);
-
-    fn hello(length: i32, key: &[u8]) -> Vec<u8> {
-        [&MAGIC.to_le_bytes()[..], &length.to_le_bytes(), key].concat()
-    }
-
-    #[test]
-    fn both_sides_agree() {
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        let served = thread::spawn(move || {
-            let key = hear(&mut server, TIME).unwrap();
-            answer(&mut server, Hello::Welcome, &Key::server("pi"), TIME).unwrap();
-            key
-        });
-        let sent = Key { timeout: Some(Duration::from_secs(60)), ..Key::client("pi") };
-        assert_eq!(greet(&mut client, &sent, TIME).unwrap(), Key::server("pi"));
-        assert_eq!(served.join().unwrap(), sent);
-    }
-
-    #[test]
-    fn bytes_of_a_client() {
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        client.write_all(&[hello(20, b"client:a -timeout=60"), b"next".to_vec()].concat()).unwrap();
-        assert_eq!(hear(&mut server, TIME).unwrap().to_string(), "client:a -timeout=60");
-        answer(&mut server, Hello::Welcome, &Key::server("a"), TIME).unwrap();
-        let mut rest = [0; 4];
-        server.read_exact(&mut rest).unwrap();
-        assert_eq!(&rest, b"next");
-        let mut reply = [0; 16];
-        client.read_exact(&mut reply).unwrap();
-        assert_eq!(reply, *b"\x71\xf2\x0f\0\x08\0\0\0server:a");
-    }
-
-    #[test]
-    fn refusals() {
-        for (hello, words) in [(Hello::NoMatchingKey, "another key"), (Hello::DuplicateKey, "already")] {
-            let (mut client, mut server) = UnixStream::pair().unwrap();
-            answer(&mut server, hello, &Key::server(""), TIME).unwrap();
-            let error = greet(&mut client, &Key::client("b"), TIME).unwrap_err().to_string();
-            assert!(error.contains(words), "{error}");
-        }
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        server.write_all(b"HTTP/1.1 400 Bad Request").unwrap();
-        let error = greet(&mut client, &Key::client(""), TIME).unwrap_err().to_string();
-        assert!(error.contains("right port"), "{error}");
-    }
-
-    #[test]
-    fn hostile_bytes() {
-        for (bytes, problem) in [
-            (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "begins with"),
-            (hello(-1, b""), "a key of -1 bytes"),
-            (hello(i32::MAX, b""), "the most is 4096"),
-            (hello(3, b"\xff\xfe:"), "not UTF-8"),
-            (hello(2, b"ab"), "begins with"),
-            (hello(9, b"client:"), "ended in the middle"),
-            (b"\x71\xf2".to_vec(), "ended in the middle"),
-            (Vec::new(), "ended in the middle"),
-        ] {
-            let (mut client, mut server) = UnixStream::pair().unwrap();
-            client.write_all(&bytes).unwrap();
-            drop(client);
-            let error = hear(&mut server, TIME).unwrap_err().to_string();
-            assert!(error.contains(problem), "{bytes:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn slow_bytes() {
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        let sender = thread::spawn(move || {
-            // Each byte comes in time, the whole key does not.
-            for byte in hello(20, b"client:a -timeout=60") {
-                if client.write_all(&[byte]).is_err() {
-                    break;
-                }
-                thread::sleep(Duration::from_millis(20));
-            }
-        });
-        let error = hear(&mut server, Duration::from_millis(100)).unwrap_err();
-        assert!(matches!(error, WireError::TimedOut { .. }), "{error}");
-        drop(server);
-        sender.join().unwrap();
-    }
-
-    #[test]
-    fn tokens_are_proved() {
-        for (known, is_known) in [("c2VjcmV0", true), ("c2VjcmV1", false)] {
-            let (mut client, mut server) = UnixStream::pair().unwrap();
-            let served = thread::spawn(move || {
-                let key = hear(&mut server, TIME).unwrap();
-                assert_eq!((key.name.as_str(), &key.token), ("pi", &None), "the token is not sent");
-                let proof = challenge(&mut server, &key.nonce.unwrap(), "c2VjcmV0", TIME).unwrap();
-                if let Some(proof) = proof {
-                    answer(&mut server, Hello::Welcome, &Key { proof: Some(proof), ..Key::server("pi") }, TIME)
-                        .unwrap();
-                }
-            });
-            let key = Key { token: Some(known.to_owned()), ..Key::client("pi") };
-            assert_eq!(greet(&mut client, &key, TIME).ok(), is_known.then(|| Key::server("pi")), "{known}");
-            served.join().unwrap();
-        }
-    }
-
-    #[test]
-    fn challenges_that_trickle_in() {
-        let (mut client, mut server) = UnixStream::pair().unwrap();
-        let sender = thread::spawn(move || {
-            let mut sent = server.write_all(&(MAGIC + CHALLENGE).to_le_bytes());
-            while sent.is_ok() {
-                thread::sleep(Duration::from_millis(5));
-                sent = server.write_all(&[1]);
-            }
-        });
-        let key = Key { token: Some("c2VjcmV0".to_owned()), ..Key::client("pi") };
-        let error = greet(&mut client, &key, Duration::from_millis(100)).unwrap_err();
-        // Four bytes of a length come in time, and are wrong, or the time is over.
-        assert!(matches!(error, WireError::TimedOut { .. } | WireError::Protocol(_)), "{error}");
-        drop(client);
-        sender.join().unwrap();
-    }
-}
+mod tests;

@@ -56,8 +56,12 @@ impl Key {
     /// Takes a key apart. Options that are not known are passed over, as stock servers do.
     ///
     /// # Errors
-    /// [`WireError::Protocol`] for a key without a role, or with an option whose value is wrong.
+    /// [`WireError::Protocol`] for a key without a role, with control characters, or with an option whose value is wrong.
     pub fn parse(text: &str) -> Result<Self, WireError> {
+        // Names come into logs, and terminals obey escape sequences.
+        if text.contains(|letter: char| letter.is_control() && !letter.is_ascii_whitespace()) {
+            return Err(WireError::Protocol("a key has no control characters".to_owned()));
+        }
         let mut words = text.split_ascii_whitespace();
         let first = words.next().unwrap_or_default();
         let Some((role, name)) = first.split_once(':') else {
@@ -178,6 +182,8 @@ mod tests {
             ("client:a -timeout=1e300", "-timeout"),
             ("client:a -nonce=12", "-nonce"),
             ("client:a -proof=", "-proof"),
+            ("client:\x1b[2Ja", "no control characters"),
+            ("client:a -timeout=1 -new=\u{9b}", "no control characters"),
         ] {
             let error = Key::parse(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

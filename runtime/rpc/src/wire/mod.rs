@@ -32,7 +32,7 @@ pub use decode::{Bounds, Source, TakeBytes, decode, decode_tensor, decode_with};
 pub use encode::Encoder;
 pub use error::WireError;
 pub(crate) use handshake::challenge;
-pub use handshake::{Hello, MAGIC, answer, greet, hear, offer, taken};
+pub use handshake::{Hello, MAGIC, answer, greet, greet_through_proxy, hear, offer, taken};
 pub use key::{Key, MAX_KEY};
 pub(crate) use output::Output;
 pub use transport::Transport;

@@ -1,5 +1,5 @@
-//! Proofs that a peer knows a token, which is never sent: one side sends a random number, the other side the HMAC-SHA256 of both sides'
-//! numbers under the token.
+//! Proofs that a peer knows a token, which is never sent: one side sends a random number, the other side the HMAC-SHA256 under the token of
+//! [who proves it to whom](Relation), the key that was named, the TLS connection and both sides' numbers.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,6 +9,36 @@ use sha2::{Digest, Sha256};
 /// Bytes of a block of SHA-256.
 const BLOCK: usize = 64;
 
+/// Who proves the token to whom. A proof for one relation counts for no other: nobody can pass it on to a peer of another kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// A client and the server that it has connected to.
+    ClientServer,
+    /// A client and a proxy that its user has named as one.
+    ClientProxy,
+    /// A client and the server behind that proxy.
+    ClientProxiedServer,
+    /// A server and the proxy that it waits at.
+    ServerProxy,
+    /// A client and a tracker.
+    ClientTracker,
+    /// A server, or a proxy for one, and a tracker.
+    ServerTracker,
+}
+
+impl Relation {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::ClientServer => "client and server",
+            Self::ClientProxy => "client and proxy",
+            Self::ClientProxiedServer => "client and server behind a proxy",
+            Self::ServerProxy => "server and proxy",
+            Self::ClientTracker => "client and tracker",
+            Self::ServerTracker => "server and tracker",
+        }
+    }
+}
+
 /// The side that proves. A proof of one side is not one of the other: a peer cannot send it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
@@ -16,6 +46,20 @@ pub(crate) enum Side {
     Caller,
     /// The side that listens.
     Listener,
+}
+
+/// The terms of a proof, equal on both sides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) relation: Relation,
+    /// The key that the caller has named; empty for a tracker.
+    pub(crate) name: &'a str,
+    /// A value that both ends of one TLS connection have, and no other connection; `None` without TLS.
+    pub(crate) channel: Option<[u8; 32]>,
+    /// The number of the side that opened the connection.
+    pub(crate) caller: &'a str,
+    /// The number of the side that listens.
+    pub(crate) listener: &'a str,
 }
 
 /// A number that is used once: 32 random bytes in hexadecimal digits.
@@ -30,22 +74,31 @@ pub(crate) fn is_digits(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The proof of one side, over the numbers of the caller and of the listener.
-pub(crate) fn proof(token: &str, side: Side, caller: &str, listener: &str) -> String {
+/// The proof of one side.
+pub(crate) fn proof(token: &str, side: Side, terms: &Terms<'_>) -> String {
     let side = match side {
-        Side::Caller => "kernpack-rpc proof 1: caller",
-        Side::Listener => "kernpack-rpc proof 1: listener",
+        Side::Caller => "caller",
+        Side::Listener => "listener",
     };
-    // The numbers have a fixed length, so no two sets of parts give the same bytes.
-    hex(&hmac(token.as_bytes(), &[side.as_bytes(), b"\0", caller.as_bytes(), listener.as_bytes()]))
+    let label = format!("kernpack-rpc proof 2: {}: {side}\0", terms.relation.label());
+    // The label ends with NUL and the name is last; all between has a fixed length, so no two sets of parts give the same bytes.
+    let parts = [
+        label.as_bytes(),
+        &[u8::from(terms.channel.is_some())],
+        &terms.channel.unwrap_or_default(),
+        terms.caller.as_bytes(),
+        terms.listener.as_bytes(),
+        terms.name.as_bytes(),
+    ];
+    hex(&hmac(token.as_bytes(), &parts))
 }
 
 /// Compares the proof of a peer; the time says nothing about where they differ.
-pub(crate) fn proves(given: &str, token: &str, side: Side, caller: &str, listener: &str) -> bool {
-    if !is_digits(given) || !is_digits(caller) || !is_digits(listener) {
+pub(crate) fn proves(given: &str, token: &str, side: Side, terms: &Terms<'_>) -> bool {
+    if !is_digits(given) || !is_digits(terms.caller) || !is_digits(terms.listener) {
         return false;
     }
-    let expected = proof(token, side, caller, listener);
+    let expected = proof(token, side, terms);
     let differences = expected.bytes().zip(given.bytes()).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
     std::hint::black_box(differences) == 0
 }
@@ -98,18 +151,40 @@ mod tests {
 
     #[test]
     fn only_the_right_proof_counts() {
+        use Relation::*;
         let (caller, listener, other) = (nonce().unwrap(), nonce().unwrap(), nonce().unwrap());
         assert!(caller != listener && is_digits(&caller));
-        let own = proof("c2VjcmV0", Side::Caller, &caller, &listener);
-        let check =
-            |given: &str, token: &str, side, caller: &str, listener: &str| proves(given, token, side, caller, listener);
-        assert!(check(&own, "c2VjcmV0", Side::Caller, &caller, &listener));
-        assert!(!check(&own, "c2VjcmV1", Side::Caller, &caller, &listener), "another token");
-        assert!(!check(&own, "c2VjcmV0", Side::Listener, &caller, &listener), "sent back");
-        assert!(!check(&own, "c2VjcmV0", Side::Caller, &other, &listener), "of another connection");
-        assert!(!check(&own, "c2VjcmV0", Side::Caller, &caller, &other), "sent once more");
-        for given in ["", "0", &own[1..], &format!("{own}0"), &"g".repeat(64)] {
-            assert!(!check(given, "c2VjcmV0", Side::Caller, &caller, &listener), "{given}");
+        let all = [ClientServer, ClientProxy, ClientProxiedServer, ServerProxy, ClientTracker, ServerTracker];
+        for relation in all {
+            let terms = Terms { relation, name: "pi", channel: Some([7; 32]), caller: &caller, listener: &listener };
+            let own = proof("c2VjcmV0", Side::Caller, &terms);
+            let check = |given: &str, terms: &Terms<'_>| proves(given, "c2VjcmV0", Side::Caller, terms);
+            assert!(check(&own, &terms));
+            assert!(!proves(&own, "c2VjcmV1", Side::Caller, &terms), "another token");
+            assert!(!proves(&own, "c2VjcmV0", Side::Listener, &terms), "sent back");
+            for (what, wrong) in [
+                ("another caller", Terms { caller: &other, ..terms }),
+                ("sent once more", Terms { listener: &other, ..terms }),
+                ("another key", Terms { name: "p", ..terms }),
+                ("another connection", Terms { channel: Some([8; 32]), ..terms }),
+                ("a zero channel", Terms { channel: Some([0; 32]), ..terms }),
+                ("no TLS", Terms { channel: None, ..terms }),
+            ] {
+                assert!(!check(&own, &wrong), "{relation:?}: {what}");
+            }
+            let plain = Terms { channel: None, ..terms };
+            let own_plain = proof("c2VjcmV0", Side::Caller, &plain);
+            assert!(!check(&own_plain, &Terms { channel: Some([0; 32]), ..terms }), "{relation:?}: from plain to TLS");
+            for other in all {
+                assert_eq!(
+                    check(&own, &Terms { relation: other, ..terms }),
+                    other == relation,
+                    "{relation:?} {other:?}"
+                );
+            }
+            for given in ["", "0", &own[1..], &format!("{own}0"), &"g".repeat(64)] {
+                assert!(!check(given, &terms), "{given}");
+            }
         }
     }
 }

@@ -50,6 +50,12 @@ pub trait Transport: Read + Write + Send {
     fn descriptor(&self) -> Option<RawFd> {
         None
     }
+
+    /// A value that both ends of this connection have and no other connection has, such as an exporter of TLS gives; proofs of a token count for it
+    /// alone then. `None` if there is none.
+    fn channel(&self) -> Option<[u8; 32]> {
+        None
+    }
 }
 
 /// Implements the trait for a kind of socket.
@@ -140,6 +146,10 @@ macro_rules! pointer {
 
             fn descriptor(&self) -> Option<RawFd> {
                 (**self).descriptor()
+            }
+
+            fn channel(&self) -> Option<[u8; 32]> {
+                (**self).channel()
             }
         }
     };

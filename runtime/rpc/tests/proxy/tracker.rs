@@ -137,3 +137,32 @@ fn the_stock_proxy_at_our_tracker() {
     }
     stock_client(tracker.address());
 }
+
+#[test]
+fn tokens_are_proved_under_match_keys() {
+    let token = "c2VjcmV0IHRva2Vu";
+    let tracker = tracker();
+    let client = TrackerClient::new(tracker.address().to_string());
+    for of_proxy in [None, Some(token)] {
+        let proxy = proxy(|options| {
+            options.tracker = Some(Place::new(tracker.address().to_string()));
+            options.listen.token = of_proxy.map(str::to_owned);
+        });
+        let address = proxy.address().to_string();
+        let server = server(&address, |options| {
+            options.listen.token = Some(token.to_owned());
+            let mut place = Place::new(address.as_str());
+            place.token = of_proxy.map(str::to_owned);
+            options.proxy = Some(place);
+        });
+        // A proxy that asks turns others away itself, and the match key is then good for 10 s more.
+        let wrong = of_proxy.is_none().then_some(("c2VjcmV0IHRva2Vv", false));
+        for (given, is_right) in wrong.into_iter().chain([(token, true)]) {
+            let found = client.request("pi", 0, TIME).unwrap();
+            let open = found.connect().through_proxy().token(given).timeout(TIME).connect_timeout(TIME).open();
+            assert_eq!(open.is_ok(), is_right, "{of_proxy:?}: {:?}", open.err());
+        }
+        drop((server, proxy));
+        wait_until("the end of the offers", || client.summary().unwrap().servers.is_empty());
+    }
+}

@@ -21,11 +21,19 @@ impl Domain {
         Self { ranges: tensor.shape.iter().map(Range::until).collect(), exact: true }
     }
 
-    fn is(&self, other: &Self) -> bool {
-        let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
-        let pairs = self.ranges.iter().zip(&other.ranges);
-        pairs.into_iter().all(|(a, b)| same(&a.min, &b.min) && same(&a.extent, &b.extent))
+    /// The domain is the whole tensor, of which the first and last elements may not be computed.
+    pub(super) fn is_whole(&self, tensor: &Tensor) -> bool {
+        self.ranges.len() == tensor.shape.len() && self.is(&Self::whole(tensor))
     }
+
+    fn is(&self, other: &Self) -> bool {
+        same_ranges(&self.ranges, &other.ranges)
+    }
+}
+
+fn same_ranges(a: &[Range], b: &[Range]) -> bool {
+    let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(&a.min, &b.min) && same(&a.extent, &b.extent))
 }
 
 /// The domains of operations, which their readers make.
@@ -50,13 +58,23 @@ impl Domains {
     pub(super) fn enter(&mut self, op: &Operation, domain: &Domain) {
         match &**op {
             OperationNode::Scan { init, update, scan_axis, inputs, .. } => {
-                for tensor in init.iter().chain(inputs.iter()) {
-                    self.read(&tensor, Domain { exact: domain.exact, ..Domain::whole(&tensor) });
+                // Steps are computed up to the last one that is read, all elements of each.
+                let is_all = |tensor: &Tensor, from: usize| {
+                    let whole = Domain::whole(tensor);
+                    let own = domain.ranges.get(from..).zip(whole.ranges.get(from..));
+                    domain.exact && own.is_some_and(|(a, b)| same_ranges(a, b))
+                };
+                for tensor in init.iter() {
+                    self.read(&tensor, Domain { exact: is_all(&tensor, 1), ..Domain::whole(&tensor) });
+                }
+                for tensor in inputs.iter() {
+                    self.read(&tensor, Domain { exact: false, ..Domain::whole(&tensor) });
                 }
                 for tensor in update.iter() {
-                    let mut part = Domain { exact: domain.exact, ..Domain::whole(&tensor) };
-                    if let (Some(first), Some(steps)) = (part.ranges.first_mut(), &scan_axis.dom) {
-                        *first = steps.clone();
+                    let mut part = Domain { exact: is_all(&tensor, 1), ..Domain::whole(&tensor) };
+                    let first = part.ranges.first_mut().zip(domain.ranges.first());
+                    if let (Some((first, read)), Some(steps)) = (first, &scan_axis.dom) {
+                        *first = Range::new(&steps.min, &read.min + &read.extent - &steps.min);
                     }
                     self.read(&tensor, part);
                 }

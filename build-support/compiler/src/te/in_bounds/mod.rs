@@ -4,6 +4,9 @@
 //! outside is an error. Where sizes decide, a condition on them is checked at the entry of the kernel. What is left
 //! depends on data, or on conditions that are not understood: those tensors are named, and their reads are checked one by
 //! one (`schedule::read_checks`).
+//!
+//! The proofs are about the elements that readers need. A schedule may compute more of an intermediate result, up to the
+//! whole of it: where reads are not in bounds for the whole, elements that would read outside are left out.
 
 mod domain;
 mod reads;
@@ -27,18 +30,19 @@ pub(crate) struct Checks {
     pub(crate) entry: Vec<EntryCheck>,
     /// The tensors whose reads are checked one by one, by [`Tensor::key`].
     pub(crate) reads: HashSet<(usize, i64)>,
+    /// The tensors that only elements which nothing needs read outside: those are not computed.
+    pub(crate) partly: HashSet<(usize, i64)>,
     /// The sizes and numbers that the arguments of the kernel have.
     pub(crate) known: HashSet<Var>,
 }
 
-impl Checks {
-    fn add(&mut self, tensor: &Tensor) {
-        // An operation may be computed wherever it is read, so what it reads is outside where it is.
-        if !self.reads.insert(tensor.key()) {
-            return;
-        }
-        for input in input_tensors(&tensor.op) {
-            self.add(&input);
+/// Adds a tensor and all that it depends on: an operation may be computed wherever it is read, so what it reads is outside
+/// where it is.
+fn add(found: &mut HashSet<(usize, i64)>, tensor: &Tensor) {
+    let mut left = vec![tensor.clone()];
+    while let Some(tensor) = left.pop() {
+        if found.insert(tensor.key()) {
+            left.extend(input_tensors(&tensor.op));
         }
     }
 }
@@ -62,8 +66,11 @@ pub(crate) fn check(kernel: &str, outputs: &[Tensor], known: &HashSet<Var>) -> R
                 reads.visit_op(op);
                 checks.entry.append(&mut reads.entry);
                 errors.append(&mut reads.errors);
-                for tensor in std::mem::take(&mut reads.unknown) {
-                    checks.add(&tensor);
+                let unknown = std::mem::take(&mut reads.unknown);
+                unknown.iter().for_each(|tensor| add(&mut checks.reads, tensor));
+                if !domain.is_whole(&op.output(0)) {
+                    let own = reads::unproved(kernel, op, known, &checks.entry);
+                    own.iter().for_each(|tensor| add(&mut checks.partly, tensor));
                 }
             }
             _ => domains.enter(op, &domain),

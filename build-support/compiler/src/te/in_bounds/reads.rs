@@ -44,6 +44,17 @@ pub(super) struct Reads<'a> {
     pub(super) unknown: Vec<Tensor>,
 }
 
+/// The tensors of which an operation may read elements that do not exist if all of it is computed, after the checks at the
+/// entry.
+pub(super) fn unproved(kernel: &str, op: &Operation, known: &HashSet<Var>, entry: &[EntryCheck]) -> Vec<Tensor> {
+    let whole = Domain { exact: false, ..Domain::whole(&op.output(0)) };
+    let mut apart = Domains::of_outputs(&[]);
+    let mut reads = Reads::new(kernel, op, &whole, known, &mut apart);
+    entry.iter().for_each(|check| reads.analyzer.enter(&check.condition));
+    reads.visit_op(op);
+    reads.unknown
+}
+
 /// Variables in place of elements, which are the same wherever they are read.
 #[derive(Default)]
 struct Names {

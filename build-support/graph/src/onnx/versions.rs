@@ -1,0 +1,106 @@
+//! Versions of the format and of operators that models may ask for.
+
+use super::proto::{AttributeValue, Model, Node, OpsetId};
+use crate::error::{GraphError, Result, require};
+
+/// Versions of the operators that models may ask for.
+const OLDEST: i64 = 6;
+pub(crate) const NEWEST: i64 = 28;
+/// The newest version of the file format: that of ONNX 1.23.
+const NEWEST_FORMAT: i64 = 14;
+/// The newest versions of operators of other domains of ONNX.
+const OTHERS: [(&str, i64); 3] = [("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1)];
+/// Operators that mean the same in all versions.
+const SINCE_1: [&str; 12] = [
+    "Constant",
+    "Conv",
+    "Flatten",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Identity",
+    "Not",
+    "Shape",
+    "Size",
+    "Softplus",
+    "Softsign",
+    "Transpose",
+];
+
+/// The version of ONNX's own operators.
+pub(crate) fn version_of(opsets: &[OpsetId]) -> Option<i64> {
+    opsets.iter().find(|opset| opset.domain.is_empty()).map(|opset| opset.version)
+}
+
+/// The nodes of all graphs of a model, also of those inside of nodes and of functions.
+pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
+    let mut left = vec![&model.graph.nodes[..]];
+    left.extend(model.functions.iter().map(|function| &function.nodes[..]));
+    let mut found = Vec::new();
+    while let Some(nodes) = left.pop() {
+        found.push(nodes);
+        let attributes = nodes.iter().flat_map(|node| &node.attributes);
+        left.extend(attributes.filter_map(|attribute| match &attribute.value {
+            AttributeValue::Graph(graph) => Some(&graph.nodes[..]),
+            _ => None,
+        }));
+    }
+    found
+}
+
+/// Checks the versions of a model: nothing newer than what is known is read, as it could mean something else.
+///
+/// # Errors
+/// A version that is not supported, or none where one is needed.
+pub(crate) fn check(model: &Model<'_>) -> Result<()> {
+    require!(
+        model.ir_version <= NEWEST_FORMAT,
+        "the model is of version {} of the file format of ONNX (ir_version); the newest that is supported is {NEWEST_FORMAT}, which is that of ONNX 1.23: export it with an older version",
+        model.ir_version
+    );
+    check_others(model)?;
+    for function in &model.functions {
+        if let Some(version) = version_of(&function.opsets) {
+            check_own(version, true).map_err(|error| error.within(&format!("function '{}'", function.name)))?;
+        }
+    }
+    let Some(version) = version_of(&model.opsets) else {
+        let is_other = model.graph.nodes.iter().all(|node| !node.domain.is_empty());
+        require!(
+            is_other || !model.functions.is_empty(),
+            "the model does not say which version of the operators it uses"
+        );
+        return Ok(());
+    };
+    check_own(version, !uses_only(model, &SINCE_1))
+}
+
+/// Checks a version of ONNX's own operators; one that is too old matters where operators have changed.
+fn check_own(version: i64, has_changed: bool) -> Result<()> {
+    require!(
+        version <= NEWEST && (version >= OLDEST || (version >= 1 && !has_changed)),
+        "the model uses operators of version {version}; supported are {OLDEST} to {NEWEST}: convert it with onnx.version_converter"
+    );
+    Ok(())
+}
+
+/// Checks the versions of other domains that nodes use.
+fn check_others(model: &Model<'_>) -> Result<()> {
+    let functions = model.functions.iter().flat_map(|function| &function.opsets);
+    let newer = model.opsets.iter().chain(functions).filter_map(|opset| {
+        let (domain, newest) = OTHERS.iter().find(|(domain, _)| *domain == opset.domain)?;
+        let is_used = || all_nodes(model).into_iter().flatten().any(|node| node.domain == *domain);
+        (opset.version > *newest && is_used()).then(|| {
+            GraphError::new(format!(
+                "the model uses operators of version {} of the domain {domain}; the newest that is supported is {newest}",
+                opset.version
+            ))
+        })
+    });
+    GraphError::all(newer.collect()).map_or(Ok(()), Err)
+}
+
+/// Tells whether the nodes of a model are all of these operators.
+fn uses_only(model: &Model<'_>, names: &[&str]) -> bool {
+    let mut nodes = all_nodes(model).into_iter().flatten();
+    nodes.all(|node| node.domain.is_empty() && names.contains(&node.op_type.as_str()))
+}
