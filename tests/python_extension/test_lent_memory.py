@@ -1,6 +1,7 @@
 """Arrays that lose their memory while the library has a view of it: in a callback, from another thread, while a tensor is kept."""
 
 import gc
+import pickle
 import shutil
 import subprocess
 import sys
@@ -85,12 +86,27 @@ def memoryview_itself():
     return memoryview(memoryview(array)[:COUNT]), array
 
 
+def pickle_buffer():
+    array = np.ones(COUNT)
+    return pickle.PickleBuffer(array), array
+
+
+def strided():
+    array = np.ones(COUNT)
+    return np.lib.stride_tricks.as_strided(array, (COUNT,), (8,)), array
+
+
+def windows():
+    array = np.ones(COUNT)
+    return np.lib.stride_tricks.sliding_window_view(array, 1)[:, 0], array
+
+
 def many_axes():
     array = np.ones(COUNT).reshape(1, 1, 1, 1, 1, COUNT).copy()
     return array, array
 
 
-ARRAYS = [own, part, part_of_part, part_itself, of_bytes, derived, of_memoryview, memoryview_itself, many_axes]
+ARRAYS = [own, part, part_of_part, part_itself, of_bytes, derived, of_memoryview, memoryview_itself, pickle_buffer, strided, windows, many_axes]
 
 
 def lose(how, array):

@@ -114,3 +114,99 @@ def test_a_pickle_keeps_nothing(extmod):
     gc.collect()
     assert gone[0]() is None and gone[1]() is None
     assert pickle.loads(pickle.dumps(again)).pair == ("shared", None)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_shared_containers_share_their_parts(extmod, is_held):
+    """Whoever else holds the whole, and though containers of Python are made anew at each read."""
+    Twins = extmod.Twins
+
+    def made(of):
+        row = (Twins(("part", None), {}),)
+        return Twins(of(row), {})
+
+    for of in [lambda row: (row, row), lambda row: (row, [row]), lambda row: ({"a": row}, (row, 1)), lambda row: ([list(row), row], list(row))]:
+        value = made(of)
+        holder = Twins((value, None), {}) if is_held else None
+        again = pickle.loads(pickle.dumps(value))
+        found = list(parts(again.pair))
+        assert len(found) >= 2 and all(part == found[0] and part.pair == ("part", None) for part in found), value
+        del holder
+
+
+def parts(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from parts(inner)
+    elif not isinstance(value, int):
+        yield value
+
+
+def test_getstate_that_raises_is_not_passed_over(extmod):
+    class Broken(extmod.Twins):
+        @property
+        def __getstate__(self):
+            raise AttributeError("not this one")
+
+    with pytest.raises(AttributeError, match="not this one"):
+        pickle.dumps(Broken(("x", None), {}))
+
+
+def test_another_try_of_a_copy_begins_anew(extmod):
+    class Once:
+        fails = True
+
+        def __deepcopy__(self, memo):
+            if Once.fails:
+                raise RuntimeError("the first time")
+            return Once()
+
+    class Patient:
+        def __init__(self, of):
+            self.of = of
+
+        def __deepcopy__(self, memo):
+            for _ in range(2):
+                Once.fails = not Once.fails
+                try:
+                    return Patient(copy.deepcopy(self.of, memo))
+                except RuntimeError:
+                    pass
+            raise AssertionError("both tries have failed")
+
+    Once.fails = False
+    value = extmod.Twins((Once(), None), {})
+    copied = copy.deepcopy(Patient(value))
+    assert copied.of != value and isinstance(copied.of.pair[0], Once)
+
+
+def test_an_error_of_a_copy_keeps_its_context(extmod):
+    class Boom(Exception):
+        pass
+
+    class Fails:
+        def __deepcopy__(self, memo):
+            try:
+                raise KeyError("first")
+            except KeyError:
+                raise Boom
+
+    try:
+        raise RuntimeError("outside")
+    except RuntimeError:
+        with pytest.raises(Boom) as raised:
+            copy.deepcopy(extmod.Twins((Fails(), None), {}))
+    assert isinstance(raised.value.__context__, KeyError)
+    assert isinstance(raised.value.__context__.__context__, RuntimeError)
+
+
+@pytest.mark.parametrize("answer", [(), [1], 5])
+def test_reduce_gives_a_text_or_a_tuple(extmod, answer):
+    class Odd(extmod.Twins):
+        def __reduce_ex__(self, protocol):
+            return answer
+
+    with pytest.raises(TypeError):
+        copy.deepcopy(Odd(("x", None), {}))

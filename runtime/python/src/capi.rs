@@ -260,9 +260,11 @@ table! {
         PyErr_SetNone(class: *mut PyObject);
         PyErr_ExceptionMatches(class: *mut PyObject) -> c_int;
         PyErr_Fetch(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
+        PyErr_Restore(class: *mut PyObject, value: *mut PyObject, traceback: *mut PyObject);
         PyErr_NormalizeException(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
         PyErr_NewException(name: *const c_char, base: *mut PyObject, dict: *mut PyObject) -> *mut PyObject;
         PyErr_WriteUnraisable(object: *mut PyObject);
+        PyException_GetTraceback(exception: *mut PyObject) -> *mut PyObject;
         PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
         PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
         PyLong_AsLongLong(object: *mut PyObject) -> c_longlong;

@@ -127,6 +127,9 @@ unsafe fn container(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResul
             }
             return Ok(copied);
         }
+        if copied.is_err() {
+            forget_one(py, memo, &key);
+        }
         copied
     }
 }
@@ -193,6 +196,9 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
             forget_from(py, memo, known)?;
             copied = by_fields(py, object);
         }
+        if copied.is_err() {
+            forget_one(py, memo, &key);
+        }
         let copied = copied?;
         if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
             return Err(Raised);
@@ -229,6 +235,23 @@ unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()>
     }
 }
 
+/// Takes what was not copied out of the memo, so that another try begins anew. The exception that is set stays.
+///
+/// # Safety
+/// `memo` is a live `dict`.
+unsafe fn forget_one(py: Py, memo: *mut PyObject, key: &Owned) {
+    let exception = exception::take_exception(py);
+    // SAFETY: promised by the caller. Else it is not there.
+    unsafe {
+        if py.PyDict_DelItem(memo, key.as_ptr()) != 0 {
+            py.PyErr_Clear();
+        }
+    }
+    if let Some(exception) = exception {
+        exception::put_back(py, exception);
+    }
+}
+
 /// # Safety
 /// As for [`object`].
 unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) -> PyResult<Owned> {
@@ -248,14 +271,17 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
         }
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;
-        let size = match py.PyType_GetFlags(py.type_of(reduced.as_ptr())) & constant::TUPLE_SUBCLASS {
-            0 => 0,
-            _ => py.PyTuple_Size(reduced.as_ptr()),
-        };
+        // A text: the name of something that is one of its kind.
+        let class = py.type_of(reduced.as_ptr());
+        if py.PyType_IsSubtype(class, py.PyUnicode_Type()) != 0 {
+            return Ok(Owned::share(py, this));
+        }
+        if py.PyType_GetFlags(class) & constant::TUPLE_SUBCLASS == 0 {
+            return Err(py.raise(py.PyExc_TypeError(), "__reduce_ex__() must return a text or a tuple"));
+        }
+        let size = py.PyTuple_Size(reduced.as_ptr());
         let part = |index| Owned::share(py, py.PyTuple_GetItem(reduced.as_ptr(), index));
         match size {
-            // A text: the name of something that is one of its kind.
-            0 => Ok(Owned::share(py, this)),
             2 | 3 => {
                 let arguments = deep_copy.call(py, part(1))?;
                 let made = Owned::take(py, py.PyObject_CallObject(part(0).as_ptr(), arguments.as_ptr()))?;

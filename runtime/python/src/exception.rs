@@ -268,6 +268,17 @@ pub(crate) fn take_exception(py: Py) -> Option<Owned> {
     }
 }
 
+/// Sets an exception that was taken, as it was.
+pub(crate) fn put_back(py: Py, exception: Owned) {
+    // SAFETY: the function takes the three references over.
+    unsafe {
+        let class = py.type_of(exception.as_ptr());
+        py.Py_IncRef(class);
+        let traceback = py.PyException_GetTraceback(exception.as_ptr());
+        py.PyErr_Restore(class, exception.into_ptr(), traceback);
+    }
+}
+
 /// The error for the exception that is set on this thread, which carries it.
 #[cold]
 pub(crate) fn take(py: Py) -> Error {

@@ -15,7 +15,7 @@ use kernpack_core::embedded;
 
 use crate::capi::{Py, PyObject};
 use crate::class::{self, object_of};
-use crate::object::{Owned, PyResult};
+use crate::object::{Owned, PyResult, Raised};
 
 /// The number of reads for pickles that run, on any thread, and of those that read parts of something with several Python objects or owners.
 static READS: AtomicUsize = AtomicUsize::new(0);
@@ -95,9 +95,12 @@ pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObjec
         if !may_come_again(object) {
             return class::hold(py, class, object);
         }
-        if let Some(alive) = object_alive(py, object)? {
-            embedded::dec_ref(object);
-            return Ok(alive);
+        match object_alive(py, object) {
+            Ok(None) => {}
+            other => {
+                embedded::dec_ref(object);
+                return other.and_then(|alive| alive.ok_or(Raised));
+            }
         }
         let made = class::hold(py, class, object)?;
         note(py, made.as_ptr(), object)?;
@@ -184,7 +187,14 @@ fn look_through(py: Py) {
     for (object, noted) in all {
         // SAFETY: the reference is the note's, which is not in the table.
         let found = unsafe { py.call(ptr::with_exposed_provenance_mut(noted.reference), []) };
-        let is_alive = found.is_ok_and(|found| found.as_ptr() != py.none());
+        let is_alive = match found {
+            Ok(found) => found.as_ptr() != py.none(),
+            Err(Raised) => {
+                // SAFETY: the lock is held.
+                unsafe { py.PyErr_Clear() };
+                true
+            }
+        };
         if is_alive { alive.push((object, noted)) } else { other.push(noted) }
     }
     {

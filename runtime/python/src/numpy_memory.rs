@@ -16,6 +16,12 @@ const OWNS_DATA: c_int = 0x0004;
 /// NumPy's class of arrays, once NumPy was seen; a reference to it is kept.
 static NDARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 
+/// NumPy's class of what stands between an array and its base in `as_strided`, or NULL; a reference to it is kept.
+static DUMMY_ARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// So many bases are followed. NumPy 1 can be made to have them in a circle.
+const DEEPEST: usize = 1000;
+
 /// The class of NumPy's arrays, if NumPy is imported, in a version whose arrays lie in memory as is known here; else NULL.
 #[inline]
 pub(crate) fn ndarray(py: Py) -> PyResult<*mut PyObject> {
@@ -41,6 +47,14 @@ fn find_ndarray(py: Py) -> PyResult<*mut PyObject> {
             let found = py.attribute(ndarray.as_ptr(), attribute)?;
             if py.str_of(found.as_ptr()) != expected {
                 return Ok(ptr::null_mut());
+            }
+        }
+        for module in ["numpy.lib._stride_tricks_impl", "numpy.lib.stride_tricks"] {
+            if let Some(module) = py.imported(py.text(module)?.as_ptr())?
+                && let Some(dummy) = py.attribute_if_any(module.as_ptr(), c"DummyArray")?
+            {
+                DUMMY_ARRAY.store(dummy.into_ptr(), Ordering::Release);
+                break;
             }
         }
         let class = ndarray.into_ptr();
@@ -115,13 +129,17 @@ impl Held {
     #[inline(never)]
     unsafe fn of_view(py: Py, view: *mut PyObject) -> Self {
         let class = NDARRAY.load(Ordering::Acquire);
-        // SAFETY: promised by the caller; an array keeps its base, and a `memoryview` its object. No code of Python runs. Bases are set when an
-        // array is made, so there are no cycles.
+        let dummy = DUMMY_ARRAY.load(Ordering::Acquire);
+        // SAFETY: promised by the caller; an array keeps its base. What else has led to the owner is kept here.
         unsafe {
             let mut owner = view;
-            // Keeps the owner, where nothing that was followed does.
-            let mut object;
+            let mut kept;
+            let mut steps = 0;
             let memory = loop {
+                steps += 1;
+                if steps > DEEPEST {
+                    break ptr::null_mut();
+                }
                 if is_array(py, owner, class) {
                     let memory = hold(py, owner).memory;
                     let base = (*fields(py, owner)).base;
@@ -129,17 +147,23 @@ impl Held {
                         break memory;
                     }
                     owner = base;
-                } else if py.type_of(owner) == py.PyMemoryView_Type() {
-                    object = py.attribute(owner, c"obj");
-                    let Ok(object) = &object else {
-                        // It was released.
-                        py.PyErr_Clear();
-                        break ptr::null_mut();
-                    };
-                    owner = object.as_ptr();
+                    continue;
+                }
+                let class = py.type_of(owner);
+                let attribute = if class == py.PyMemoryView_Type() {
+                    c"obj"
+                } else if class == dummy {
+                    c"base"
                 } else {
                     break ptr::null_mut();
-                }
+                };
+                kept = py.attribute(owner, attribute);
+                let Ok(object) = &kept else {
+                    // A `memoryview` that was released.
+                    py.PyErr_Clear();
+                    break ptr::null_mut();
+                };
+                owner = object.as_ptr();
             };
             py.Py_IncRef(owner);
             Self { lent: Lent { memory, owner }, is_counted: true }

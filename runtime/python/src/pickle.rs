@@ -52,8 +52,8 @@ unsafe fn added(py: Py, this: *mut PyObject, class: &Owned) -> PyResult<Option<O
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
         // All objects have it since Python 3.11.
-        if let Some(state) = py.attribute_if_any(this, c"__getstate__")? {
-            let state = py.call(state.as_ptr(), [])?;
+        if py.attribute_if_any(class.as_ptr(), c"__getstate__")?.is_some() {
+            let state = py.call(py.attribute(this, c"__getstate__")?.as_ptr(), [])?;
             return Ok((state.as_ptr() != py.none()).then_some(state));
         }
         let attributes = py.attribute_if_any(this, c"__dict__")?;

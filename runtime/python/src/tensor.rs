@@ -95,7 +95,9 @@ pub(crate) unsafe fn of_buffer(
             return Ok(None);
         }
         let mut lent = Lent(buffer, None);
-        lent.1 = Held::behind(py, object)?;
+        // The object that gave the buffer: others pass it on, such as a `pickle.PickleBuffer`.
+        let giver = if lent.0.owner.is_null() { object } else { lent.0.owner };
+        lent.1 = Held::behind(py, giver)?;
         let buffer = &lent.0;
         let format = if buffer.format.is_null() { c"B" } else { CStr::from_ptr(buffer.format) };
         let Some(dtype) = data_type(format.to_bytes(), buffer.item_size) else { return Ok(None) };
