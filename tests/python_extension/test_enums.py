@@ -66,3 +66,15 @@ def test_errors(extmod, call, kind, message):
 def test_copies(extmod, again):
     for member in [*extmod.objects.Color, *extmod.objects.Layout]:
         assert again(member) is member
+
+
+def test_types_and_enums_below_an_enum(extmod):
+    """Each is an attribute of the class that its name begins with, whichever of them the linker put first."""
+    Shade = extmod.Shade
+    assert issubclass(Shade, enum.Enum) and [shade.value for shade in Shade] == ["Light", "Dark"]
+    assert (Shade.Mix.__qualname__, Shade.Mix.Limit.__qualname__) == ("Shade.Mix", "Shade.Mix.Limit")
+    assert issubclass(Shade.Mix.Limit, enum.IntEnum)
+    mix = Shade.mixed(Shade.Dark, Shade.Mix.Limit.All)
+    assert type(mix) is Shade.Mix and (mix.first, mix.part) == (Shade.Dark, 1.0)
+    for again in [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]:
+        assert again(mix).first is Shade.Dark and again(Shade.Mix.Limit.All) is Shade.Mix.Limit.All

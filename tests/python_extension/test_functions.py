@@ -649,3 +649,11 @@ def test_soak(folder):
     program = Path(__file__).with_name("soak.py")
     result = subprocess.run([sys.executable, program, folder, "2000"], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_vectors_are_lists_of_their_own(extmod):
+    """Rows that are equal are no more than that. An array of the library is one object wherever it stands, and so is its list."""
+    rows, none = extmod.rows(3, False)
+    assert rows == [[0, 1]] * 3 and none == [] and len({id(row) for row in rows}) == 3
+    none, rows = extmod.rows(3, True)
+    assert rows == [[0, 1]] * 3 and none == [] and len({id(row) for row in rows}) == 1

@@ -1,6 +1,9 @@
 """Arrays that lose their memory while the library has a view of it: in a callback, from another thread, while a tensor is kept."""
 
 import gc
+import pickle
+import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -73,12 +76,37 @@ def derived():
     return array, array
 
 
+def of_memoryview():
+    array = np.ones(COUNT)
+    return np.asarray(memoryview(array)), array
+
+
+def memoryview_itself():
+    array = np.ones(2 * COUNT)
+    return memoryview(memoryview(array)[:COUNT]), array
+
+
+def pickle_buffer():
+    array = np.ones(COUNT)
+    return pickle.PickleBuffer(array), array
+
+
+def strided():
+    array = np.ones(COUNT)
+    return np.lib.stride_tricks.as_strided(array, (COUNT,), (8,)), array
+
+
+def windows():
+    array = np.ones(COUNT)
+    return np.lib.stride_tricks.sliding_window_view(array, 1)[:, 0], array
+
+
 def many_axes():
     array = np.ones(COUNT).reshape(1, 1, 1, 1, 1, COUNT).copy()
     return array, array
 
 
-ARRAYS = [own, part, part_of_part, part_itself, of_bytes, derived, many_axes]
+ARRAYS = [own, part, part_of_part, part_itself, of_bytes, derived, of_memoryview, memoryview_itself, pickle_buffer, strided, windows, many_axes]
 
 
 def lose(how, array):
@@ -255,8 +283,6 @@ def test_a_wrapper_of_tvm_ffi_that_is_emptied(extmod):
 
 def test_a_module_that_says_it_is_numpy(folder):
     """Classes are taken for NumPy's array only if they are it."""
-    import subprocess
-
     program = f"""
 import sys, types; sys.path.insert(0, {str(folder)!r})
 import extmod
@@ -278,3 +304,89 @@ print("passed")
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout.strip()) == (0, "passed"), result.stdout + result.stderr
+
+
+TWO_LIBRARIES = """
+import sys; sys.path[:0] = [FOLDER, PACKAGES]
+import extmod as first, second.extmod as other
+import numpy as np
+assert first is not other and first.sum_of_elements is not other.sum_of_elements
+
+def is_lost(array):
+    try:
+        array.resize(2 * array.size, refcheck=False)
+    except ValueError:
+        return array.flags.owndata
+    return True
+
+def views():
+    owner = np.ones(64)
+    yield owner, owner
+    yield owner[::2], owner
+    yield np.asarray(memoryview(owner)), owner
+    yield memoryview(owner), owner
+
+for outer, inner in [(first, other), (other, first)]:
+    for view, owner in views():
+        count = len(view)
+        lost = []
+
+        def call():
+            assert inner.sum_of_elements(view) == inner.sum_of_elements(owner[:count]) == count
+            lost.append(is_lost(owner))
+
+        assert outer.sum_after(view, call) == count
+        assert lost == [False] and owner.flags.owndata
+        # Kept by both, given up by either of them first.
+        outer.keep_tensor(view)
+        inner.keep_tensor(view)
+        outer.keep_tensor(None)
+        assert not is_lost(owner) and inner.sum_of_kept() == count
+        outer.keep_tensor(view)
+        inner.keep_tensor(None)
+        assert not is_lost(owner) and outer.sum_of_kept() == count
+        outer.keep_tensor(None)
+        assert owner.flags.owndata
+# More arrays than the table has places.
+arrays = [np.ones(3) for _ in range(1000)]
+kept = [library.echo_any(arrays) for library in (first, other, first)]
+while kept:
+    assert not any(is_lost(array) for array in arrays)
+    kept.pop()
+assert all(array.flags.owndata for array in arrays)
+print("passed")
+"""
+
+
+def test_two_libraries_hold_the_memory_of_one_array(folder, tmp_path):
+    """A second copy of the file is another library: the memory belongs to the array again when both have given it up."""
+    package = tmp_path / "second"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    shutil.copyfile(folder / "extmod.so", package / "extmod.so")
+    program = TWO_LIBRARIES.replace("FOLDER", repr(str(folder))).replace("PACKAGES", repr(str(tmp_path)))
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (0, "passed\n"), result.stdout + result.stderr
+
+
+def test_an_array_with_a_base_that_owns_its_memory(extmod):
+    """The copy of an operand of an iterator is written back to its base."""
+    operand = np.ones(COUNT, "float32")
+    with np.nditer(operand, [], [["readwrite", "updateifcopy"]], casting="same_kind", op_dtypes=["float64"]) as iterator:
+        array = iterator.operands[0]
+        assert array.flags.owndata and array.base is operand
+        seen = []
+
+        def inner():
+            extmod.sum_of_elements(array)
+            seen.append(array.flags.owndata)
+
+        assert extmod.sum_after(array, inner) == COUNT
+        assert seen == [False] and array.flags.owndata
+        first, second = extmod.echo_any(array), extmod.echo_any(array)
+        del first
+        gc.collect()
+        assert not array.flags.owndata and operand.flags.owndata and np.asarray(second).sum() == COUNT
+        del second
+        gc.collect()
+        assert array.flags.owndata

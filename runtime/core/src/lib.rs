@@ -25,7 +25,8 @@ mod multiversion;
 #[doc(hidden)]
 pub mod object;
 pub mod parallel;
-mod process_table;
+#[doc(hidden)]
+pub mod process_table;
 pub mod provider;
 pub mod reflect;
 mod registration;

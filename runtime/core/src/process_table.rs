@@ -12,7 +12,7 @@ use crate::function::Function;
 use crate::{Result, provider};
 
 /// One table of the process, as this artifact sees it.
-pub(crate) struct ProcessTable<T: Sync + 'static> {
+pub struct ProcessTable<T: Sync + 'static> {
     /// The global function that returns the address.
     function: &'static str,
     /// This artifact's own table, which serves until and unless another one is found.
@@ -26,18 +26,18 @@ impl<T: Sync + 'static> ProcessTable<T> {
     /// # Safety
     /// Code that registers a global function of the name `function` returns NULL or the address of a `T` that is valid for the rest of
     /// the process: the name ends with the version of its layout.
-    pub(crate) const unsafe fn new(function: &'static str, own: &'static T, join: fn(&T, &T)) -> Self {
+    pub const unsafe fn new(function: &'static str, own: &'static T, join: fn(&T, &T)) -> Self {
         Self { function, own, join, found: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// This artifact's own table.
-    pub(crate) fn own(&self) -> &'static T {
+    pub fn own(&self) -> &'static T {
         self.own
     }
 
     /// The process's table.
     #[inline]
-    pub(crate) fn get(&self) -> &'static T {
+    pub fn get(&self) -> &'static T {
         let found = self.found.load(Ordering::Acquire);
         if found.is_null() {
             return self.find();

@@ -260,9 +260,11 @@ table! {
         PyErr_SetNone(class: *mut PyObject);
         PyErr_ExceptionMatches(class: *mut PyObject) -> c_int;
         PyErr_Fetch(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
+        PyErr_Restore(class: *mut PyObject, value: *mut PyObject, traceback: *mut PyObject);
         PyErr_NormalizeException(class: *mut *mut PyObject, value: *mut *mut PyObject, traceback: *mut *mut PyObject);
         PyErr_NewException(name: *const c_char, base: *mut PyObject, dict: *mut PyObject) -> *mut PyObject;
         PyErr_WriteUnraisable(object: *mut PyObject);
+        PyException_GetTraceback(exception: *mut PyObject) -> *mut PyObject;
         PyException_SetTraceback(exception: *mut PyObject, traceback: *mut PyObject) -> c_int;
         PyException_SetCause(exception: *mut PyObject, cause: *mut PyObject);
         PyLong_AsLongLong(object: *mut PyObject) -> c_longlong;
@@ -317,6 +319,7 @@ table! {
         PyObject_CheckBuffer(object: *mut PyObject) -> c_int;
         PyObject_GetBuffer(object: *mut PyObject, buffer: *mut PyBuffer, flags: c_int) -> c_int;
         PyObject_ClearWeakRefs(object: *mut PyObject);
+        PyWeakref_NewRef(object: *mut PyObject, callback: *mut PyObject) -> *mut PyObject;
         PyObject_GC_UnTrack(object: *mut c_void);
         PyBuffer_Release(buffer: *mut PyBuffer);
         PyCapsule_New(pointer: *mut c_void, name: *const c_char, destructor: Option<unsafe extern "C" fn(*mut PyObject)>) -> *mut PyObject;
@@ -355,7 +358,7 @@ table! {
         _PyThreadState_UncheckedGet() -> *mut c_void;
     }
     objects {
-        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type
+        _Py_NoneStruct _Py_TrueStruct _Py_FalseStruct _Py_NotImplementedStruct PyLong_Type PyFloat_Type PyBool_Type PyUnicode_Type PyBytes_Type PyByteArray_Type PyList_Type PySlice_Type PyMemoryView_Type
         PyTuple_Type PyDict_Type PyModule_Type PyBaseObject_Type PyFunction_Type PyMethod_Type PyCFunction_Type
     }
     variables {

@@ -19,7 +19,7 @@ use crate::gc::{self, Edge};
 use crate::heap_type::{self, Shared, dealloc, leaked, pointer_place};
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
-use crate::{deep_copy, enumeration, function, handle, iteration, method, operators, pickle};
+use crate::{deep_copy, enumeration, function, handle, identity, iteration, method, operators, pickle};
 
 /// The class of a type. It lives forever.
 pub(crate) struct Class {
@@ -183,6 +183,7 @@ pub(crate) unsafe fn wrap_owned(py: Py, object: *mut TVMFFIObject) -> PyResult<O
     // SAFETY: promised by the caller; the class is that of the type.
     unsafe {
         match known(py, (*object).type_index) {
+            Some(class) if identity::is_reading() => identity::hold(py, class, object),
             Some(class) => hold(py, class, object),
             None => {
                 let wrapped = wrap(py, object);
@@ -232,7 +233,7 @@ unsafe fn hold_more(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> 
     // SAFETY: promised by the caller; the new reference goes to the value.
     unsafe {
         embedded::inc_ref(object);
-        hold(py, class, object)
+        if identity::is_reading() { identity::hold(py, class, object) } else { hold(py, class, object) }
     }
 }
 
@@ -455,10 +456,14 @@ pub(crate) unsafe extern "C" fn release(this: *mut PyObject) {
         let py = Py::held();
         let place = pointer_place(py, this);
         // Without the interpreter's lock another thread may be writing the place of the list.
-        if !py.is_plain() || !(*place.add(1)).is_null() {
+        let object = (*place).cast::<TVMFFIObject>();
+        let has_weak = !AtomicPtr::from_ptr(place.add(1)).load(Ordering::Relaxed).is_null();
+        if has_weak {
+            identity::forget_object(py, this, object);
+        }
+        if has_weak || !py.is_plain() {
             py.PyObject_ClearWeakRefs(this);
         }
-        let object = (*place).cast::<TVMFFIObject>();
         let class = py.type_of(this);
         let is_kept = of_class(class).is_some_and(|class| class.edges.is_empty()) && FREED.give(py, this, class);
         if !is_kept {

@@ -3,7 +3,6 @@
 //! Python objects are made anew each time that the interpreter asks for a part of an object, so that they say nothing about what is shared. In
 //! the memo of `copy.deepcopy`, whose keys are addresses of Python objects, these functions note addresses of the library's objects.
 
-use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -15,6 +14,7 @@ use kernpack_core::{Any, embedded};
 
 use crate::capi::{Py, PyMethodDef, PyObject, constant};
 use crate::class::{self, object_of};
+use crate::copy_level::{Level, is_inside_an_object, part_of_itself};
 use crate::object::{Owned, PyResult, Raised};
 use crate::pickle::class_and_arguments;
 use crate::shared_container::{contents, held};
@@ -38,55 +38,6 @@ const fn method(function: Function) -> PyMethodDef {
 }
 
 const ANY: TypeSchema = TypeSchema::new("Any");
-
-thread_local! {
-    /// The outermost of what was being copied when something was found to be a part of itself: all of it is copied in another way.
-    static PART_OF_ITSELF: Cell<*mut TVMFFIObject> = const { Cell::new(ptr::null_mut()) };
-    /// What is being copied, the outermost first.
-    static OPEN: RefCell<Vec<*mut TVMFFIObject>> = const { RefCell::new(Vec::new()) };
-}
-
-/// An object, list or dict that is being copied.
-struct Level;
-
-impl Level {
-    fn enter(object: *mut TVMFFIObject) -> Self {
-        OPEN.with_borrow_mut(|open| open.push(object));
-        Self
-    }
-}
-
-impl Drop for Level {
-    fn drop(&mut self) {
-        OPEN.with_borrow_mut(|open| _ = open.pop());
-    }
-}
-
-/// Whether an object, which would be made of what a container has so far, lies between the container and here.
-fn is_inside_an_object(container: *mut TVMFFIObject) -> bool {
-    // SAFETY: what is being copied is alive.
-    let is_object = |object: &*mut TVMFFIObject| unsafe { (**object).type_index } >= type_index::STATIC_OBJECT_END;
-    OPEN.with_borrow(|open| {
-        let place = open.iter().rposition(|object| *object == container);
-        place.is_some_and(|place| open[place..].iter().any(is_object))
-    })
-}
-
-/// The error for what is found on the way to a copy of itself.
-fn part_of_itself(py: Py) -> Raised {
-    PART_OF_ITSELF.set(OPEN.with_borrow(|open| open.first().copied().unwrap_or_default()));
-    let text = "an object is a part of itself, so that its constructor cannot take a copy of it";
-    py.raise(py.PyExc_ValueError(), text)
-}
-
-/// Whether an error was about a part of this object, the outermost.
-fn has_part_of_itself(object: *mut TVMFFIObject) -> bool {
-    let is_it = PART_OF_ITSELF.get() == object;
-    if is_it {
-        PART_OF_ITSELF.set(ptr::null_mut());
-    }
-    is_it
-}
 
 unsafe extern "C" fn copy_of_container(this: *mut PyObject, memo: *mut PyObject) -> *mut PyObject {
     // SAFETY: the interpreter calls with its lock held, for a list or dict.
@@ -163,18 +114,21 @@ unsafe fn container(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResul
         let object = held(py, this);
         let key = key(py, memo, object)?;
         if let Some(copied) = py.dict_item(memo, key.as_ptr())? {
-            return if is_inside_an_object(object) { Err(part_of_itself(py)) } else { Ok(copied) };
+            return if is_inside_an_object(object, memo) { Err(part_of_itself(py, memo)) } else { Ok(copied) };
         }
         let known = py.PyDict_Size(memo);
+        let level = Level::enter(py, object, memo);
         let copied = filled(py, this, memo, &key);
-        if copied.is_err() && has_part_of_itself(object) {
-            py.PyErr_Clear();
+        if copied.is_err() && level.takes_error() {
             forget_from(py, memo, known)?;
             let copied = by_fields(py, object)?;
             if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
                 return Err(Raised);
             }
             return Ok(copied);
+        }
+        if copied.is_err() {
+            forget_one(py, memo, &key);
         }
         copied
     }
@@ -186,7 +140,6 @@ unsafe fn filled(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Owned) 
     // SAFETY: promised by the caller.
     unsafe {
         let object = held(py, this);
-        let _level = Level::enter(object);
         let deep_copy = DeepCopy::of(py, memo)?;
         let parts = contents(py, this)?;
         let is_dict = (*object).type_index == type_index::DICT;
@@ -227,7 +180,7 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
         // While an object is copied, it stands for its copy in the memo.
         match py.dict_item(memo, key.as_ptr())? {
             Some(mark) if mark.as_ptr() == py._Py_NotImplementedStruct() => {
-                return Err(part_of_itself(py));
+                return Err(part_of_itself(py, memo));
             }
             Some(copied) => return Ok(copied),
             None => {}
@@ -236,14 +189,15 @@ unsafe fn object(py: Py, this: *mut PyObject, memo: *mut PyObject) -> PyResult<O
         if py.PyDict_SetItem(memo, key.as_ptr(), py._Py_NotImplementedStruct()) != 0 {
             return Err(Raised);
         }
+        let level = Level::enter(py, object, memo);
         let mut copied = made_again(py, this, memo, &key);
-        if copied.is_err() && has_part_of_itself(object) {
-            // An object of a class that was derived in Python may have attributes that only its Python object knows.
-            if class::is_known(py.type_of(this)) {
-                py.PyErr_Clear();
-                forget_from(py, memo, known)?;
-                copied = by_fields(py, object);
-            }
+        // An object of a class that was derived in Python may have attributes that only its Python object knows.
+        if copied.is_err() && class::is_known(py.type_of(this)) && level.takes_error() {
+            forget_from(py, memo, known)?;
+            copied = by_fields(py, object);
+        }
+        if copied.is_err() {
+            forget_one(py, memo, &key);
         }
         let copied = copied?;
         if py.PyDict_SetItem(memo, key.as_ptr(), copied.as_ptr()) != 0 {
@@ -271,14 +225,30 @@ unsafe fn by_fields(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
 /// # Safety
 /// `memo` is a live `dict`.
 unsafe fn forget_from(py: Py, memo: *mut PyObject, known: isize) -> PyResult<()> {
-    // SAFETY: promised by the caller; the entries are shared.
+    // SAFETY: promised by the caller; the method of the class takes the last entry.
     unsafe {
-        for [key, _] in py.entries(memo)?.iter().skip(known.max(0) as usize) {
-            if py.PyDict_DelItem(memo, key.as_ptr()) != 0 {
-                return Err(Raised);
-            }
+        let pop = py.attribute(py.PyDict_Type(), c"popitem")?;
+        while py.PyDict_Size(memo) > known.max(0) {
+            py.call(pop.as_ptr(), [Owned::share(py, memo)])?;
         }
         Ok(())
+    }
+}
+
+/// Takes what was not copied out of the memo, so that another try begins anew. The exception that is set stays.
+///
+/// # Safety
+/// `memo` is a live `dict`.
+unsafe fn forget_one(py: Py, memo: *mut PyObject, key: &Owned) {
+    let exception = exception::take_exception(py);
+    // SAFETY: promised by the caller. Else it is not there.
+    unsafe {
+        if py.PyDict_DelItem(memo, key.as_ptr()) != 0 {
+            py.PyErr_Clear();
+        }
+    }
+    if let Some(exception) = exception {
+        exception::put_back(py, exception);
     }
 }
 
@@ -288,7 +258,6 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     const PROTOCOL: i64 = 4;
     // SAFETY: promised by the caller; the tuple keeps its elements.
     unsafe {
-        let _level = Level::enter(object_of(py, this)?);
         let deep_copy = DeepCopy::of(py, memo)?;
         if class::is_known(py.type_of(this)) {
             let (class, named) = class_and_arguments(py, this)?;
@@ -302,14 +271,17 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
         }
         let reduce = py.attribute(this, c"__reduce_ex__")?;
         let reduced = py.call(reduce.as_ptr(), [Owned::take(py, py.PyLong_FromLongLong(PROTOCOL))?])?;
-        let size = match py.PyType_GetFlags(py.type_of(reduced.as_ptr())) & constant::TUPLE_SUBCLASS {
-            0 => 0,
-            _ => py.PyTuple_Size(reduced.as_ptr()),
-        };
+        // A text: the name of something that is one of its kind.
+        let class = py.type_of(reduced.as_ptr());
+        if py.PyType_IsSubtype(class, py.PyUnicode_Type()) != 0 {
+            return Ok(Owned::share(py, this));
+        }
+        if py.PyType_GetFlags(class) & constant::TUPLE_SUBCLASS == 0 {
+            return Err(py.raise(py.PyExc_TypeError(), "__reduce_ex__() must return a text or a tuple"));
+        }
+        let size = py.PyTuple_Size(reduced.as_ptr());
         let part = |index| Owned::share(py, py.PyTuple_GetItem(reduced.as_ptr(), index));
         match size {
-            // A text: the name of something that is one of its kind.
-            0 => Ok(Owned::share(py, this)),
             2 | 3 => {
                 let arguments = deep_copy.call(py, part(1))?;
                 let made = Owned::take(py, py.PyObject_CallObject(part(0).as_ptr(), arguments.as_ptr()))?;
@@ -337,18 +309,35 @@ unsafe fn made_again(py: Py, this: *mut PyObject, memo: *mut PyObject, key: &Own
     }
 }
 
-/// Gives an object the attributes that another one has beside its fields.
+/// Gives an object the attributes that another one has beside its fields: a dict with them, or a pair of that and those in slots.
 ///
 /// # Safety
 /// The lock is held.
 unsafe fn set_state(py: Py, made: &Owned, state: Owned) -> PyResult<()> {
-    // SAFETY: both are alive.
+    // SAFETY: all are alive; a tuple keeps its elements.
     unsafe {
         if let Some(set) = py.attribute_if_any(made.as_ptr(), c"__setstate__")? {
             return py.call(set.as_ptr(), [state]).map(drop);
         }
-        let attributes = py.attribute(made.as_ptr(), c"__dict__")?;
-        let update = py.attribute(attributes.as_ptr(), c"update")?;
-        py.call(update.as_ptr(), [state]).map(drop)
+        let is_pair = py.PyType_GetFlags(py.type_of(state.as_ptr())) & constant::TUPLE_SUBCLASS != 0
+            && py.PyTuple_Size(state.as_ptr()) == 2;
+        let [attributes, slots] = match is_pair {
+            true => [0, 1].map(|index| Owned::share(py, py.PyTuple_GetItem(state.as_ptr(), index))),
+            false => [state, Owned::share(py, py.none())],
+        };
+        if attributes.as_ptr() != py.none() {
+            let own = py.attribute(made.as_ptr(), c"__dict__")?;
+            let update = py.attribute(own.as_ptr(), c"update")?;
+            py.call(update.as_ptr(), [attributes])?;
+        }
+        if slots.as_ptr() != py.none() {
+            let slots = py.call(py.PyDict_Type(), [slots])?;
+            for [name, value] in py.entries(slots.as_ptr())? {
+                if py.PyObject_SetAttr(made.as_ptr(), name.as_ptr(), value.as_ptr()) != 0 {
+                    return Err(Raised);
+                }
+            }
+        }
+        Ok(())
     }
 }

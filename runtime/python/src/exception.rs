@@ -247,7 +247,7 @@ fn publish(py: Py, kind: &str, module: &str, class: &Owned) -> PyResult<()> {
 }
 
 /// Takes the exception that is set on this thread.
-fn take_exception(py: Py) -> Option<Owned> {
+pub(crate) fn take_exception(py: Py) -> Option<Owned> {
     // SAFETY: each function gives references to the caller; the three of the older way belong together.
     unsafe {
         if let Some(take) = py.PyErr_GetRaisedException() {
@@ -265,6 +265,17 @@ fn take_exception(py: Py) -> Option<Owned> {
         }
         drop(class);
         value
+    }
+}
+
+/// Sets an exception that was taken, as it was.
+pub(crate) fn put_back(py: Py, exception: Owned) {
+    // SAFETY: the function takes the three references over.
+    unsafe {
+        let class = py.type_of(exception.as_ptr());
+        py.Py_IncRef(class);
+        let traceback = py.PyException_GetTraceback(exception.as_ptr());
+        py.PyErr_Restore(class, exception.into_ptr(), traceback);
     }
 }
 

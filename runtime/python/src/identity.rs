@@ -1,128 +1,285 @@
 //! One Python object for each object of the library, as long as a pickle is made.
 //!
 //! Python objects are made anew each time that the interpreter asks for a part of an object, but a pickle knows by them what is shared, and
-//! keeps those that it has seen. So what is pickled gives the ones that are alive.
+//! keeps those that it has seen. So what is read for a pickle is the Python object that is alive, if there is one. An object that only one
+//! other refers to is found on one way, and needs no note.
 
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kernpack_core::abi::TVMFFIObject;
+use kernpack_core::embedded;
 
 use crate::capi::{Py, PyObject};
 use crate::class::{self, object_of};
 use crate::object::{Owned, PyResult, Raised};
-use crate::shared_container;
 
-/// A `weakref.WeakValueDictionary` with objects of classes, by address; NULL before the first pickle.
-static OBJECTS: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+/// The number of reads for pickles that run, on any thread, and of those that read parts of something with several Python objects or owners.
+static READS: AtomicUsize = AtomicUsize::new(0);
+static READS_OF_SHARED: AtomicUsize = AtomicUsize::new(0);
 
-/// Python objects of lists and dicts, by the address of those. They have no weak references, and leave the table when they are freed.
-static CONTAINERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
-/// Number of these.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// While it lives, Python objects of the library that are made anew are those that are alive already.
+pub(crate) struct Reading {
+    of_shared: bool,
+}
 
-/// A list or dict of Python, new and with no other owner, in which Python objects of the library are those that are alive already.
+impl Reading {
+    /// # Safety
+    /// The object, whose parts are read, is alive and has a Python object.
+    pub(crate) unsafe fn begin(object: *mut TVMFFIObject) -> Self {
+        // SAFETY: promised by the caller.
+        let of_shared = unsafe { embedded::strong_count(object) > 1 };
+        READS.fetch_add(1, Ordering::Relaxed);
+        READS_OF_SHARED.fetch_add(of_shared.into(), Ordering::Relaxed);
+        Self { of_shared }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        READS.fetch_sub(1, Ordering::Relaxed);
+        READS_OF_SHARED.fetch_sub(self.of_shared.into(), Ordering::Relaxed);
+    }
+}
+
+/// Tells whether something is read for a pickle. Another thread may do it, which does no harm: it gets a Python object that is alive.
+#[inline]
+pub(crate) fn is_reading() -> bool {
+    READS.load(Ordering::Relaxed) != 0
+}
+
+/// Tells whether another path than the one from where it was read may lead to an object, which has a new Python object.
 ///
 /// # Safety
-/// The lists and dicts in the value are only the caller's.
-pub(crate) unsafe fn of_those_alive(py: Py, value: Owned) -> PyResult<Owned> {
+/// `object` is alive.
+unsafe fn may_come_again(object: *mut TVMFFIObject) -> bool {
+    // SAFETY: promised by the caller.
+    READS_OF_SHARED.load(Ordering::Relaxed) != 0 || unsafe { embedded::strong_count(object) > 2 }
+}
+
+/// A Python object of a class, and a weak reference to it, which the table owns.
+struct Noted {
+    this: usize,
+    reference: usize,
+}
+
+/// Python objects by the address of what they hold. One that is freed leaves the table, unless the collector has cleared its weak references.
+#[derive(Default)]
+struct Objects {
+    noted: HashMap<usize, Noted>,
+    /// Where those that are not alive are looked for.
+    limit: usize,
+}
+
+static OBJECTS: Mutex<Option<Objects>> = Mutex::new(None);
+
+/// The least number of notes that is looked through.
+const FEWEST: usize = 256;
+
+/// Nothing of Python runs, and no object is freed, while it is locked.
+fn objects() -> MutexGuard<'static, Option<Objects>> {
+    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A Python object of a class as [`class::hold`] makes it: the one that is alive for the object, while something is read for a pickle.
+///
+/// # Safety
+/// As for [`class::hold`].
+#[cold]
+pub(crate) unsafe fn hold(py: Py, class: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller: the reference is given up if there is a Python object, which has its own.
+    unsafe {
+        if !may_come_again(object) {
+            return class::hold(py, class, object);
+        }
+        match object_alive(py, object) {
+            Ok(None) => {}
+            other => {
+                embedded::dec_ref(object);
+                return other.and_then(|alive| alive.ok_or(Raised));
+            }
+        }
+        let made = class::hold(py, class, object)?;
+        note(py, made.as_ptr(), object)?;
+        Ok(made)
+    }
+}
+
+/// Notes the Python object that is pickled, if others refer to what it holds. It takes the place of one that was pickled before: the pickle knows
+/// this one.
+///
+/// # Safety
+/// `this` is alive and holds the object.
+pub(crate) unsafe fn pickled(py: Py, this: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<()> {
     // SAFETY: promised by the caller.
     unsafe {
-        let (object, class) = (value.as_ptr(), py.type_of(value.as_ptr()));
-        replace_in(py, object, class, &mut HashSet::new())?;
+        // One of a class that was derived in Python does not stand for the object: others cannot find what it has beyond.
+        if embedded::strong_count(object) == 1 || !class::is_known(py.type_of(this)) {
+            return Ok(());
+        }
+        let is_noted = match object_alive(py, object)? {
+            Some(alive) => alive.as_ptr() == this,
+            None => false,
+        };
+        if is_noted { Ok(()) } else { note(py, this, object) }
     }
-    Ok(value)
+}
+
+/// The Python object in the table for an object, if it is alive.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn object_alive(py: Py, object: *mut TVMFFIObject) -> PyResult<Option<Owned>> {
+    // SAFETY: promised by the caller; the table owns the reference, and nothing takes it out while it is locked.
+    unsafe {
+        let reference = match objects().as_ref().and_then(|objects| objects.noted.get(&object.addr())) {
+            Some(noted) => Owned::share(py, ptr::with_exposed_provenance_mut(noted.reference)),
+            None => return Ok(None),
+        };
+        let alive = py.call(reference.as_ptr(), [])?;
+        // The collector may have cleared it: another object can have the address by now.
+        let is_it = alive.as_ptr() != py.none() && object_of(py, alive.as_ptr()).is_ok_and(|held| held == object);
+        if !is_it {
+            py.PyErr_Clear();
+        }
+        Ok(is_it.then_some(alive))
+    }
 }
 
 /// # Safety
-/// As for [`of_those_alive`]; the object is a list or dict of this class.
-unsafe fn replace_in(py: Py, object: *mut PyObject, class: *mut PyObject, seen: &mut HashSet<usize>) -> PyResult<()> {
-    // SAFETY: promised by the caller.
+/// `this` is alive, of a class that was made for a type, and holds the object.
+unsafe fn note(py: Py, this: *mut PyObject, object: *mut TVMFFIObject) -> PyResult<()> {
+    // SAFETY: promised by the caller; the class has weak references. References that leave the table are given up when it is not locked any more.
     unsafe {
-        if class == py.PyList_Type() {
-            let mut index = 0;
-            while let Some(item) = py.list_item(object, index)? {
-                let old = item.as_ptr();
-                let item = replaced(py, item, seen)?;
-                if item.as_ptr() != old && py.PyList_SetItem(object, index, item.into_ptr()) != 0 {
-                    return Err(Raised);
-                }
-                index += 1;
-            }
-            return Ok(());
+        let reference = Owned::take(py, py.PyWeakref_NewRef(this, ptr::null_mut()))?;
+        let noted = Noted { this: this.addr(), reference: reference.into_ptr().expose_provenance() };
+        let (before, is_full) = {
+            let mut objects = objects();
+            let objects = objects.get_or_insert_default();
+            let before = objects.noted.insert(object.addr(), noted);
+            (before, objects.noted.len() > objects.limit.max(FEWEST))
+        };
+        if let Some(before) = before {
+            give_up(py, before);
         }
-        for [key, item] in py.entries(object)? {
-            let old = item.as_ptr();
-            let item = replaced(py, item, seen)?;
-            if item.as_ptr() != old && py.PyDict_SetItem(object, key.as_ptr(), item.as_ptr()) != 0 {
-                return Err(Raised);
-            }
+        if is_full {
+            look_through(py);
         }
         Ok(())
     }
 }
 
 /// # Safety
-/// As for [`of_those_alive`]; `seen` has the lists and dicts that were looked through, which the value keeps.
-unsafe fn replaced(py: Py, value: Owned, seen: &mut HashSet<usize>) -> PyResult<Owned> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (object, class) = (value.as_ptr(), py.type_of(value.as_ptr()));
-        if class == py.PyList_Type() || class == py.PyDict_Type() {
-            if seen.insert(object.addr()) {
-                replace_in(py, object, class, seen)?;
+/// The note was taken out of the table.
+unsafe fn give_up(py: Py, noted: Noted) {
+    // SAFETY: promised by the caller: the table's reference is given up once.
+    unsafe { py.Py_DecRef(ptr::with_exposed_provenance_mut(noted.reference)) };
+}
+
+/// Takes notes out of the table whose Python objects are not alive.
+#[cold]
+fn look_through(py: Py) {
+    let all = objects().as_mut().map(|objects| core::mem::take(&mut objects.noted)).unwrap_or_default();
+    let (mut alive, mut other) = (Vec::new(), Vec::new());
+    for (object, noted) in all {
+        // SAFETY: the reference is the note's, which is not in the table.
+        let found = unsafe { py.call(ptr::with_exposed_provenance_mut(noted.reference), []) };
+        let is_alive = match found {
+            Ok(found) => found.as_ptr() != py.none(),
+            Err(Raised) => {
+                // SAFETY: the lock is held.
+                unsafe { py.PyErr_Clear() };
+                true
             }
-        } else if class::is_known(class) {
-            return object_alive(py, value);
-        } else if let Some(held) = shared_container::object_of(py, object, class) {
-            return Ok(container_alive(py, value, held.payload.v_obj));
+        };
+        if is_alive { alive.push((object, noted)) } else { other.push(noted) }
+    }
+    {
+        let mut objects = objects();
+        let objects = objects.get_or_insert_default();
+        objects.limit = 2 * alive.len();
+        for (object, noted) in alive {
+            // Code that ran meanwhile may have noted another one.
+            match objects.noted.entry(object) {
+                Entry::Occupied(_) => other.push(noted),
+                Entry::Vacant(place) => _ = place.insert(noted),
+            }
         }
-        Ok(value)
+    }
+    // SAFETY: these are not in the table.
+    other.into_iter().for_each(|noted| unsafe { give_up(py, noted) });
+}
+
+/// Before the Python object of an object is freed that has weak references, of which one may be the table's.
+///
+/// # Safety
+/// `this` has no references, and is of a class that is derived from the base.
+pub(crate) unsafe fn forget_object(py: Py, this: *mut PyObject, object: *mut TVMFFIObject) {
+    let noted = {
+        let mut objects = objects();
+        let Some(objects) = objects.as_mut() else { return };
+        match objects.noted.get(&object.addr()) {
+            Some(noted) if noted.this == this.addr() => objects.noted.remove(&object.addr()),
+            _ => None,
+        }
+    };
+    if let Some(noted) = noted {
+        // SAFETY: it was taken out of the table.
+        unsafe { give_up(py, noted) };
     }
 }
 
-/// The Python object that is alive for the same object; the given one, where there is no other.
+/// Python objects of lists and dicts, by the address of those. They have no weak references, and leave the table when they are freed.
+static CONTAINERS: Mutex<Option<HashMap<usize, usize>>> = Mutex::new(None);
+/// Number of these.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The Python object of a list or dict that is alive; the given one, where there is no other. Something is read for a pickle.
 ///
 /// # Safety
-/// The value is an object of one of the classes.
-pub(crate) unsafe fn object_alive(py: Py, value: Owned) -> PyResult<Owned> {
-    // SAFETY: promised by the caller; the table lives forever.
-    unsafe {
-        let key = Owned::take(py, py.PyLong_FromLongLong(object_of(py, value.as_ptr())?.expose_provenance() as i64))?;
-        let mut table = OBJECTS.load(Ordering::Acquire);
-        if table.is_null() {
-            let module = py.import(c"weakref")?;
-            let class = py.attribute(module.as_ptr(), c"WeakValueDictionary")?;
-            let made = py.call(class.as_ptr(), [])?.into_ptr();
-            table = match OBJECTS.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => made,
-                Err(first) => first,
-            };
-        }
-        let set_default = py.attribute(table, c"setdefault")?;
-        py.call(set_default.as_ptr(), [key, value])
+/// `made` is a new Python object of the list or dict.
+#[cold]
+pub(crate) unsafe fn container_alive(py: Py, made: Owned, container: *mut TVMFFIObject) -> Owned {
+    // SAFETY: promised by the caller.
+    if !unsafe { may_come_again(container) } {
+        return made;
+    }
+    let known = containers(py, |containers| {
+        *containers.entry(container.addr()).or_insert_with(|| made.as_ptr().expose_provenance())
+    });
+    match known {
+        // SAFETY: with the interpreter's lock, what is in the table is alive: it leaves it before it is freed. The new one, whose end leads to the
+        // table, is given up when that is not locked.
+        Some(known) => unsafe { Owned::share(py, ptr::with_exposed_provenance_mut(known)) },
+        None => made,
     }
 }
 
-/// The Python object that is alive for the same list or dict; the given one, where there is no other.
+/// Notes the Python object that is pickled, if others refer to the list or dict.
 ///
 /// # Safety
-/// The value is the Python object of the list or dict.
-pub(crate) unsafe fn container_alive(py: Py, value: Owned, container: *mut TVMFFIObject) -> Owned {
+/// `this` is alive, and the Python object of the list or dict.
+pub(crate) unsafe fn pickled_container(py: Py, this: *mut PyObject, container: *mut TVMFFIObject) {
+    // SAFETY: promised by the caller.
+    if unsafe { embedded::strong_count(container) } > 1 {
+        containers(py, |containers| containers.insert(container.addr(), this.expose_provenance()));
+    }
+}
+
+/// Does something with the table, and counts what is in it. `None`: without the interpreter's lock, one that is in the table may be on its way
+/// out, so there is none.
+fn containers<R>(py: Py, run: impl FnOnce(&mut HashMap<usize, usize>) -> R) -> Option<R> {
     if !py.is_plain() {
-        // Without the interpreter's lock, one that is in the table may be on its way out.
-        return value;
+        return None;
     }
     let mut table = CONTAINERS.lock().unwrap_or_else(PoisonError::into_inner);
     let table = table.get_or_insert_default();
-    let known = *table.entry(container.addr()).or_insert_with(|| {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        value.as_ptr().expose_provenance()
-    });
-    // SAFETY: with the interpreter's lock, what is in the table is alive: it leaves it before it is freed.
-    unsafe { Owned::share(py, ptr::with_exposed_provenance_mut(known)) }
+    let done = run(table);
+    COUNT.store(table.len(), Ordering::Relaxed);
+    Some(done)
 }
 
 /// Before the Python object of a list or dict is freed.
@@ -140,6 +297,6 @@ fn forget_one(this: *mut PyObject, container: *mut TVMFFIObject) {
         && table.get(&container.addr()) == Some(&this.addr())
     {
         table.remove(&container.addr());
-        COUNT.fetch_sub(1, Ordering::Relaxed);
+        COUNT.store(table.len(), Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use std::sync::OnceLock;
 
-use kernpack_core::generated_code::Collected;
+use kernpack_core::generated_code::{Collected, EnumDef, TypeDef};
 use kernpack_core::reflect::TypeInfo;
 use kernpack_core::{load_problems, provider};
 
@@ -126,46 +126,27 @@ impl Module {
         signals::register(py)?;
         pickle::add(py, module)?;
         let collected = &State::get(py).collected;
-        // The linker says in which order they are here. A class comes before those that are its attributes, such as the variants of an enum:
-        // else a module would take its place.
-        let mut types: Vec<_> = collected.types.iter().collect();
-        types.sort_by_key(|def| def.key.split('.').count());
-        for def in types {
-            let Ok(info) = TypeInfo::by_key(def.key.as_bytes()) else { continue };
-            let class = class::of_type(py, info.index())?;
-            let mut path: Vec<String> = class::path(py, def.key).into_iter().map(str::to_owned).collect();
-            let Some(name) = path.pop() else { continue };
-            let (place, _) = submodule(py, module, &full_name, &path)?;
-            let name = py.interned(&name)?;
-            // SAFETY: all three are alive.
-            if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
-                return Err(Raised);
-            }
-        }
-        for def in collected.enums {
-            let Some(class) = enumeration::class(py, def)? else { continue };
-            let mut path = class::path(py, def.key);
-            let Some(name) = path.pop() else { continue };
-            let path: Vec<String> = path.into_iter().map(str::to_owned).collect();
-            let (place, _) = submodule(py, module, &full_name, &path)?;
-            let name = py.interned(name)?;
-            // SAFETY: all three are alive.
-            if unsafe { py.PyObject_SetAttr(place.as_ptr(), name.as_ptr(), class) } != 0 {
-                return Err(Raised);
+        for (path, def) in placed(py, collected) {
+            let class = match def {
+                ClassDef::Type(def) => match TypeInfo::by_key(def.key.as_bytes()) {
+                    Ok(info) => Some(class::of_type(py, info.index())?),
+                    Err(_) => None,
+                },
+                ClassDef::Enum(def) => enumeration::class(py, def)?,
+            };
+            if let Some(class) = class {
+                place_class(py, module, &full_name, &path, class)?;
             }
         }
         for info in collected.exceptions {
             let class = exception::class_of(py, info.kind.as_str())?;
-            let name = py.interned(info.kind.as_str())?;
-            // SAFETY: all three are alive.
-            if unsafe { py.PyObject_SetAttr(module.as_ptr(), name.as_ptr(), class.as_ptr()) } != 0 {
-                return Err(Raised);
-            }
+            place_class(py, module, &full_name, &[info.kind.as_str()], class.as_ptr())?;
         }
         let kernels = collected.kernels.iter().map(function::of_kernel);
         for info in collected.functions.iter().chain(kernels) {
-            let path: Vec<String> = self.path(info.name).map(str::to_owned).collect();
+            let path: Vec<&str> = self.path(info.name).collect();
             let (place, place_name) = submodule(py, module, &full_name, &path[..path.len().saturating_sub(1)])?;
+            let path = path.into_iter().map(str::to_owned).collect();
             function::add(py, &place, &place_name, &full_name, path, info)?;
         }
         Ok(())
@@ -178,9 +159,47 @@ impl Module {
     }
 }
 
+/// What a class of the module is made of.
+enum ClassDef {
+    Type(&'static TypeDef),
+    Enum(&'static EnumDef),
+}
+
+/// The types and enums of the artifact with the attributes that lead to their classes. The linker says in which order they are in the slices.
+/// Here a class comes before those that are its attributes, such as the variants of an enum: else a module would take its place.
+fn placed(py: Py, collected: &Collected) -> Vec<(Vec<&'static str>, ClassDef)> {
+    let types = collected.types.iter().map(|def| (def.key, ClassDef::Type(def)));
+    let enums = collected.enums.iter().map(|def| (def.key, ClassDef::Enum(def)));
+    let mut all: Vec<_> = types.chain(enums).map(|(key, def)| (class::path(py, key), def)).collect();
+    all.sort_by_key(|(path, _)| path.len());
+    all
+}
+
+/// Makes a class an attribute of the module, or of the module or class inside it that its path leads to.
+fn place_class(py: Py, module: &Owned, full_name: &str, path: &[&str], class: *mut PyObject) -> PyResult<()> {
+    let Some((name, outer)) = path.split_last() else { return Ok(()) };
+    let (place, place_name) = submodule(py, module, full_name, outer)?;
+    let attribute = py.interned(name)?;
+    // SAFETY: all three are alive; if it fails, an exception is set.
+    unsafe {
+        if py.PyObject_SetAttr(place.as_ptr(), attribute.as_ptr(), class) == 0 {
+            return Ok(());
+        }
+        if py.PyErr_ExceptionMatches(py.PyExc_AttributeError()) == 0 {
+            return Err(Raised);
+        }
+        py.PyErr_Clear();
+        let text = format!(
+            "the class {place_name}.{name} has no place: {place_name} is an enum with a variant of that name; give the type or the enum another key",
+            place_name = py.str_of(place_name.as_ptr()),
+        );
+        Err(py.raise(py.PyExc_ImportError(), &text))
+    }
+}
+
 /// The module inside another, made if it is not there yet; and its full name.
 #[inline(never)]
-fn submodule(py: Py, module: &Owned, full_name: &str, path: &[String]) -> PyResult<(Owned, Owned)> {
+fn submodule(py: Py, module: &Owned, full_name: &str, path: &[&str]) -> PyResult<(Owned, Owned)> {
     // SAFETY: modules are alive while they are used here, and so are the names.
     unsafe {
         let mut place = Owned::share(py, module.as_ptr());

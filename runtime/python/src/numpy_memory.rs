@@ -1,24 +1,26 @@
 //! NumPy's memory, held while Rust code uses it. A reference to an array, or a buffer of it, does not hold its memory: `resize` and
 //! `__setstate__` replace it. They free only what the array owns, so an array in use is one that does not own its memory, for as long.
 
-use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use crate::capi::{Py, PyObject};
 use crate::lend::ArrayFields;
+use crate::lent_memory::{Lent, with_holders};
 use crate::object::PyResult;
 
 /// The flag of NumPy that says that an array frees its memory.
 const OWNS_DATA: c_int = 0x0004;
-/// Views of views that are followed.
-const DEEPEST: usize = 64;
 
 /// NumPy's class of arrays, once NumPy was seen; a reference to it is kept.
 static NDARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// NumPy's class of what stands between an array and its base in `as_strided`, or NULL; a reference to it is kept.
+static DUMMY_ARRAY: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
+
+/// So many bases are followed. NumPy 1 can be made to have them in a circle.
+const DEEPEST: usize = 1000;
 
 /// The class of NumPy's arrays, if NumPy is imported, in a version whose arrays lie in memory as is known here; else NULL.
 #[inline]
@@ -47,6 +49,14 @@ fn find_ndarray(py: Py) -> PyResult<*mut PyObject> {
                 return Ok(ptr::null_mut());
             }
         }
+        for module in ["numpy.lib._stride_tricks_impl", "numpy.lib.stride_tricks"] {
+            if let Some(module) = py.imported(py.text(module)?.as_ptr())?
+                && let Some(dummy) = py.attribute_if_any(module.as_ptr(), c"DummyArray")?
+            {
+                DUMMY_ARRAY.store(dummy.into_ptr(), Ordering::Release);
+                break;
+            }
+        }
         let class = ndarray.into_ptr();
         NDARRAY.store(class, Ordering::Release);
         Ok(class)
@@ -71,10 +81,8 @@ unsafe fn flags<'a>(py: Py, array: *mut PyObject) -> &'a AtomicI32 {
 
 /// The memory of an array, which is not freed as long as this lives.
 pub(crate) struct Held {
-    /// The array that owns the memory, or what else it comes from.
-    owner: *mut PyObject,
-    /// The memory in [`TABLE`]; NULL if the owner is not an array that owns memory.
-    memory: *mut u8,
+    /// The array that owns the memory, or what else it comes from; the memory is NULL if the owner is not an array that owns memory.
+    lent: Lent,
     /// Set if there is a reference to the owner: it is not the array itself.
     is_counted: bool,
 }
@@ -89,195 +97,129 @@ impl Held {
         // SAFETY: promised by the caller. No code of Python runs.
         unsafe {
             match (*fields(py, array)).base.is_null() {
-                true => Self { owner: array, memory: hold(py, array), is_counted: false },
+                true => Self { lent: hold(py, array), is_counted: false },
                 false => Self::of_view(py, array),
             }
         }
     }
 
+    /// Holds the memory of the array that an object with a buffer is, or is a `memoryview` of; `None` for other objects.
+    ///
     /// # Safety
-    /// As for [`Held::new`].
-    #[inline(never)]
-    unsafe fn of_view(py: Py, array: *mut PyObject) -> Self {
-        let class = NDARRAY.load(Ordering::Acquire);
-        let mut owner = array;
-        // SAFETY: promised by the caller; the base of an array, which it keeps, is followed if it is an array itself. No code of Python runs.
+    /// `object` is alive, and stays so until the memory is released.
+    pub(crate) unsafe fn behind(py: Py, object: *mut PyObject) -> PyResult<Option<Self>> {
+        let class = ndarray(py)?;
+        // SAFETY: promised by the caller.
         unsafe {
-            let mut is_array = true;
-            for _ in 0..DEEPEST {
-                let base = (*fields(py, owner)).base;
-                if base.is_null() {
-                    break;
-                }
-                let of = py.type_of(base);
-                is_array = of == class || py.PyType_IsSubtype(of, class) != 0;
-                owner = base;
-                if !is_array {
-                    break;
-                }
+            if class.is_null() {
+                return Ok(None);
             }
+            if is_array(py, object, class) {
+                return Ok(Some(Self::new(py, object)));
+            }
+            Ok((py.type_of(object) == py.PyMemoryView_Type()).then(|| Self::of_view(py, object)))
+        }
+    }
+
+    /// Looks for the array that owns the memory of an array with a base, or of a `memoryview`. One with a base may own memory, too: the
+    /// base of an array with `WRITEBACKIFCOPY` is what it is written back to.
+    ///
+    /// # Safety
+    /// As for [`Held::new`], or `view` is a `memoryview`.
+    #[inline(never)]
+    unsafe fn of_view(py: Py, view: *mut PyObject) -> Self {
+        let class = NDARRAY.load(Ordering::Acquire);
+        let dummy = DUMMY_ARRAY.load(Ordering::Acquire);
+        // SAFETY: promised by the caller; an array keeps its base. What else has led to the owner is kept here.
+        unsafe {
+            let mut owner = view;
+            let mut kept;
+            let mut steps = 0;
+            let memory = loop {
+                steps += 1;
+                if steps > DEEPEST {
+                    break ptr::null_mut();
+                }
+                if is_array(py, owner, class) {
+                    let memory = hold(py, owner).memory;
+                    let base = (*fields(py, owner)).base;
+                    if !memory.is_null() || base.is_null() {
+                        break memory;
+                    }
+                    owner = base;
+                    continue;
+                }
+                let class = py.type_of(owner);
+                let attribute = if class == py.PyMemoryView_Type() {
+                    c"obj"
+                } else if class == dummy {
+                    c"base"
+                } else {
+                    break ptr::null_mut();
+                };
+                kept = py.attribute(owner, attribute);
+                let Ok(object) = &kept else {
+                    // A `memoryview` that was released.
+                    py.PyErr_Clear();
+                    break ptr::null_mut();
+                };
+                owner = object.as_ptr();
+            };
             py.Py_IncRef(owner);
-            let memory = if is_array { hold(py, owner) } else { ptr::null_mut() };
-            Self { owner, memory, is_counted: true }
+            Self { lent: Lent { memory, owner }, is_counted: true }
         }
     }
 
     /// Lets go of the memory. An array that has got other memory meanwhile does not get this one back: it is lost.
     #[inline]
     pub(crate) fn release(self, py: Py) {
+        let Lent { memory, owner } = self.lent;
         // SAFETY: the owner is alive: the array that was held is, or it has a reference, which is given up once.
         unsafe {
-            if !self.memory.is_null() {
-                with_table(py, |table| {
-                    if table.remove(self.memory) && (*fields(py, self.owner)).data.cast() == self.memory {
-                        let flags = flags(py, self.owner);
+            if !memory.is_null() {
+                with_holders(py, |holders| {
+                    if holders.remove(self.lent) && (*fields(py, owner)).data == memory {
+                        let flags = flags(py, owner);
                         flags.store(flags.load(Ordering::Relaxed) | OWNS_DATA, Ordering::Relaxed);
                     }
                 });
             }
             if self.is_counted {
-                py.Py_DecRef(self.owner);
+                py.Py_DecRef(owner);
             }
         }
     }
 }
 
-/// Holds the memory that an array owns, and gives its address; NULL if it owns none.
+/// # Safety
+/// `object` is alive.
+unsafe fn is_array(py: Py, object: *mut PyObject, class: *mut PyObject) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let of = py.type_of(object);
+        of == class || py.PyType_IsSubtype(of, class) != 0
+    }
+}
+
+/// Holds the memory that an array owns, or owned before others held it; it is NULL for another array.
 ///
 /// # Safety
 /// As for [`flags`].
 #[inline]
-unsafe fn hold(py: Py, owner: *mut PyObject) -> *mut u8 {
+unsafe fn hold(py: Py, owner: *mut PyObject) -> Lent {
     // SAFETY: promised by the caller.
     unsafe {
-        let memory = (*fields(py, owner)).data.cast::<u8>();
-        with_table(py, |table| {
+        let lent = Lent { memory: (*fields(py, owner)).data, owner };
+        with_holders(py, |holders| {
             let flags = flags(py, owner);
             let now = flags.load(Ordering::Relaxed);
             if now & OWNS_DATA != 0 {
                 // The interpreter's lock, or that of the table, is held. NumPy has no other.
                 flags.store(now & !OWNS_DATA, Ordering::Relaxed);
-                table.insert(memory);
-                return memory;
+                holders.insert(lent);
+                return lent;
             }
-            // It is no owner, but for others that hold its memory.
-            if table.add(memory) { memory } else { ptr::null_mut() }
+            if holders.add(lent) { lent } else { Lent { memory: ptr::null_mut(), owner } }
         })
-    }
-}
-
-/// The number of holders of memory.
-struct Table {
-    /// Those of the memory that has a place, which its address says.
-    places: [(*mut u8, usize); PLACES],
-    /// Others, whose place was taken.
-    more: Option<HashMap<*mut u8, usize>>,
-}
-
-const PLACES: usize = 256;
-
-impl Table {
-    fn place(&mut self, memory: *mut u8) -> &mut (*mut u8, usize) {
-        // Memory of small arrays lies some tens of bytes apart, that of large ones pages.
-        &mut self.places[((memory.addr() >> 4) ^ (memory.addr() >> 12)) % PLACES]
-    }
-
-    /// Counts the first holder.
-    #[inline]
-    fn insert(&mut self, memory: *mut u8) {
-        let place = self.place(memory);
-        if place.1 == 0 {
-            *place = (memory, 1);
-        } else {
-            self.insert_more(memory);
-        }
-    }
-
-    #[cold]
-    fn insert_more(&mut self, memory: *mut u8) {
-        *self.more.get_or_insert_default().entry(memory).or_insert(0) += 1;
-    }
-
-    /// Counts a further holder; `false`: there is none yet.
-    fn add(&mut self, memory: *mut u8) -> bool {
-        let place = self.place(memory);
-        if place.1 > 0 && place.0 == memory {
-            place.1 += 1;
-            return true;
-        }
-        let count = self.more.as_mut().and_then(|more| more.get_mut(&memory));
-        count.map(|count| *count += 1).is_some()
-    }
-
-    /// Counts a holder less; `true`: it was the last one.
-    #[inline]
-    fn remove(&mut self, memory: *mut u8) -> bool {
-        let place = self.place(memory);
-        if place.1 > 0 && place.0 == memory {
-            place.1 -= 1;
-            return place.1 == 0;
-        }
-        self.remove_more(memory)
-    }
-
-    #[cold]
-    fn remove_more(&mut self, memory: *mut u8) -> bool {
-        let Some(more) = &mut self.more else { return false };
-        let Some(count) = more.get_mut(&memory) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
-        if is_last {
-            more.remove(&memory);
-        }
-        is_last
-    }
-}
-
-struct Locked {
-    table: UnsafeCell<Table>,
-    /// Taken where there is no interpreter's lock.
-    lock: Mutex<()>,
-}
-
-// SAFETY: all uses hold one of the two locks.
-unsafe impl Sync for Locked {}
-
-static TABLE: Locked = Locked {
-    table: UnsafeCell::new(Table { places: [(ptr::null_mut(), 0); PLACES], more: None }),
-    lock: Mutex::new(()),
-};
-
-/// Runs code that neither runs code of Python nor comes here again.
-#[inline]
-fn with_table<R>(py: Py, run: impl FnOnce(&mut Table) -> R) -> R {
-    let _locked = (!py.is_plain()).then(|| TABLE.lock.lock().unwrap_or_else(PoisonError::into_inner));
-    // SAFETY: this thread holds the interpreter's lock, or that of the table.
-    run(unsafe { &mut *TABLE.table.get() })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn holders_are_counted_whatever_places_they_have() {
-        let mut table = Table { places: [(ptr::null_mut(), 0); PLACES], more: None };
-        // Several of each place.
-        let addresses: Vec<*mut u8> = (1..2000).map(|at| ptr::without_provenance_mut(at * 48)).collect();
-        for (round, memory) in addresses.iter().enumerate() {
-            assert!(!table.add(*memory));
-            table.insert(*memory);
-            for _ in 0..round % 3 {
-                assert!(table.add(*memory));
-            }
-        }
-        for (round, memory) in addresses.iter().enumerate() {
-            for _ in 0..round % 3 {
-                assert!(!table.remove(*memory));
-            }
-            assert!(table.remove(*memory));
-            assert!(!table.add(*memory) && !table.remove(*memory));
-        }
-        assert!(table.more.is_none_or(|more| more.is_empty()));
     }
 }

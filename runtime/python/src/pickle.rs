@@ -27,15 +27,54 @@ pub(crate) unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) ->
 unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     // SAFETY: promised by the caller; all objects used are alive.
     unsafe {
+        let object = object_of(py, this)?;
+        identity::pickled(py, this, object)?;
+        let reading = identity::Reading::begin(object);
         let (class, named) = class_and_arguments(py, this)?;
-        let named = identity::of_those_alive(py, named)?;
+        drop(reading);
         let again = of_module(py, OBJECT)?;
+        let is_derived = !class::is_known(class.as_ptr());
+        let added = if is_derived { added(py, this, &class)? } else { None };
         let arguments = py.tuple([class, named])?;
-        match py.attribute_if_any(this, c"__dict__")? {
-            // What a derived class adds.
-            Some(attributes) => py.tuple([again, arguments, attributes]),
+        match added {
+            Some(added) => py.tuple([again, arguments, added]),
             None => py.tuple([again, arguments]),
         }
+    }
+}
+
+/// What a class that was derived in Python adds to an object: its attributes, or a pair of those and the ones in slots; what the class itself says,
+/// if it has a `__getstate__`.
+///
+/// # Safety
+/// `this` is alive and of this class.
+unsafe fn added(py: Py, this: *mut PyObject, class: &Owned) -> PyResult<Option<Owned>> {
+    // SAFETY: promised by the caller; all objects used are alive.
+    unsafe {
+        // All objects have it since Python 3.11.
+        if py.attribute_if_any(class.as_ptr(), c"__getstate__")?.is_some() {
+            let state = py.call(py.attribute(this, c"__getstate__")?.as_ptr(), [])?;
+            return Ok((state.as_ptr() != py.none()).then_some(state));
+        }
+        let attributes = py.attribute_if_any(this, c"__dict__")?;
+        let names = py.attribute(py.import(c"copyreg")?.as_ptr(), c"_slotnames")?;
+        let names = py.list_of(py.call(names.as_ptr(), [Owned::share(py, class.as_ptr())])?.as_ptr())?;
+        let slots = Owned::take(py, py.PyDict_New())?;
+        let mut index = 0;
+        while let Some(name) = py.list_item(names.as_ptr(), index)? {
+            let c_name = CString::new(py.str_of(name.as_ptr())).unwrap_or_default();
+            if let Some(value) = py.attribute_if_any(this, &c_name)?
+                && py.PyDict_SetItem(slots.as_ptr(), name.as_ptr(), value.as_ptr()) != 0
+            {
+                return Err(Raised);
+            }
+            index += 1;
+        }
+        if py.PyDict_Size(slots.as_ptr()) == 0 {
+            return Ok(attributes);
+        }
+        let attributes = attributes.unwrap_or_else(|| Owned::share(py, py.none()));
+        Ok(Some(py.tuple([attributes, slots])?))
     }
 }
 

@@ -129,7 +129,8 @@ pub(crate) unsafe fn new(py: Py, object: *mut TVMFFIObject) -> PyResult<Owned> {
                 Err(first) => first,
             };
         }
-        holder(py, class, object)
+        let made = holder(py, class, object)?;
+        Ok(if identity::is_reading() { identity::container_alive(py, made, object) } else { made })
     }
 }
 
@@ -249,8 +250,11 @@ unsafe extern "C" fn reduce(this: *mut PyObject, _: *mut PyObject) -> *mut PyObj
     unsafe {
         let py = Py::held();
         let reduced = || {
-            identity::container_alive(py, Owned::share(py, this), held(py, this));
-            let contents = identity::of_those_alive(py, contents(py, this)?)?;
+            let object = held(py, this);
+            identity::pickled_container(py, this, object);
+            let reading = identity::Reading::begin(object);
+            let contents = contents(py, this)?;
+            drop(reading);
             let class = Owned::share(py, py.type_of(contents.as_ptr()));
             // Not made empty and filled afterwards: an object that contains it would be made of an empty one.
             py.tuple([class, py.tuple([contents])?])

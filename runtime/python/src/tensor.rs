@@ -14,7 +14,7 @@ use crate::capi::{Py, PyBuffer, PyObject};
 use crate::exchange;
 use crate::from_python::Refused;
 use crate::interpreter::with_lock;
-use crate::numpy_memory::{Held, ndarray};
+use crate::numpy_memory::Held;
 use crate::object::{Owned, PyResult, Raised};
 
 /// Shape, strides and format, of memory that may be read only.
@@ -95,10 +95,9 @@ pub(crate) unsafe fn of_buffer(
             return Ok(None);
         }
         let mut lent = Lent(buffer, None);
-        let ndarray = ndarray(py)?;
-        if !ndarray.is_null() && py.PyType_IsSubtype(py.type_of(object), ndarray) != 0 {
-            lent.1 = Some(Held::new(py, object));
-        }
+        // The object that gave the buffer: others pass it on, such as a `pickle.PickleBuffer`.
+        let giver = if lent.0.owner.is_null() { object } else { lent.0.owner };
+        lent.1 = Held::behind(py, giver)?;
         let buffer = &lent.0;
         let format = if buffer.format.is_null() { c"B" } else { CStr::from_ptr(buffer.format) };
         let Some(dtype) = data_type(format.to_bytes(), buffer.item_size) else { return Ok(None) };

@@ -13,7 +13,7 @@ use crate::object::{Owned, PyResult, Raised};
 use crate::parts::Parts;
 use crate::state::State;
 use crate::wanted::{element, inner};
-use crate::{array, class, handle, number, shared_container};
+use crate::{array, class, handle, identity, number, shared_container};
 
 /// The Python object for a result.
 pub(crate) fn value(py: Py, value: Any, ty: &TypeSchema) -> PyResult<Owned> {
@@ -121,6 +121,10 @@ type Made = Parts<Any, Owned>;
 unsafe fn contents_with(py: Py, object: *mut TVMFFIObject, ty: &TypeSchema, parts: &mut Made) -> PyResult<Owned> {
     // SAFETY: promised by the caller; each object is read as what its type index says.
     unsafe {
+        // What is in a container that others share is met again on the ways through those.
+        let is_container =
+            matches!((*object).type_index, type_index::ARRAY | type_index::LIST | type_index::MAP | type_index::DICT);
+        let _reading = (is_container && identity::is_reading()).then(|| identity::Reading::begin(object));
         match (*object).type_index {
             type_index::ARRAY | type_index::LIST => {
                 let elements = &*embedded::list::shared::elements(object);

@@ -1,6 +1,6 @@
 //! Lists and dicts that the library and its callers share.
 
-use kernpack::{Any, Dict, Function, List, ObjRef, Object, Result, packed_func};
+use kernpack::{Any, Array, Dict, Function, List, Map, ObjRef, Object, Result, packed_func};
 
 /// What is bought, and what it costs.
 #[derive(Object)]
@@ -64,4 +64,25 @@ pub fn for_each(list: List<Any>, f: &Function) -> Result<()> {
 #[packed_func]
 pub fn frozen(list: List<Any>) -> Result<Vec<Any>> {
     list.to_vec()
+}
+
+/// Others, in a tuple and as keys.
+#[derive(Object)]
+#[object(key = "extmod.Twins")]
+#[repr(C)]
+pub struct Twins {
+    /// Two others.
+    pub pair: (Any, Any),
+    /// A number for each of some others.
+    pub numbers: Map<Any, i64>,
+}
+
+/// A table of the same row again and again: in vectors, each of which is an array of its own, or as one array.
+#[packed_func]
+pub fn rows(count: usize, as_one: bool) -> (Vec<Vec<i64>>, Vec<Array<i64>>) {
+    let row = vec![0, 1];
+    match as_one {
+        false => (vec![row; count], Vec::new()),
+        true => (Vec::new(), vec![row.into_iter().collect(); count]),
+    }
 }

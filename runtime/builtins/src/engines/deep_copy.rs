@@ -60,6 +60,8 @@ struct Copier {
     copies: Vec<Any>,
     /// Copies in which an original stands for its copy.
     with_originals: Vec<Any>,
+    /// Objects that getters have made: nothing else keeps their parts, which may have been seen.
+    made: Vec<Any>,
 }
 
 /// The word of an array or map that has no copy yet.
@@ -71,7 +73,7 @@ struct Frame {
     info: TypeInfo,
     children: Children,
     /// The object again, if no other reference is sure to keep it.
-    _kept: Any,
+    kept: Any,
     /// The copy so far. One reference to it, and no other as long as it was not requested: fields of some types can only be set then.
     copy: CopyPlace,
     /// The object that the copy is.
@@ -187,7 +189,7 @@ impl Copier {
                 object,
                 info,
                 children: Children::of(object, info, 0),
-                _kept: kept,
+                kept,
                 copy,
                 target,
                 key: None,
@@ -272,6 +274,10 @@ impl Copier {
     #[inline]
     fn leave(&mut self) -> (*mut TVMFFIObject, Any) {
         let Some(frame) = self.frames.pop() else { return (core::ptr::null_mut(), Any::NONE) };
+        // SAFETY: the object of a frame is alive.
+        if !frame.kept.is_none() && unsafe { embedded::strong_count(frame.object) } == 1 {
+            self.made.push(frame.kept);
+        }
         let copy = match frame.copy {
             CopyPlace::Here(copy) => copy,
             CopyPlace::There(at) => self.copies[at].clone(),

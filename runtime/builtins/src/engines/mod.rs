@@ -10,4 +10,6 @@ pub(crate) mod structural;
 pub(crate) mod visit;
 
 #[cfg(test)]
+mod made_parts;
+#[cfg(test)]
 mod shapes;

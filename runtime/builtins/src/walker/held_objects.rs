@@ -23,13 +23,30 @@ impl HeldObjects {
         // SAFETY: promised by the caller.
         unsafe {
             let object = part.value.payload.v_obj;
-            if part.owned && !self.hooks_may_have_run && !embedded::is_unique(object) {
+            if part.owned && !self.hooks_may_have_run && embedded::strong_count(object) > 1 {
                 // Whom the reader has it from has a reference, too.
                 embedded::dec_ref(object);
             } else if part.owned || self.hooks_may_have_run {
                 if !part.owned {
                     embedded::inc_ref(object);
                 }
+                self.objects.push(object);
+            }
+        }
+    }
+
+    /// Keeps an object that a getter has made for the reader, when the reader is done with it: it may be all that keeps parts whose addresses
+    /// are remembered. The reader's reference stays the reader's.
+    ///
+    /// # Safety
+    /// The value is a live object.
+    #[inline]
+    pub(crate) unsafe fn keep_made(&mut self, part: Read) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let object = part.value.payload.v_obj;
+            if part.owned && embedded::strong_count(object) == 1 {
+                embedded::inc_ref(object);
                 self.objects.push(object);
             }
         }

@@ -40,6 +40,9 @@ impl FoundEqual {
             let objects = parts.map(|part| part.value.payload.v_obj);
             let is_shared = |at: usize| embedded::strong_count(objects[at]) > 1 + u32::from(parts[at].owned);
             if !is_shared(0) && !is_shared(1) {
+                if !self.order.is_empty() {
+                    parts.iter().for_each(|part| self.held.keep_made(*part));
+                }
                 return;
             }
             let pair: (usize, usize) = objects.map(|object| object.expose_provenance()).into();

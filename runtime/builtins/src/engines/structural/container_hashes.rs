@@ -10,11 +10,30 @@ use crate::walker::address_map::AddressMap;
 use crate::walker::field_value::Read;
 use crate::walker::held_objects::HeldObjects;
 
-/// The time at which the hash of a container was begun, which does not matter where the hash is a lasting one.
+/// The time at which the hash of a container was begun, and what makes it another one.
 #[derive(Clone, Copy)]
 pub(super) struct Since {
-    time: u64,
-    pub(super) is_lasting: bool,
+    time: Time,
+    /// Hooks may change a list, dict or tensor in it.
+    pub(super) may_be_changed: bool,
+    /// An object that is the key of a map in it had no hash.
+    pub(super) lacks_keys: bool,
+}
+
+/// Numbers of what has happened so far.
+#[derive(Clone, Copy, Default)]
+struct Time {
+    /// Objects that were hashed.
+    objects: u64,
+    /// Hooks that have run.
+    hooks: u64,
+}
+
+impl Since {
+    /// Tells whether the hash is still the same.
+    const fn is_valid(self, now: Time) -> bool {
+        (!self.may_be_changed || self.time.hooks == now.hooks) && (!self.lacks_keys || self.time.objects == now.objects)
+    }
 }
 
 /// Hashes by address.
@@ -25,20 +44,19 @@ pub(super) struct ContainerHashes {
     hashes: Vec<(u64, Since)>,
     /// Keeps the containers alive.
     held: HeldObjects,
-    /// Number of objects that were hashed, and of hooks that have run.
-    time: u64,
+    time: Time,
 }
 
 impl ContainerHashes {
     pub(super) const fn now(&self) -> Since {
-        Since { time: self.time, is_lasting: true }
+        Since { time: self.time, may_be_changed: false, lacks_keys: false }
     }
 
-    /// The hash of a container if it is the same as before, and whether it stays so.
+    /// The hash of a container if it is the same as before, and what makes it another one.
     #[inline]
-    pub(super) fn get(&self, container: *mut TVMFFIObject) -> Option<(u64, bool)> {
+    pub(super) fn get(&self, container: *mut TVMFFIObject) -> Option<(u64, Since)> {
         let (hash, since) = self.hashes[self.indices.get(container)? as usize];
-        (since.is_lasting || since.time == self.time).then_some((hash, since.is_lasting))
+        since.is_valid(self.time).then_some((hash, since))
     }
 
     /// Notes a hash, if the container can be met again: there is another reference than the one that led to it.
@@ -50,7 +68,7 @@ impl ContainerHashes {
         unsafe {
             let container = part.value.payload.v_obj;
             let is_shared = embedded::strong_count(container) > 1 + u32::from(part.owned);
-            if !is_shared || !since.is_lasting && since.time != self.time {
+            if !is_shared || !since.is_valid(self.time) {
                 return;
             }
             match self.indices.get(container) {
@@ -71,13 +89,13 @@ impl ContainerHashes {
     /// An object has a hash from now on: a map that has it as a key has another one.
     #[inline]
     pub(super) const fn object_is_done(&mut self) {
-        self.time += 1;
+        self.time.objects += 1;
     }
 
     /// A hook may have changed lists, dicts and tensors.
     #[inline]
     pub(super) const fn hook_has_run(&mut self) {
-        self.time += 1;
+        self.time.hooks += 1;
     }
 
     /// Before the first hook runs: keeps all containers, which what they were read from kept so far.

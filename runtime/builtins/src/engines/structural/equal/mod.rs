@@ -139,9 +139,18 @@ impl Comparer {
             }
         };
         if outcome.is_err() {
-            self.frames.truncate(base, |_| {});
+            self.drop_frames(base);
         }
         outcome
+    }
+
+    /// Drops the frames above `base`. The hook that has asked for their comparison may ask for others.
+    fn drop_frames(&mut self, base: usize) {
+        let held = &mut self.held;
+        // SAFETY: see above.
+        self.frames.truncate(base, |frame| unsafe {
+            frame.parts().into_iter().for_each(|part| held.keep_made(part));
+        });
     }
 
     /// Goes on until the frame above `base` is done.
@@ -158,7 +167,7 @@ impl Comparer {
                     Step::Deeper => continue,
                     Step::Done => self.leave(),
                     Step::Different => {
-                        self.frames.truncate(self.frames.len() - 1, |_| {});
+                        self.drop_frames(self.frames.len() - 1);
                         false
                     }
                 };
@@ -418,8 +427,10 @@ impl Comparer {
                     self.held.keep(right);
                 }
                 _ => {
-                    give_up(left);
-                    give_up(right);
+                    for part in [left, right] {
+                        self.held.keep_made(part);
+                        give_up(part);
+                    }
                     return kind != seq_hash_kind::FREE_VAR;
                 }
             }
@@ -447,7 +458,7 @@ impl Comparer {
                 unsafe { self.record_current(at)? };
             }
         }
-        self.frames.truncate(base, |_| {});
+        self.drop_frames(base);
         Ok(())
     }
 

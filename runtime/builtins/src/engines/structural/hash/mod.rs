@@ -3,32 +3,27 @@
 //! A walk with a stack of its own, so that depth is limited by memory only. What it reads from objects it borrows; before a hook
 //! runs, which may change anything, it takes references to all that it still needs.
 
-use core::ffi::c_void;
+mod hooks;
 
 use super::container_hashes::{ContainerHashes, Since};
 use super::leaf::hash_leaf;
 use super::region::Region;
 use super::{Options, kind, tensor};
 use crate::abi::{TVMFFIAny, TVMFFIObject, TVMFFITypeInfo, seq_hash_kind, type_index};
-use crate::definition::field::check;
-use crate::definition::function::Arguments;
-use crate::definition::signature::{ANY_VIEW, INT, Signature};
 use crate::embedded::any_hash::combine;
 use crate::embedded::{map, seq, shape};
-use crate::value::{Any, AnyView};
 use crate::walker::address_map::AddressMap;
 use crate::walker::cycle::CycleCheck;
 use crate::walker::field_value::{Read, give_up, read, type_info};
 use crate::walker::frozen::Frozen;
 use crate::walker::held_objects::HeldObjects;
-use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::walker::reentry::{Reentry, hook};
 use crate::walker::stack::{Frame, Stack, Waiting};
 use crate::{Result, abi::field_flag};
 use kernpack_core::reflect::{AttrColumn, Fields, TypeInfo};
 
 static HOOKS: AttrColumn = AttrColumn::new("__s_hash__");
 const HOOK_SIGNATURE: &str = "(0: ffi.Object, 1: int, 2: (0: AnyView, 1: int, 2: int) -> int) -> int";
-static CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &INT, &INT], &INT);
 
 /// The structural hash of a value.
 ///
@@ -190,16 +185,16 @@ impl Hasher {
             }
             let object = part.value.payload.v_obj;
             let index = (*object).type_index;
-            if let Some((hash, is_lasting)) = self.containers.get(object) {
+            if let Some((hash, since)) = self.containers.get(object) {
                 give_up(part);
-                self.depend(is_lasting);
+                self.depend(since);
                 return Ok(Some(hash));
             }
             let mut since = self.containers.now();
             let (hash, parts) = match index {
                 type_index::ARRAY | type_index::LIST => {
                     let sequence = self.freeze(object);
-                    since.is_lasting = !sequence.is_copy();
+                    since.may_be_changed = sequence.is_copy();
                     let size = seq::elements(sequence.get()).len() as u64;
                     (combine(type_info(index)?.type_key_hash, size), Parts::Elements(sequence, 0))
                 }
@@ -207,7 +202,8 @@ impl Hasher {
                     let map = self.freeze(object);
                     let hash = combine(type_info(index)?.type_key_hash, map::len(map.get()) as u64);
                     let (first, has_all) = self.add_entries(&map);
-                    since.is_lasting = has_all && !map.is_copy();
+                    since.may_be_changed = map.is_copy();
+                    since.lacks_keys = !has_all;
                     (hash, Parts::Entries(first, first))
                 }
                 type_index::SHAPE => {
@@ -220,9 +216,9 @@ impl Hasher {
                 type_index::TENSOR => {
                     let hash = tensor::hash(object, type_info(index)?.type_key_hash, self.skip_tensor_content);
                     if let Ok(hash) = hash {
-                        since.is_lasting = false;
+                        since.may_be_changed = true;
                         self.containers.note(part, hash, since);
-                        self.depend(false);
+                        self.depend(since);
                     }
                     give_up(part);
                     return hash.map(Some);
@@ -314,7 +310,8 @@ impl Hasher {
                 Parts::Elements(..) => {}
             }
             self.containers.note(part, *hash, *since);
-            self.depend(since.is_lasting);
+            self.depend(*since);
+            self.held.keep_made(part);
             frame.give_up();
             *hash
         }
@@ -346,10 +343,12 @@ impl Hasher {
         }
     }
 
-    /// Notes of the container on the top of the stack, if there is one, that the hash of a part of it lasts or does not.
-    fn depend(&mut self, is_lasting: bool) {
+    /// Notes of the container on the top of the stack, if there is one, what the hash of a part of it depends on.
+    fn depend(&mut self, part: Since) {
         if let Some(at) = self.frames.len().checked_sub(1) {
-            self.frames[at].state.since.is_lasting &= is_lasting;
+            let whole = &mut self.frames[at].state.since;
+            whole.may_be_changed |= part.may_be_changed;
+            whole.lacks_keys |= part.lacks_keys;
         }
     }
 
@@ -387,62 +386,15 @@ impl Hasher {
             if let Parts::Entries(first, _) = frame.state.parts {
                 self.entries.truncate(first);
             }
+            let [part] = frame.parts();
+            // The hook that has asked for the hash may ask for others.
+            // SAFETY: see above.
+            unsafe { self.held.keep_made(part) };
         });
-    }
-
-    /// Takes references to all that is borrowed. A hook may let go of it.
-    fn retain_all(&mut self) {
-        // SAFETY: see above.
-        unsafe {
-            self.frames.retain_all();
-            self.entries.retain_all();
-            self.held.before_hook(self.memo.iter().map(|(object, _)| object));
-            self.containers.before_hook();
-        }
-    }
-
-    /// The hash that a hook makes of an object and the hash so far. Nothing is borrowed but the object, which the caller holds.
-    unsafe fn call_hook(
-        &mut self,
-        hook: TVMFFIAny,
-        object: *mut TVMFFIObject,
-        hash: u64,
-        region: Region,
-    ) -> Result<u64> {
-        let outer = core::mem::replace(&mut self.region, region);
-        let function = self.reentry.get_or_insert_with(|| Reentry::new(&CALLBACK, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
-        let result = unsafe {
-            let object = TVMFFIAny::pointer((*object).type_index, object.cast());
-            let args = [object, TVMFFIAny::int(hash.cast_signed()), TVMFFIAny::NONE];
-            call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
-        };
-        self.region = outer;
-        self.containers.hook_has_run();
-        let result = result?;
-        check(result.as_view(), &INT)?;
-        Ok(result.as_view().as_raw().bits())
     }
 }
 
 enum Prepared {
     Known(u64),
     Parts(&'static TVMFFITypeInfo, i32, Option<TVMFFIAny>),
-}
-
-/// What a hook calls: a value, the hash so far, the region.
-unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
-    let args = Arguments::of(args);
-    // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
-    args.look_at(|[value]| unsafe {
-        let hash = match hash_leaf(value) {
-            Some(hash) => hash,
-            None => {
-                let hasher = &mut *hasher.cast::<Hasher>();
-                let region = hasher.region.of_hook(args.int(2) as i32);
-                hasher.run(*value, region)?
-            }
-        };
-        Ok(Any::from_raw(TVMFFIAny::int(combine(args.int(1).cast_unsigned(), hash).cast_signed())))
-    })
 }

@@ -3,21 +3,19 @@
 //! A walk with a stack of its own. What it reads from objects it borrows; before a hook runs, which may change anything, it takes
 //! references to all that it still needs.
 
+mod hooks;
+
 use core::cmp::Ordering;
-use core::ffi::c_void;
 
 use super::found_equal::FoundEqual;
 use super::leaf::compare_leaves;
 use super::pair_set::PairSet;
 use crate::abi::{TVMFFIAny, TVMFFIObject, field_flag, type_index};
-use crate::definition::field::check;
-use crate::definition::function::Arguments;
-use crate::definition::signature::{ANY_VIEW, BOOL, INT, Signature};
 use crate::embedded::{map, release, seq};
-use crate::value::{Any, AnyView};
+use crate::value::Any;
 use crate::walker::field_value::{Read, give_up, read_both, type_of};
 use crate::walker::frozen::Frozen;
-use crate::walker::reentry::{Reentry, call_hook, hook};
+use crate::walker::reentry::{Reentry, hook};
 use crate::walker::stack::{Frame, MAX_DEPTH, Stack, Waiting};
 use crate::{Error, Result, bail, error};
 use kernpack_core::reflect::{AttrColumn, Fields};
@@ -26,8 +24,6 @@ static EQUAL_HOOKS: AttrColumn = AttrColumn::new("__ffi_eq__");
 static COMPARE_HOOKS: AttrColumn = AttrColumn::new("__ffi_compare__");
 const EQUAL_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> bool) -> bool";
 const COMPARE_SIGNATURE: &str = "(0: ffi.Object, 1: ffi.Object, 2: (0: AnyView, 1: AnyView) -> int) -> int";
-static EQUAL_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &BOOL);
-static COMPARE_CALLBACK: Signature = Signature::Typed(&[&ANY_VIEW, &ANY_VIEW], &INT);
 
 /// Compares two values. When only equality is asked for, all that is not equal is greater.
 ///
@@ -358,48 +354,6 @@ impl Comparer {
             }
         });
     }
-
-    /// Takes references to all that is borrowed. A hook may let go of it.
-    #[inline]
-    fn retain_all(&mut self) {
-        // SAFETY: see above.
-        unsafe {
-            self.frames.retain_all();
-            self.pairs.retain_all();
-            self.equal.before_hook();
-        }
-    }
-
-    /// Calls a hook for the objects of the top frame.
-    #[inline]
-    unsafe fn call_hook(&mut self, hook: TVMFFIAny, is_equality: bool) -> Result<Ordering> {
-        self.retain_all();
-        let top = self.frames.len() - 1;
-        let Frame { objects, state, .. } = &mut self.frames[top];
-        state.listed = true;
-        let objects = *objects;
-        self.on_stack.insert(objects.map(|object| object.addr()).into());
-        let (reentry, signature, callback): (_, _, crate::walker::reentry::Run) = if is_equality {
-            (&mut self.equal_reentry, &EQUAL_CALLBACK, equal_callback)
-        } else {
-            (&mut self.compare_reentry, &COMPARE_CALLBACK, compare_callback)
-        };
-        let function = reentry.get_or_insert_with(|| Reentry::new(signature, callback)).function();
-        // SAFETY: see above; the column owns the hook; we are not used until the hook returns, but through the function.
-        let result = unsafe {
-            let [left, right] = objects.map(|object| TVMFFIAny::pointer((*object).type_index, object.cast()));
-            let args = [left, right, TVMFFIAny::NONE];
-            call_hook(hook.payload.v_obj, args, function, core::ptr::from_mut(self).cast())
-        }?;
-        let raw = *result.as_view().as_raw();
-        if is_equality {
-            check(result.as_view(), &BOOL)?;
-            return Ok(if raw.bits() != 0 { Ordering::Equal } else { Ordering::Greater });
-        }
-        check(result.as_view(), &INT)?;
-        // C++ keeps 32 bits of it.
-        Ok((raw.bits() as i32).cmp(&0))
-    }
 }
 
 enum Prepared {
@@ -407,30 +361,4 @@ enum Prepared {
     Parts(Parts),
     /// The hook, and whether it says equal or not.
     Hook(Parts, TVMFFIAny, bool),
-}
-
-/// What a hook for equality calls with two values.
-#[inline]
-unsafe fn equal_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
-    // SAFETY: promised by the caller; the result is a plain value.
-    unsafe { Ok(Any::from_raw(TVMFFIAny::bool(compare_for_hook(comparer, args)?.is_eq()))) }
-}
-
-/// What a hook for the order calls with two values.
-#[inline]
-unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
-    // SAFETY: promised by the caller; the result is a plain value.
-    unsafe { Ok(Any::from_raw(TVMFFIAny::int(compare_for_hook(comparer, args)? as i64))) }
-}
-
-#[inline]
-unsafe fn compare_for_hook(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Ordering> {
-    // SAFETY: the comparer waits for the hook and lends itself; the values are alive for the call.
-    Arguments::of(args).look_at(|[left, right]| unsafe {
-        let comparer = &mut *comparer.cast::<Comparer>();
-        match compare_leaves(left, right, comparer.equality_only)? {
-            Some(ordering) => Ok(ordering),
-            None => comparer.run(*left, *right),
-        }
-    })
 }
