@@ -4,6 +4,7 @@
 
 mod checker;
 mod comment;
+mod examples;
 mod folder;
 mod links;
 mod machine;
@@ -30,8 +31,8 @@ use std::time::Instant;
 /// Pages outside of `docs/`, from the root.
 const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
 
-/// Documents in the root that are not pages: their links are checked, their blocks are not.
-const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// Documents that are not pages: their links are checked, their blocks are not.
+const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", examples::INDEX];
 
 /// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
 pub(crate) fn run(arguments: &[&str]) -> Result {
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             let workspace = Workspace::find()?;
             links::check(workspace.root(), &linked(workspace.root())?)?;
             variables::check(workspace.root())?;
+            examples::check(workspace.root())?;
             plots::check(workspace.root())?;
             mdbook::build(&workspace)
         }
