@@ -191,9 +191,11 @@ fn linked(root: &Path) -> Result<Vec<PathBuf>> {
 /// The paths of all pages, from the root, in the order of their names.
 fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = OUTSIDE.iter().map(PathBuf::from).collect();
-    for entry in fs::read_dir(root.join("docs"))?.flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "md") {
-            paths.push(Path::new("docs").join(entry.file_name()));
+    for folder in ["docs", "docs/design"] {
+        for entry in fs::read_dir(root.join(folder))?.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "md") {
+                paths.push(Path::new(folder).join(entry.file_name()));
+            }
         }
     }
     for entry in fs::read_dir(root.join("examples"))?.flatten() {
