@@ -16,6 +16,7 @@ mod places;
 mod session;
 mod shell;
 mod variables;
+mod workflow;
 
 use crate::Result;
 use crate::bench::plots;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             variables::check(workspace.root())?;
             examples::check(workspace.root())?;
             plots::check(workspace.root())?;
+            workflow::check(&workspace)?;
             mdbook::build(&workspace)
         }
         ["blocks", names @ ..] => {
