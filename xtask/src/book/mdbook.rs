@@ -24,9 +24,11 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
         return Err(format!("mdbook: {line}").into());
     }
     let mut pages = 0;
-    for entry in fs::read_dir(&output)?.flatten().filter(|entry| is_html(&entry.path())) {
-        check_html(&output, &entry.path())?;
-        pages += 1;
+    for folder in [output.clone(), output.join("design")] {
+        for entry in fs::read_dir(&folder)?.flatten().filter(|entry| is_html(&entry.path())) {
+            check_html(&output, &entry.path())?;
+            pages += 1;
+        }
     }
     println!("the book: {} ({pages} pages)", output.join("index.html").display());
     Ok(())
@@ -98,7 +100,7 @@ fn check_html(book: &Path, page: &Path) -> Result {
             continue;
         }
         let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-        let file = if path.is_empty() { page.to_path_buf() } else { book.join(path) };
+        let file = if path.is_empty() { page.to_path_buf() } else { page.with_file_name(path) };
         let shown = page.strip_prefix(book).unwrap_or(page).display();
         if !file.exists() {
             return Err(format!("the book's {shown} has a link that leads nowhere: {target}").into());

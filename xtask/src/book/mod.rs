@@ -4,6 +4,7 @@
 
 mod checker;
 mod comment;
+mod examples;
 mod folder;
 mod links;
 mod machine;
@@ -15,6 +16,7 @@ mod places;
 mod session;
 mod shell;
 mod variables;
+mod workflow;
 
 use crate::Result;
 use crate::bench::plots;
@@ -30,8 +32,8 @@ use std::time::Instant;
 /// Pages outside of `docs/`, from the root.
 const OUTSIDE: [&str; 2] = ["README.md", "build-support/cli/README.md"];
 
-/// Documents in the root that are not pages: their links are checked, their blocks are not.
-const DOCUMENTS: [&str; 4] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+/// Documents that are not pages: their links are checked, their blocks are not.
+const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", examples::INDEX];
 
 /// `cargo xtask book`: builds the book and checks all its links; `cargo xtask book blocks [PAGE...]`: checks the blocks of all pages, or of these.
 pub(crate) fn run(arguments: &[&str]) -> Result {
@@ -40,7 +42,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
             let workspace = Workspace::find()?;
             links::check(workspace.root(), &linked(workspace.root())?)?;
             variables::check(workspace.root())?;
+            examples::check(workspace.root())?;
             plots::check(workspace.root())?;
+            workflow::check(&workspace)?;
             mdbook::build(&workspace)
         }
         ["blocks", names @ ..] => {
@@ -189,9 +193,11 @@ fn linked(root: &Path) -> Result<Vec<PathBuf>> {
 /// The paths of all pages, from the root, in the order of their names.
 fn pages(root: &Path) -> Result<Vec<PathBuf>> {
     let mut paths: Vec<PathBuf> = OUTSIDE.iter().map(PathBuf::from).collect();
-    for entry in fs::read_dir(root.join("docs"))?.flatten() {
-        if entry.path().extension().is_some_and(|extension| extension == "md") {
-            paths.push(Path::new("docs").join(entry.file_name()));
+    for folder in ["docs", "docs/design"] {
+        for entry in fs::read_dir(root.join(folder))?.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "md") {
+                paths.push(Path::new(folder).join(entry.file_name()));
+            }
         }
     }
     for entry in fs::read_dir(root.join("examples"))?.flatten() {
