@@ -97,7 +97,8 @@ fn compare(outcomes: &BTreeMap<String, bool>, passed: &str, differences: &str) -
         if differs != known.contains(name.as_str()) {
             let how = if *here { "passes through the backend" } else { "fails through the backend" };
             let than = if differs { "is otherwise in tests/onnx/passed.txt" } else { "is in" };
-            let file = if differs { format!("and not in {DIFFERENCES}") } else { format!("{DIFFERENCES} all the same") };
+            let file =
+                if differs { format!("and not in {DIFFERENCES}") } else { format!("{DIFFERENCES} all the same") };
             problems.push(format!("{name} {how}, {than} {file}"));
         }
     }
@@ -117,17 +118,23 @@ mod tests_of_reports {
     fn a_report_is_compared_with_the_list() {
         let report = r#"{"date": "x", "passed": ["A::test_a_cpu", "A::test_b_cpu"], "failed": ["B::test_c_cpu"], "skipped": []}"#;
         let outcomes = outcomes(&serde_json::from_str(report).unwrap());
-        assert_eq!(outcomes.iter().map(|(name, passed)| (name.as_str(), *passed)).collect::<Vec<_>>(), [
-            ("test_a", true),
-            ("test_b", true),
-            ("test_c", false)
-        ]);
+        assert_eq!(
+            outcomes.iter().map(|(name, passed)| (name.as_str(), *passed)).collect::<Vec<_>>(),
+            [("test_a", true), ("test_b", true), ("test_c", false)]
+        );
         assert!(compare(&outcomes, "test_a\ntest_b\n", "").is_ok());
         assert!(compare(&outcomes, "test_a\n", "# why\ntest_b a reason\n").is_ok());
         let message = |passed, known| compare(&outcomes, passed, known).unwrap_err().to_string();
-        assert!(message("test_a\n", "").contains("test_b passes through the backend, is otherwise in tests/onnx/passed.txt and not in"));
+        assert!(
+            message("test_a\n", "")
+                .contains("test_b passes through the backend, is otherwise in tests/onnx/passed.txt and not in")
+        );
         assert!(message("test_a\ntest_b\ntest_c\n", "").contains("test_c fails through the backend"));
-        assert!(message("test_a\ntest_b\n", "test_a x\n").contains("test_a passes through the backend, is in tests/onnx/scoreboard/differences.txt all the same"));
+        assert!(
+            message("test_a\ntest_b\n", "test_a x\n").contains(
+                "test_a passes through the backend, is in tests/onnx/scoreboard/differences.txt all the same"
+            )
+        );
         assert!(message("test_a\ntest_b\ntest_d\n", "").contains("test_d was not run"));
     }
 }

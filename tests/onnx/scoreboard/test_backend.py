@@ -1,6 +1,6 @@
 """The tests of ONNX's backend scoreboard, through `kernpack_onnx.backend`.
 
-`KERNPACK_ONNX_TESTS` names a file with the names of some tests, one in a line: only these are made. A test that a backend says it need not pass is skipped, and counts as
+`KERNPACK_ONNX_TESTS` names a file with the names of some tests: only these are made. A test that a backend says it need not pass is skipped, and counts as
 skipped: ONNX's own runner would count it as passed.
 """
 

@@ -11,7 +11,6 @@ ones. PYTHON_COMPILER_LIBRARY names the library with the compiler.
 import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep
-from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
 from . import values
 from .known import inputs_to_know
@@ -34,12 +33,28 @@ class KernpackRep(BackendRep):
         #: Names of inputs that have a value in the file, which a call may leave out.
         self._defaults = known
         self._needed = inputs_to_know(model)
+        #: Names of inputs that may be known as well, where the model says of a node only when it is compiled that it has to know one.
+        self._counts = {value.name for value in self._inputs if value.is_count and value.name not in known}
         self._variants = {}
         self._texts = None
         if any(value.is_text for value in self._inputs + self._outputs):
             self._texts = graph.text_model(self._bytes)
-        elif not any(value.is_open or value.name in self._needed for value in self._inputs):
-            self._variant({value.name: None for value in self._inputs if value.name not in known})
+        else:
+            self._compile_early()
+
+    def _compile_early(self):
+        """Compiles a model that leaves nothing open, and says of all others what no call would change."""
+        needed = [value for value in self._inputs if value.name not in self._defaults]
+        try:
+            if any(value.is_open or value.name in self._needed for value in needed):
+                if not any(value.is_optional for value in needed):
+                    graph.from_onnx(self._bytes, {})
+            else:
+                self._variant({value.name: None for value in needed})
+        except ValueError as error:
+            is_open = any(value.is_open or value.name in self._needed for value in needed)
+            if not is_open or any(word in str(error) for word in ("operators={", "the newest that is supported", "supported are")):
+                raise
 
     def run(self, inputs, **kwargs):
         """The outputs for these inputs."""
@@ -85,7 +100,15 @@ class KernpackRep(BackendRep):
         if key not in self._variants:
             if len(self._variants) == VARIANTS:
                 self._variants.pop(next(iter(self._variants)))
-            self._variants[key] = Variant(self._bytes, self._inputs, self._outputs, options, given)
+            try:
+                self._variants[key] = Variant(self._bytes, self._inputs, self._outputs, options, given)
+            except ValueError as error:
+                if "has to be known" not in str(error) or self._counts <= self._needed:
+                    raise
+                self._needed |= self._counts
+                if any(given[name] is None for name in self._counts & given.keys()):
+                    raise
+                return self._variant(given)
         return self._variants[key]
 
 
@@ -127,6 +150,9 @@ class KernpackBackend(Backend):
     def prepare(cls, model, device="CPU", **kwargs):
         """Compiles a model for repeated calls."""
         if not cls.supports_device(device):
+            # Here, as this brings all tests of ONNX along.
+            from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
+
             raise BackendIsNotSupposedToImplementIt(f"device {device} is not supported: this backend runs models on the CPU")
         if not isinstance(model, onnx.ModelProto):
             raise TypeError(f"a model is an onnx.ModelProto, got {type(model).__name__}: read a file by onnx.load(path)")

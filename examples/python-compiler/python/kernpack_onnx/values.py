@@ -40,6 +40,11 @@ class Value:
         return self.is_optional or self.is_sequence or self.dims is None or None in self.dims
 
     @property
+    def is_count(self):
+        """Tells whether the value is an integer, or a list of them: an extent, an axis, a shape."""
+        return self.dtype is not None and self.dtype.kind in "iub" and not self.is_sequence and self.dims is not None and len(self.dims) < 2
+
+    @property
     def dtype(self):
         """The element type, or None where the model does not say it."""
         return np.dtype(helper.tensor_dtype_to_np_dtype(self.element)) if self.element else None
