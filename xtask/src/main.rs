@@ -47,6 +47,7 @@ mod rpc_server;
 mod runner;
 mod rust_source;
 mod rust_target;
+mod scoreboard;
 mod step;
 mod times;
 mod toolchains;
@@ -91,7 +92,8 @@ const USAGE: &str = "usage: cargo xtask <command>
                 filetype --wheel makes the wheel filetype-kernpack of it, and tries it in a fresh environment
   imagenet      make a ResNet-18 with seeded weights, build examples/imagenet with it, say what is in photographs, and compare that with
                 onnxruntime: imagenet [PATH..]
-  onnx          the node tests of ONNX 1.23.2, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list)
+  onnx          the node tests of ONNX 1.23.2, beside the list of those that pass (WORD.. runs those with a word in their names, --write writes the list);
+                onnx --scoreboard runs those of ONNX's backend scoreboard through its Python interface, and writes target/onnx-scoreboard/report.json
   differential  random operators, graphs and near misses of rewritten patterns beside onnxruntime and ONNX's reference evaluator, for 5 minutes;
                 findings go to target/differential: differential [--seconds N | --cases N] [--seed N] [--kind KIND] [--word WORD] [--replay NAME..]
   accuracy      the models of bench models beside onnxruntime without its optimizations: at most ten times its own difference with them

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::python::{self, Recipe};
+use crate::scoreboard;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use serde_json::Value;
@@ -45,12 +46,15 @@ type Outcomes = BTreeMap<String, String>;
 /// Runs all tests, or those whose names have one of these words in them; `--write` writes the list of those that pass.
 pub(crate) fn run(arguments: &[&str]) -> Result {
     let (options, words): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|word| word.starts_with("--"));
+    let workspace = Workspace::find()?;
+    let file = workspace.root().join(PASSED);
+    let known = || fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()));
     let writes = match options[..] {
         [] => false,
         ["--write"] if words.is_empty() => true,
-        _ => return Err("usage: cargo xtask onnx [--write | WORD..]".into()),
+        ["--scoreboard"] if words.is_empty() => return scoreboard::run(&workspace, &known()?),
+        _ => return Err("usage: cargo xtask onnx [--write | --scoreboard | WORD..]".into()),
     };
-    let workspace = Workspace::find()?;
     let interpreter = python::environment(&workspace, &ONNX)?;
     let models = model_tests(&workspace, &interpreter)?;
     let mut folders: Vec<PathBuf> = Vec::new();
@@ -73,7 +77,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         outcomes.len() - count("passed") - count("unsupported"),
         outcomes.len()
     );
-    let file = workspace.root().join(PASSED);
     if writes {
         let text: String =
             outcomes.iter().filter(|(_, outcome)| *outcome == "passed").map(|(name, _)| format!("{name}\n")).collect();
@@ -82,8 +85,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result {
         println!("wrote {}", file.display());
         return Ok(());
     }
-    let known = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    compare(&known, &outcomes, words.is_empty())
+    compare(&known()?, &outcomes, words.is_empty())?;
+    if words.is_empty() { scoreboard::run_some(&workspace) } else { Ok(()) }
 }
 
 /// The folder with the tests of single operators, which are written if those of this version of the package are not there.

@@ -112,8 +112,14 @@ pub(crate) const FUZZ: Suite =
 /// The node tests of ONNX.
 pub(crate) const ONNX: Suite = Suite {
     name: "onnx",
-    packages: &["kernpack-graph"],
-    files: &["tests/onnx", "xtask/requirements-onnx.txt", "xtask/src/onnx.rs"],
+    packages: &["kernpack-graph", "python-compiler"],
+    files: &[
+        "tests/onnx",
+        "xtask/requirements-onnx.txt",
+        "xtask/requirements-scoreboard.txt",
+        "xtask/src/onnx.rs",
+        "xtask/src/scoreboard.rs",
+    ],
     programs: &[("python", "--version")],
 };
 
