@@ -57,9 +57,15 @@ def program(site, name, **environment):
     return output
 
 
-def test_a_consumer_runs(site):
+@pytest.fixture
+def consumers(kind):
+    return ["consumer.py", "consumer_classes.py"] if kind == "extension" else ["consumer.py"]
+
+
+def test_consumers_run(site, consumers):
     pytest.importorskip("tvm_ffi")
-    program(site, "consumer.py")
+    for name in consumers:
+        program(site, name)
 
 
 def test_operators(site):
@@ -73,23 +79,23 @@ def test_copies_of_tensors_on_a_device(site):
     assert output == "passed\n"
 
 
-def test_mypy(site, tmp_path):
+def test_mypy(site, consumers, tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", tmp_path / "cache"]
-    status, output, errors = run([*mypy, FOLDER / "consumer.py", site / "extmod"], tmp_path, MYPYPATH=str(site))
+    status, output, errors = run([*mypy, *[FOLDER / name for name in consumers], site / "extmod"], tmp_path, MYPYPATH=str(site))
     assert (status, output) == (0, ""), output + errors
     _, output, _ = run([*mypy, FOLDER / "mistakes.py"], tmp_path, MYPYPATH=str(site))
     assert {int(line) for line in re.findall(r"mistakes\.py:(\d+): error", output)} == MISTAKES, output
 
 
-def test_pyright(site, tmp_path):
+def test_pyright(site, consumers, tmp_path):
     pytest.importorskip("pyright", reason="pyright is not installed")
     # It is a program for Node.js, which the package fetches where there is none.
     if run([sys.executable, "-m", "pyright", "--version"], tmp_path)[0] != 0:
         pytest.skip("pyright cannot be run here")
-    for name in ["consumer.py", "mistakes.py"]:
+    for name in [*consumers, "mistakes.py"]:
         (tmp_path / name).write_text((FOLDER / name).read_text("utf-8"), "utf-8")
-    settings = {"extraPaths": [str(site)], "typeCheckingMode": "strict", "include": ["consumer.py", "mistakes.py"]}
+    settings = {"extraPaths": [str(site)], "typeCheckingMode": "strict", "include": [*consumers, "mistakes.py"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", tmp_path / "pyrightconfig.json", "--outputjson"]
     _, output, errors = run(command, tmp_path)
@@ -99,7 +105,7 @@ def test_pyright(site, tmp_path):
             lines = found.setdefault(Path(diagnostic["file"]).name, {})
             lines.setdefault(diagnostic["range"]["start"]["line"] + 1, diagnostic["message"])
     # The stubs of tvm_ffi itself leave types open.
-    own = {line: text for line, text in found.get("consumer.py", {}).items() if "tvm_ffi" not in text and "partially unknown" not in text}
+    own = {(name, line): text for name in consumers for line, text in found.get(name, {}).items() if "tvm_ffi" not in text and "partially unknown" not in text}
     assert own == {}, own
     assert MISTAKES <= set(found.get("mistakes.py", {})), found
 

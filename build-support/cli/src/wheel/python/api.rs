@@ -186,13 +186,7 @@ impl Api {
                 match find(key) {
                     Some((module, name)) => {
                         take(&mut taken, &module, &name, format!("type {key}"))?;
-                        let is_type = |path: &str| {
-                            types.iter().map(|ty| text(ty, "key")).find(|other| own_name(other, package) == path)
-                        };
-                        let mut new = Type::of(ty, module, name, &types, &api.types);
-                        if let Some(outer) = is_type(&new.module).filter(|_| host == Host::Extension) {
-                            new.move_into_class(outer, package, &mut api.types);
-                        }
+                        let new = Type::of(ty, module, name, &types, &api.types);
                         api.types.push(new);
                     }
                     None => api.nameless.push(key.to_owned()),
@@ -200,7 +194,33 @@ impl Api {
             }
             left = rest;
         }
+        if host == Host::Extension {
+            api.move_into_classes(package);
+        }
         Ok(api)
+    }
+
+    /// Makes types and functions whose names lead through that of a type attributes of its class. The library says in no order what it has, so a
+    /// class is known before those in it only now.
+    fn move_into_classes(&mut self, package: &str) {
+        let places: BTreeMap<String, usize> =
+            self.types.iter().enumerate().map(|(at, ty)| (own_name(&ty.key, package).to_owned(), at)).collect();
+        // By depth: the module of a class is that of the outermost one.
+        let mut order: Vec<usize> = (0..self.types.len()).collect();
+        order.sort_by_key(|at| own_name(&self.types[*at].key, package).split('.').count());
+        for at in order {
+            if let Some(outer) = places.get(&self.types[at].module).copied() {
+                let module = self.types[outer].module.clone();
+                let inner = self.types[at].move_into_class(module, package);
+                self.types[outer].inner.push(inner);
+            }
+        }
+        let (inside, functions) =
+            std::mem::take(&mut self.functions).into_iter().partition(|function| places.contains_key(&function.module));
+        self.functions = functions;
+        for Function { module, name, signature, doc, .. } in inside {
+            self.types[places[&module]].methods.push(Method { name, is_static: true, signature, doc });
+        }
     }
 
     /// A type of the library.
@@ -296,14 +316,13 @@ impl Type {
 }
 
 impl Type {
-    /// An attribute of another class: a class of the module that has this one, under a name of its own.
-    fn move_into_class(&mut self, outer: &str, package: &str, known: &mut [Type]) {
-        let Some(outer) = known.iter_mut().find(|ty| ty.key == outer) else { return };
-        outer.inner.push((self.name.clone(), self.key.clone()));
+    /// Becomes an attribute of another class, whose module this is: a class of the module, under a name of its own. The value is the name there, with the key.
+    fn move_into_class(&mut self, module: String, package: &str) -> (String, String) {
         let own = own_name(&self.key, package);
-        let inside = own.strip_prefix(&outer.module).unwrap_or(own).trim_start_matches('.');
-        self.name = format!("_{}", inside.replace('.', "_"));
-        self.module.clone_from(&outer.module);
+        let inside = own.strip_prefix(&module).unwrap_or(own).trim_start_matches('.');
+        let name = std::mem::replace(&mut self.name, format!("_{}", inside.replace('.', "_")));
+        self.module = module;
+        (name, self.key.clone())
     }
 }
 

@@ -280,7 +280,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
 }
 
 /// Where the names with an underscore come from: they are not part of the package.
-const SOURCES: [(&str, &str); 20] = [
+const SOURCES: [(&str, &str); 21] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
     ("_inspect.", "import inspect as _inspect"),
@@ -302,6 +302,7 @@ const SOURCES: [(&str, &str); 20] = [
     ("_ffi.", "\nimport tvm_ffi as _ffi"),
     ("_dataclasses.", "from tvm_ffi import dataclasses as _dataclasses"),
     ("_Never", "from typing_extensions import Never as _Never"),
+    (": _TypeAlias", "from typing_extensions import TypeAlias as _TypeAlias"),
 ];
 
 /// The imports for what a text uses.

@@ -188,8 +188,11 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     let about = if ty.doc.trim().is_empty() { format!("The type {} of the library.", ty.key) } else { ty.doc.clone() };
     out.push_str(&docstring(&about, "    "));
     for (name, key) in &ty.inner {
-        if let Some(class) = annotations.class(key) {
-            writeln!(out, "    {name} = {class}")?;
+        match annotations.class(key) {
+            // Without the annotation it is a member to type checkers.
+            Some(class) if is_enum => writeln!(out, "    {name}: _TypeAlias = {class}")?,
+            Some(class) => writeln!(out, "    {name} = {class}")?,
+            None => {}
         }
     }
     for variant in &ty.variants {
