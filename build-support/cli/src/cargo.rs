@@ -39,6 +39,23 @@ pub(crate) fn messages(mut build: Command, name: &str) -> Result<Vec<Message>> {
     }
 }
 
+/// `cargo tree`, for [`text_of`].
+pub(crate) fn tree() -> Command {
+    let mut cargo = cargo();
+    cargo.arg("tree");
+    cargo
+}
+
+/// Runs cargo, which errors call `name`, and gives what it writes.
+pub(crate) fn text_of(mut command: Command, name: &str) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("cannot run {name}: {error}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!("{name} failed: {}", text(&output.stderr).trim().trim_start_matches("error: "))),
+    }
+}
+
 /// The Cargo.toml that cargo takes in this folder.
 pub(crate) fn manifest_here() -> Result<PathBuf> {
     let output = cargo().args(["locate-project", "--message-format=plain"]).stdin(Stdio::null()).output();

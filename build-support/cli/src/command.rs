@@ -8,7 +8,7 @@ use lexopt::{Arg, Error, Parser, ValueExt};
 use crate::arguments::{Parsed, message};
 use crate::doctor::PROBE;
 use crate::library::loaded::{DESCRIBE, TIME_MODELS};
-use crate::{Result, doctor, inspect, model, new, outputs, rpc, wheel};
+use crate::{Result, doctor, inspect, model, new, outputs, rpc, sbom, wheel};
 
 const HELP: &str = "\
 Works with libraries of packed functions.
@@ -22,6 +22,7 @@ Commands:
   new         start a crate that builds and passes its tests
   doctor      what this machine has and lacks for building libraries
   outputs     what build scripts made of kernels, and where it is
+  sbom        the crates that a library is made of, as a bill of materials
   model       whether a model computes, optimized, what its nodes say
   rpc         libraries on other machines: the server that runs them
 
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     New(new::Options),
     Doctor(doctor::Options),
     Outputs(outputs::Options),
+    Sbom(sbom::Options),
     Model(model::Options),
     Rpc(rpc::Options),
     /// In the process that `--load` starts.
@@ -79,6 +81,7 @@ impl Command {
             "new" => command(new::parse(parser), Self::New, new::HELP),
             "doctor" => command(doctor::parse(parser), Self::Doctor, doctor::HELP),
             "outputs" => command(outputs::parse(parser), Self::Outputs, outputs::HELP),
+            "sbom" => command(sbom::parse(parser), Self::Sbom, sbom::HELP),
             "model" => command(model::parse(parser), Self::Model, model::HELP),
             "rpc" => command(rpc::parse(parser), Self::Rpc, rpc::HELP),
             PROBE => Ok(Self::Probe(parser.value()?.string()?)),
@@ -115,12 +118,13 @@ mod tests {
         for line in ["", "kernpack", "kernpack --help", "-h", "help"] {
             assert!(matches!(parse(line), Ok(Command::Help(HELP))), "{line}");
         }
-        for command in ["inspect", "wheel", "develop", "new", "doctor", "outputs", "model"] {
+        for command in ["inspect", "wheel", "develop", "new", "doctor", "outputs", "sbom", "model"] {
             for line in [format!("{command} --help"), format!("kernpack {command} -h"), format!("{command} --json -h")]
             {
                 let Ok(Command::Help(text)) = parse(&line) else {
                     assert!(
-                        ["new --json -h", "model --json -h", "develop --json -h"].contains(&line.as_str()),
+                        ["new --json -h", "model --json -h", "sbom --json -h", "develop --json -h"]
+                            .contains(&line.as_str()),
                         "{line}"
                     );
                     continue;

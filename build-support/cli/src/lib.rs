@@ -1,6 +1,6 @@
 //! The program `cargo-kernpack`, as a library: `inspect` looks into libraries of packed functions, `wheel` ships one for Python,
-//! `develop` installs one from where it is, `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `model` which node of a
-//! model is wrong, `rpc` runs libraries on other machines.
+//! `develop` installs one from where it is, `new` starts a crate, `doctor` says what a machine has and lacks, `outputs` where things are that builds made, `sbom` which crates a library
+//! is made of, `model` which node of a model is wrong, `rpc` runs libraries on other machines.
 
 mod arguments;
 mod cargo;
@@ -13,6 +13,7 @@ mod model;
 mod new;
 mod outputs;
 mod rpc;
+mod sbom;
 mod text;
 mod wheel;
 
@@ -51,6 +52,7 @@ fn run_command(command: Command) -> Result<()> {
         Command::Model(options) => print(&model::diff(&options)?),
         Command::Rpc(options) => rpc::run(options),
         Command::Outputs(options) => print(&outputs::show(&options)?),
+        Command::Sbom(options) => print(&sbom::bill(&options)?),
         Command::Doctor(options) => {
             let (text, able) = doctor::examine(&options);
             print(&text)?;

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,26 @@ def test_what_was_made(made):
     # The weights are numbers without a pattern: little of them can be packed.
     assert made["size"] < 4_500_000 or PROFILE != "release"
     assert "filetype_kernpack-0.1.0.dist-info/licenses/NOTICE" in made["files"]
+
+
+def test_the_bill_of_materials_names_what_is_in_it(made):
+    path = "filetype_kernpack-0.1.0.dist-info/sboms/filetype_kernpack.cdx.json"
+    assert path in made["files"]
+    with zipfile.ZipFile(made["wheel"]) as wheel:
+        text = wheel.read(path).decode()
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "1.6", "filetype")
+    parts = {part["name"]: part for part in bill["components"]}
+    assert {"std", "kernpack", "kernpack-core", "linkme"} <= parts.keys()
+    # What builds it, and macros, are not in it.
+    assert not {"kernpack-build", "kernpack-macros", "syn", "inkwell"} & parts.keys()
+    assert parts["linkme"]["purl"].startswith("pkg:cargo/linkme@") and parts["linkme"]["licenses"] == [{"expression": "MIT OR Apache-2.0"}]
+    assert str(ROOT) not in text
+    references = {part["bom-ref"] for part in bill["components"]} | {bill["metadata"]["component"]["bom-ref"]}
+    for one in bill["dependencies"]:
+        assert {one["ref"], *one.get("dependsOn", [])} <= references
+    again = run(PROGRAM, "sbom", "--package", "filetype", folder=ROOT)
+    assert again == text
 
 
 def test_a_fresh_environment_knows_files(fresh, tmp_path):

@@ -30,7 +30,7 @@ pub(crate) use python::is_identifier;
 use crate::library::file::LibraryFile;
 use crate::library::inspection::Inspection;
 use crate::library::{file, loaded};
-use crate::{Result, text};
+use crate::{Result, sbom, text};
 use archive::Archive;
 use contents::{Content, Contents, Library};
 use metadata::Distribution;
@@ -148,6 +148,9 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     };
     archive.add(format!("{dist_info}/METADATA"), metadata::metadata(&package, &distribution)?);
     archive.add(format!("{dist_info}/WHEEL"), metadata::wheel(&tag)?);
+    // PEP 770.
+    let bill = sbom::bill(&package.of_bill(options))?;
+    archive.add(format!("{dist_info}/sboms/{}.cdx.json", metadata::file_name(&name)), bill);
     let content = archive.to_vec(&dist_info, epoch)?;
     let out = options.out.clone().unwrap_or_else(|| package.target_directory.join("wheels"));
     let path = out.join(format!("{}-{version}-{tag}.whl", metadata::file_name(&name)));

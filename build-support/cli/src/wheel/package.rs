@@ -6,7 +6,7 @@ use cargo_metadata::{Message, Metadata, MetadataCommand, TargetKind};
 
 use super::Options;
 use super::settings::Settings;
-use crate::{Result, cargo};
+use crate::{Result, cargo, sbom};
 
 /// A package with a cdylib.
 #[derive(Debug, Default)]
@@ -89,6 +89,18 @@ impl Package {
         let name = format!("cargo build of {}", self.name);
         let messages = cargo::messages(cargo, &name)?;
         shared_library(&messages, &self.manifest).ok_or_else(|| format!("{name} made no shared library"))
+    }
+
+    /// The same build, for its bill of materials.
+    pub(crate) fn of_bill(&self, options: &Options) -> sbom::Options {
+        sbom::Options {
+            package: Some(self.name.clone()),
+            manifest_path: Some(self.manifest.clone()),
+            features: options.features.iter().chain(&self.settings.features).cloned().collect(),
+            no_default_features: options.no_default_features,
+            target: options.target.clone(),
+            offline: options.offline,
+        }
     }
 }
 
