@@ -66,6 +66,20 @@ def test_what_is_in_it(wheel):
     compile(stub, "__init__.pyi", "exec")
 
 
+def test_the_bill_of_materials(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        bill = json.loads(archive.read("extmod-0.1.0.dist-info/sboms/extmod.cdx.json"))
+    assert (bill["bomFormat"], bill["specVersion"], bill["metadata"]["component"]["bom-ref"]) == ("CycloneDX", "1.6", "extmod@0.1.0")
+    parts = {part["name"]: part for part in bill["components"]}
+    assert {"std", "kernpack", "kernpack-python", "linkme", "conversions"} <= parts.keys()
+    # What builds the library, and macros, are not in it.
+    assert not {"kernpack-build", "kernpack-macros", "syn", "inkwell"} & parts.keys()
+    assert parts["linkme"]["purl"].startswith("pkg:cargo/linkme@") and parts["linkme"]["licenses"] == [{"expression": "MIT OR Apache-2.0"}]
+    references = {part["bom-ref"] for part in parts.values()} | {"extmod@0.1.0"}
+    assert {one["ref"] for one in bill["dependencies"]} == references
+    assert {needed for one in bill["dependencies"] for needed in one.get("dependsOn", [])} <= references
+
+
 def test_it_works_where_nothing_else_is_installed(fresh):
     program = """
 import extmod, pickle, sys
