@@ -22,7 +22,7 @@ const BACKEND: &str = "examples/python-compiler/python";
 const SOME: &str = "tests/onnx/scoreboard/some.txt";
 const DIFFERENCES: &str = "tests/onnx/scoreboard/differences.txt";
 
-/// Where the report goes, below `target/`.
+/// The folder of the report, below `target/`.
 const RESULTS: &str = "onnx-scoreboard";
 
 /// Runs all tests, and writes the report.

@@ -19,7 +19,7 @@ struct Open {
 }
 
 thread_local! {
-    /// What is being copied, the outermost first.
+    /// Objects, lists and dicts that are being copied, the outermost first.
     static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
     /// Number of those that were begun.
     static BEGUN: Cell<u64> = const { Cell::new(0) };
@@ -89,7 +89,7 @@ fn note(py: Py, error: *mut PyObject, memo: *mut PyObject) {
     }
 }
 
-/// Whether an object, which would be made of what a container has so far, lies between the container and here.
+/// Returns true if an object lies between a container and here: it would be made of the part of the container that is copied so far.
 pub(crate) fn is_inside_an_object(container: *mut TVMFFIObject, memo: *mut PyObject) -> bool {
     OPEN.with_borrow(|open| {
         let place = open.iter().rposition(|open| open.object == container && open.memo == memo);

@@ -70,7 +70,7 @@ struct Noted {
 #[derive(Default)]
 struct Objects {
     noted: HashMap<usize, Noted>,
-    /// Where those that are not alive are looked for.
+    /// The number of notes at which those of dead objects are taken out.
     limit: usize,
 }
 

@@ -34,7 +34,7 @@ const PLACES: usize = 256;
 #[repr(C)]
 pub(crate) struct LentMemory {
     places: UnsafeCell<[Place; PLACES]>,
-    /// Taken where there is no interpreter's lock.
+    /// The lock of the table in builds of Python without the interpreter's lock.
     is_locked: AtomicBool,
     /// Memory that has no place.
     others: UnsafeCell<usize>,
@@ -45,7 +45,7 @@ pub(crate) struct LentMemory {
 // SAFETY: the cells are only touched with the interpreter's lock, or with that of the table where there is none.
 unsafe impl Sync for LentMemory {}
 
-/// What is done with a number of holders, in `count_other`, and what comes back.
+/// Steps of `count_other`, with what it answers.
 mod step {
     use core::ffi::c_int;
 

@@ -159,7 +159,7 @@ impl Module {
     }
 }
 
-/// What a class of the module is made of.
+/// The definition that a class of the module is made of.
 enum ClassDef {
     Type(&'static TypeDef),
     Enum(&'static EnumDef),

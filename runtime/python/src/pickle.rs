@@ -43,7 +43,7 @@ unsafe fn reduced(py: Py, this: *mut PyObject) -> PyResult<Owned> {
     }
 }
 
-/// What a class that was derived in Python adds to an object: its attributes, or a pair of those and the ones in slots; what the class itself says,
+/// The state that a class derived in Python adds to an object: its attributes, or a pair of those and the ones in slots; the answer of the class,
 /// if it has a `__getstate__`.
 ///
 /// # Safety

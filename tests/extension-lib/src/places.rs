@@ -2,7 +2,7 @@
 
 use kernpack::{ObjRef, Object, packed_func};
 
-/// How light it is.
+/// A degree of light.
 #[derive(Object, Clone, Copy, Debug, PartialEq)]
 #[object(key = "extmod.Shade", enum = "str")]
 pub enum Shade {

@@ -1,4 +1,4 @@
-"""What `kernpack_onnx.backend` promises besides the tests of ONNX: which devices, how values are given, and what mistakes are told."""
+"""Promises of `kernpack_onnx.backend` besides the tests of ONNX: devices, the forms of values, and messages of mistakes."""
 
 import kernpack_onnx.backend as backend
 import ml_dtypes

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 
-/// How `cargo tree` writes a crate: `serde v1.0.0 (source)`, its license, its repository. The depth stands before it.
+/// The format of a crate for `cargo tree`: `serde v1.0.0 (source)`, its license, its repository. The depth stands before it.
 pub(crate) const FORMAT: &str = "{p}\t{l}\t{r}";
 
 /// A crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Crate {
-    /// What the bill calls it: `name@version`, and a number if there are several of one name and version.
+    /// Its name in the bill: `name@version`, and a number if there are several of one name and version.
     pub(crate) reference: String,
     pub(crate) name: String,
     pub(crate) version: String,
     /// SPDX expression.
     pub(crate) license: Option<String>,
     pub(crate) repository: Option<String>,
-    /// Where it comes from; `None` for one that lies in a folder.
+    /// Package URL; `None` for one that lies in a folder.
     pub(crate) purl: Option<String>,
 }
 
@@ -36,6 +36,14 @@ impl Crates {
     /// # Errors
     /// A line that is not of this form, with the line.
     pub(crate) fn parse(tree: &str) -> Result<Self> {
+        let mut roots: Vec<String> = tree.lines().filter_map(root_of).map(str::to_owned).collect();
+        if roots.len() > 1 {
+            roots.sort();
+            return Err(format!(
+                "the workspace has several packages: name one with --package; they are {}",
+                roots.join(", ")
+            ));
+        }
         let mut crates = Self { root: String::new(), all: BTreeMap::new(), needed: BTreeMap::new() };
         // By what cargo calls it, with its source.
         let mut references: BTreeMap<String, String> = BTreeMap::new();
@@ -59,7 +67,7 @@ impl Crates {
                     reference
                 }
             };
-            if depth > way.len() || depth == 0 && !way.is_empty() {
+            if depth > way.len() {
                 return Err(wrong());
             }
             way.truncate(depth);
@@ -94,6 +102,11 @@ impl Crates {
     pub(crate) fn needed_by(&self, one: &Crate) -> impl Iterator<Item = &str> {
         self.needed[&one.reference].iter().map(String::as_str)
     }
+}
+
+/// The name of the crate of a line, if a tree begins there.
+fn root_of(line: &str) -> Option<&str> {
+    line.strip_prefix('0')?.split_once(' ').map(|(name, _)| name)
 }
 
 /// Depth, package, license and repository of a line.
@@ -164,11 +177,14 @@ mod tests {
         assert_eq!(needed("a@1.0.0"), ["b@1.0.0", "c@1.0.0#2"]);
         assert_eq!(needed("b@1.0.0"), ["c@1.0.0"]);
         assert_eq!(needed("c@1.0.0"), [""; 0]);
-        for wrong in ["a v1\t\t", "0a\t\t", "0a v1.0.0", "0a v1.0.0\t\t\n2b v1.0.0\t\t", "0a v1.0.0\t\t\n0b v1.0.0\t\t"]
-        {
+        for wrong in ["a v1\t\t", "0a\t\t", "0a v1.0.0", "0a v1.0.0\t\t\n2b v1.0.0\t\t"] {
             let error = Crates::parse(wrong).unwrap_err();
             assert!(error.starts_with("cargo tree wrote a line that is not understood: "), "{wrong}: {error}");
         }
         assert_eq!(Crates::parse("").unwrap_err(), "cargo tree names no crate");
+        assert_eq!(
+            Crates::parse("0b v1.0.0\t\t\n\n0a v1.0.0\t\t\n").unwrap_err(),
+            "the workspace has several packages: name one with --package; they are a, b"
+        );
     }
 }

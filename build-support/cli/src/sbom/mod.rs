@@ -1,7 +1,7 @@
 //! `cargo kernpack sbom`: which crates a library is made of.
 //!
 //! The form is CycloneDX 1.6 (<https://cyclonedx.org/docs/1.6/json/>), which wheels have in `.dist-info/sboms` (PEP 770). The same build gives the same
-//! bytes: there is no time in it, no random number and no folder of this machine.
+//! bytes, without times, random numbers and folders of this machine.
 
 mod crates;
 mod options;
@@ -18,7 +18,7 @@ use crates::{Crate, Crates};
 /// The bill, as the text of a JSON file.
 ///
 /// # Errors
-/// What cargo says, and a Rust compiler that does not say its version.
+/// Errors of cargo, and a Rust compiler that does not print its version.
 pub(crate) fn bill(options: &Options) -> Result<String> {
     let crates = Crates::parse(&tree(options)?)?;
     Ok(format!("{:#}\n", document(&crates, &rust_version()?)))
@@ -29,24 +29,7 @@ fn tree(options: &Options) -> Result<String> {
     let mut cargo = cargo::tree();
     cargo.args(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--quiet", "--color", "never"]);
     cargo.args(["--format", crates::FORMAT]);
-    if let Some(manifest) = &options.manifest_path {
-        cargo.arg("--manifest-path").arg(manifest);
-    }
-    if let Some(package) = &options.package {
-        cargo.args(["--package", package]);
-    }
-    for features in &options.features {
-        cargo.args(["--features", features]);
-    }
-    if options.no_default_features {
-        cargo.arg("--no-default-features");
-    }
-    if let Some(target) = &options.target {
-        cargo.args(["--target", target]);
-    }
-    if options.offline {
-        cargo.arg("--offline");
-    }
+    options.select(&mut cargo);
     cargo::text_of(cargo, "cargo tree")
 }
 

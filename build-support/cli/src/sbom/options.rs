@@ -1,6 +1,7 @@
 //! The command line of `cargo kernpack sbom`.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use lexopt::{Arg, Parser, ValueExt};
 
@@ -31,6 +32,30 @@ pub(crate) struct Options {
     pub(crate) no_default_features: bool,
     pub(crate) target: Option<String>,
     pub(crate) offline: bool,
+}
+
+impl Options {
+    /// Tells a command of cargo which package is meant, and how it is built.
+    pub(crate) fn select(&self, cargo: &mut Command) {
+        if let Some(manifest) = &self.manifest_path {
+            cargo.arg("--manifest-path").arg(manifest);
+        }
+        if let Some(package) = &self.package {
+            cargo.args(["--package", package]);
+        }
+        for features in &self.features {
+            cargo.args(["--features", features]);
+        }
+        if self.no_default_features {
+            cargo.arg("--no-default-features");
+        }
+        if let Some(target) = &self.target {
+            cargo.args(["--target", target]);
+        }
+        if self.offline {
+            cargo.arg("--offline");
+        }
+    }
 }
 
 /// The words after `sbom`.

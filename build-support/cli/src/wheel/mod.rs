@@ -149,7 +149,7 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     archive.add(format!("{dist_info}/METADATA"), metadata::metadata(&package, &distribution)?);
     archive.add(format!("{dist_info}/WHEEL"), metadata::wheel(&tag)?);
     // PEP 770.
-    let bill = sbom::bill(&package.of_bill(options))?;
+    let bill = sbom::bill(&package.selected(options, options.target.as_deref()))?;
     archive.add(format!("{dist_info}/sboms/{}.cdx.json", metadata::file_name(&name)), bill);
     let content = archive.to_vec(&dist_info, epoch)?;
     let out = options.out.clone().unwrap_or_else(|| package.target_directory.join("wheels"));

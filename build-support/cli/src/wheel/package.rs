@@ -61,24 +61,8 @@ impl Package {
     /// Builds the cdylib and says where it is. What cargo and rustc have to say goes to the standard error.
     pub(crate) fn build(&self, options: &Options, target: Option<&str>) -> Result<PathBuf> {
         let mut cargo = if options.strip { cargo::rustc() } else { cargo::build() };
-        cargo.args(["--lib", "--manifest-path"]).arg(&self.manifest).args([
-            "--package",
-            &self.name,
-            "--profile",
-            &options.profile,
-        ]);
-        for features in options.features.iter().chain(&self.settings.features) {
-            cargo.args(["--features", features]);
-        }
-        if options.no_default_features {
-            cargo.arg("--no-default-features");
-        }
-        if let Some(target) = target {
-            cargo.args(["--target", target]);
-        }
-        if options.offline {
-            cargo.arg("--offline");
-        }
+        cargo.args(["--lib", "--profile", &options.profile]);
+        self.selected(options, target).select(&mut cargo);
         if options.json {
             cargo.arg("--quiet");
         }
@@ -91,14 +75,14 @@ impl Package {
         shared_library(&messages, &self.manifest).ok_or_else(|| format!("{name} made no shared library"))
     }
 
-    /// The same build, for its bill of materials.
-    pub(crate) fn of_bill(&self, options: &Options) -> sbom::Options {
+    /// The package and its build, as commands of cargo are told.
+    pub(crate) fn selected(&self, options: &Options, target: Option<&str>) -> sbom::Options {
         sbom::Options {
             package: Some(self.name.clone()),
             manifest_path: Some(self.manifest.clone()),
             features: options.features.iter().chain(&self.settings.features).cloned().collect(),
             no_default_features: options.no_default_features,
-            target: options.target.clone(),
+            target: target.map(str::to_owned),
             offline: options.offline,
         }
     }

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Parts of a message; the last ones may be missing.
 const PARTS: usize = 8;
 
-/// Where the texts of an error begin: its kind, and the parts of its message.
+/// Offsets of an error's texts: its kind, and the parts of its message.
 type Row = [u32; 1 + PARTS];
 
 /// A part that is missing.
@@ -37,7 +37,7 @@ struct Errors {
     /// All texts, each with a NUL at its end.
     texts: Vec<u8>,
     known: HashMap<String, u32>,
-    /// What is in the columns of the last row: the signature, which may be long, is in all of them.
+    /// The texts of the last row, by column: the signature, which may be long, is in every row.
     last: [(String, u32); 1 + PARTS],
 }
 

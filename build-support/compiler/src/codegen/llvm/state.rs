@@ -77,7 +77,7 @@ pub(super) struct State<'ctx> {
     pub(super) failure: Option<BasicBlock<'ctx>>,
     pub(super) convention: Convention,
     pub(super) vars: HashMap<Var, Value<'ctx>>,
-    /// What a function with very many checks does in another way.
+    /// The table of errors of a function with very many checks.
     pub(super) many_checks: Option<ManyChecks<'ctx>>,
     pub(super) modular: ModularFacts,
     pub(super) regions: Regions<'ctx>,

@@ -63,14 +63,14 @@ impl Comparer {
     }
 }
 
-/// What a hook for equality calls with two values.
+/// The function that a hook for equality calls with two values.
 #[inline]
 unsafe fn equal_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.
     unsafe { Ok(Any::from_raw(TVMFFIAny::bool(compare_for_hook(comparer, args)?.is_eq()))) }
 }
 
-/// What a hook for the order calls with two values.
+/// The function that a hook for the order calls with two values.
 #[inline]
 unsafe fn compare_callback(comparer: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     // SAFETY: promised by the caller; the result is a plain value.

@@ -54,7 +54,7 @@ impl Hasher {
     }
 }
 
-/// What a hook calls: a value, the hash so far, the region.
+/// The function that a hook calls with a value, the hash so far and the region.
 unsafe fn callback(hasher: *mut c_void, args: &[AnyView<'_>]) -> Result<Any> {
     let args = Arguments::of(args);
     // SAFETY: the hasher waits for the hook and lends itself; the value is alive for the call.
