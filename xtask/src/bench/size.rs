@@ -2,7 +2,8 @@
 //!
 //! A room is a module of a crate's root. Its bytes are those of its functions and constants, as `nm` sees them in a library that is not
 //! stripped; what has no name of its own (texts, relocations, unwind tables) is counted by section. The budgets of the smallest
-//! library stand in `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them.
+//! library stand in `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are cut to those below the
+//! checkout and cargo's home: whole ones, as in a library that is not built so, weigh some 40 x the length of the folder more.
 
 use crate::Result;
 use crate::step::{self, Show};
@@ -100,6 +101,7 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     cargo.args(["--profile", profile, "--package", package, "--manifest-path"]);
     cargo.arg(workspace.root().join("tests/bench/Cargo.toml")).arg("--config");
     cargo.arg(format!("profile.{profile}.strip=false")).env("CARGO_TARGET_DIR", &target);
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", without_paths(workspace));
     if is_bare {
         cargo.arg("--no-default-features");
     }
@@ -109,6 +111,15 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
     rooms.extend(sections(&output(workspace, "size", &["-A"], &file)?));
     rooms.insert(FILE.to_owned(), stripped_size(workspace, &file)?);
     Ok(rooms)
+}
+
+/// Flags of rustc with which a checkout weighs the same in every folder: a library names the file of each place that can panic, and the
+/// crates are not in the workspace of the samples, so that cargo gives rustc whole paths.
+fn without_paths(workspace: &Workspace) -> String {
+    let home = std::env::home_dir().unwrap_or_default();
+    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
+    let folders = [(workspace.root(), "kernpack"), (cargo_home.as_path(), "cargo")];
+    folders.map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display())).join("\x1f")
 }
 
 /// What a program of the binutils says of a file.

@@ -16,6 +16,8 @@ const TICK: Duration = Duration::from_millis(50);
 const LEAVE: Duration = Duration::from_secs(5);
 /// How long a call may go on after its client has gone: one that the client did not want to wait for comes to its end.
 const ABANDONED: Duration = Duration::from_secs(5);
+/// How long a reply that has begun may take to come to its end when its session is ended.
+const REPLY: Duration = Duration::from_secs(1);
 /// How long a client may take to read why its session has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,9 @@ impl<'a> Warden<'a> {
     /// Returns when the session has ended, nothing of it runs any more, and the client knows.
     pub(super) fn watch(self) {
         let end = self.end();
+        if matches!(end, End::Told(_)) {
+            self.let_reply_end();
+        }
         descendants::end(self.session);
         let message = match end {
             _ if self.position.phase() == Phase::Done => None,
@@ -96,6 +101,14 @@ impl<'a> Warden<'a> {
                     ));
                 }
             }
+        }
+    }
+
+    /// Behind half of a reply nothing can be said. A client that has all of its reply may know that before the session's process has noted it.
+    fn let_reply_end(&self) {
+        let begun = Instant::now();
+        while self.position.phase() == Phase::Replying && begun.elapsed() < REPLY {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
