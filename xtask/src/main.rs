@@ -42,6 +42,7 @@ mod races;
 mod ray;
 mod release;
 mod reports;
+mod reproducible;
 mod rpc;
 mod rpc_server;
 mod runner;
@@ -106,6 +107,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   asan          the reference Python and C++ suites with our libtvm_ffi.so built under AddressSanitizer
   release       what a release uploads, without uploading it: manifests and licences checked, each crate packed and built from its package, in
                 order, and what is left to do by hand
+  reproducible  libraries and wheels of five examples, built from copies in two folders, are the same byte for byte
   bench calls   what a call costs, beside the C++ headers and the tvm-ffi crate (--rounds N, default 31)
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
@@ -154,6 +156,7 @@ fn main() -> ExitCode {
         ["accuracy"] => bench::models::accuracy(),
         ["races"] => races::run(),
         ["release"] => release::run(),
+        ["reproducible"] => reproducible::run(),
         ["pythons", ref versions @ ..] => pythons::run(versions),
         ["ray"] => ray::run(),
         ["rpc", ref words @ ..] => rpc::run(words),

@@ -135,6 +135,8 @@ fn find(
     for flag in session.target.c_flags().iter().chain(flags) {
         build.flag(flag);
     }
+    // What `assert` and `__FILE__` say must not depend on the folder that the package lies in.
+    build.flag(format!("-fmacro-prefix-map={}/=", session.package_dir.display()));
     let tool = build.try_get_compiler().map_err(|e| format!("no {name} compiler: {e}"))?;
     native_flags::check(session, if language == Language::Cpp { "CXXFLAGS" } else { "CFLAGS" }, flags, tool.args())?;
     if tool.is_like_msvc() {

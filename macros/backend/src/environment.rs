@@ -15,6 +15,8 @@ pub struct Environment {
     pub crate_version: Option<String>,
     /// The file that `build.rs` wrote for `library!()` to include.
     pub library_file: Option<PathBuf>,
+    /// The file that calls `library!()`, as the compiler was given it; only [`Environment::read_for_library`] takes it.
+    pub source_file: Option<PathBuf>,
     /// The crates that the compiler was given; only [`Environment::read_for_library`] looks.
     pub dependencies: Vec<Dependency>,
     /// The folder of the package's manifest; only [`Environment::read_for_library`] looks.
@@ -40,9 +42,10 @@ impl Environment {
         }
     }
 
-    /// Reads what `library!()` needs, too.
-    pub fn read_for_library() -> Self {
+    /// Reads what `library!()` in this file needs, too.
+    pub fn read_for_library(source_file: Option<PathBuf>) -> Self {
         Self {
+            source_file,
             dependencies: Dependency::of_compiler(),
             package_dir: std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
             no_crate_type: dependencies::has_no_crate_type() && std::env::var_os("CARGO_PRIMARY_PACKAGE").is_some(),

@@ -1,3 +1,5 @@
+use std::path::{Path as FilePath, PathBuf};
+
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -205,27 +207,49 @@ fn included_file(environment: &Environment, kernpack: &CratePath, mistakes: &mut
     let Some(path) = &environment.library_file else { return TokenStream::new() };
     let variable = Environment::LIBRARY_FILE;
     let here = proc_macro2::Span::call_site();
-    let Some(text) = path.to_str() else {
+    let Some(whole) = path.to_str() else {
         mistakes.at_span(here, format_args!("{variable} is not UTF-8: {}; build in another folder", path.display()));
         return TokenStream::new();
     };
     if !path.is_absolute() {
-        mistakes.at_span(here, format_args!("{variable} names {text}, which is not an absolute path; use OUT_DIR"));
+        mistakes.at_span(here, format_args!("{variable} names {whole}, which is not an absolute path; use OUT_DIR"));
         return TokenStream::new();
     }
     if !path.is_file() {
         mistakes.at_span(
             here,
             format_args!(
-                "{variable} names {text}, which is not a file; call `kernpack_build::Library::build()` in build.rs"
+                "{variable} names {whole}, which is not a file; call `kernpack_build::Library::build()` in build.rs"
             ),
         );
         return TokenStream::new();
     }
+    let text =
+        environment.source_file.as_deref().and_then(|source| relative(path, source, &std::env::current_dir().ok()?));
+    let text = text.as_deref().unwrap_or(whole);
     quote! {
         // The file's way to the crate, whatever its name is here.
         #[allow(unused_imports)]
         use #kernpack as __kernpack;
         ::core::include!(#text);
     }
+}
+
+/// The way from a source file to a file of the build folder, if the compiler, which runs in `root`, was given the source's path from there.
+///
+/// What panics in the included file then names it by that way, and the library has the same bytes in whatever folder the workspace lies.
+/// `include!` looks from the file where a macro of the user's is called, which may be another than that where it is written: only a crate
+/// root, which has a usual name, is known to be the one.
+fn relative(file: &FilePath, source: &FilePath, root: &FilePath) -> Option<String> {
+    let is_root = matches!(source.file_name()?.to_str()?, "lib.rs" | "main.rs");
+    let folder = source.parent()?;
+    if source.is_absolute() || !is_root {
+        return None;
+    }
+    let mut way: PathBuf = folder.components().map(|_| "..").collect();
+    way.push(file.strip_prefix(root).ok()?);
+    // A folder that is a link has another parent.
+    let reached = root.join(folder).join(&way).canonicalize().ok()?;
+    let is_there = file.canonicalize().is_ok_and(|file| file == reached);
+    way.to_str().filter(|_| is_there).map(str::to_owned)
 }

@@ -124,6 +124,33 @@ fn includes_what_the_build_script_wrote() {
 }
 
 #[test]
+fn a_library_does_not_name_its_folder() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let file = folder.join("Cargo.toml");
+    let whole = file.to_str().unwrap();
+    // The compiler runs in the folder of the workspace, as this test in that of the package.
+    for (source, included) in [
+        (Some("src/lib.rs"), "../Cargo.toml"),
+        (Some("src/doc/../lib.rs"), whole),
+        (Some("lib.rs"), "Cargo.toml"),
+        // A file in which a macro may be written that another one calls.
+        (Some("src/library.rs"), whole),
+        (Some("nowhere/lib.rs"), whole),
+        (folder.join("src/lib.rs").to_str(), whole),
+        (None, whole),
+    ] {
+        let environment = Environment { source_file: source.map(PathBuf::from), ..with_file(&file) };
+        let code = expand_library(tokens(""), &environment).to_string();
+        assert!(code.ends_with(&format!(":: core :: include ! ({included:?}) ;")), "{source:?}: {code}");
+    }
+    // A target folder elsewhere.
+    let elsewhere = std::env::current_exe().unwrap();
+    let environment = Environment { source_file: Some("src/lib.rs".into()), ..with_file(&elsewhere) };
+    let code = expand_library(tokens(""), &environment).to_string();
+    assert!(code.ends_with(&format!(":: core :: include ! ({:?}) ;", elsewhere.to_str().unwrap())), "{code}");
+}
+
+#[test]
 fn all_mistakes_at_once() {
     for (input, environment, says) in [
         ("name = \"x\"", environment(), &["unknown option `name`; the options are `with = [...]`"][..]),
