@@ -1,9 +1,10 @@
 //! `cargo xtask bench build`: what compiling a model costs in a build script as users have it, without optimization: time for ResNet-18 and memory for a model of 500 MB.
 
 use super::figures::verdict;
+use super::machine::Machine;
+use super::peers;
 use super::programs;
 use crate::Result;
-use crate::magika;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
@@ -43,12 +44,11 @@ struct Report {
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
-    let interpreter = magika::prepare(&workspace)?;
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or("unknown");
+    let interpreter = peers::interpreter(&workspace)?;
+    let machine = Machine::find(&workspace).program("rustc");
     let mut text = format!(
-        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does it by itself; 2 cores, when the load of the\n\
-         machine was {load}. The last column is what `cargo build` takes when nothing has changed.\n\n\
+        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does it by itself ({machine}). The\n\
+         last column is what `cargo build` takes when nothing has changed.\n\n\
          | model | seconds | seconds of processors | most memory, MiB | again, seconds |\n|---|---:|---:|---:|---:|\n"
     );
     let mut verdicts = String::new();

@@ -3,6 +3,7 @@
 
 use super::caller::Caller;
 use super::figures::verdict;
+use super::machine::Machine;
 use super::samples::Samples;
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -97,7 +98,12 @@ pub(crate) fn run(rounds: usize) -> Result {
     let imports = imports(&workspace, &interpreter, &modules, rounds)?;
     let mut callers = start(&workspace, &interpreter, &modules)?;
     let samples = measure(&mut callers, rounds)?;
-    let machine = machine(&workspace, &interpreter)?;
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .program("c++")
+        .packages(&interpreter, &["nanobind", "apache-tvm-ffi", "numpy"])?
+        .crates("tests/bench/extension/pyo3/Cargo.lock", "bench-pyo3", &["pyo3"])?
+        .to_string();
     let report = report(&samples, &imports, modules.weight, rounds, &machine);
     println!("\n{report}");
     let page = workspace.root().join(PAGE);
@@ -263,25 +269,6 @@ print((time.perf_counter() - start) * 1e3)
         }
     }
     Ok(samples)
-}
-
-/// Processor and versions, in a few words.
-fn machine(workspace: &Workspace, interpreter: &Path) -> Result<String> {
-    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processor = cpu_info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let versions = python::say(
-        workspace,
-        interpreter,
-        "import sys, numpy, nanobind, tvm_ffi; print('Python %d.%d.%d' % sys.version_info[:3] + f', nanobind {nanobind.__version__}, tvm_ffi {tvm_ffi.__version__}, NumPy {numpy.__version__}')",
-    )?;
-    let lock = fs::read_to_string(workspace.root().join("tests/bench/extension/pyo3/Cargo.lock")).unwrap_or_default();
-    let pyo3 = lock.split("name = \"pyo3\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
-    let mut parts = vec![format!("{} cores", std::thread::available_parallelism().map_or(1, usize::from))];
-    parts.extend(processor.map(|(_, name)| name.trim().to_string()));
-    parts.push(format!("{versions}, PyO3 {}", pyo3.unwrap_or("of an unknown version")));
-    parts.push(format!("load {}", load.split(' ').next().unwrap_or("unknown")));
-    Ok(parts.join("; "))
 }
 
 /// Three digits that mean something.

@@ -1,7 +1,8 @@
 //! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two; with one thread also beside tract, if its program was built
 //! (`cargo xtask bench tract`, a quarter of an hour on two cores).
 
-use super::programs;
+use super::machine::Machine;
+use super::{peers, programs};
 use crate::Result;
 use crate::magika;
 use crate::python::Python;
@@ -40,19 +41,22 @@ pub(crate) fn run(rounds: usize) -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
-    let magika = magika::prepare(&workspace)?;
-    let folder = models(&workspace, &sources, &magika)?;
+    magika::prepare(&workspace)?;
+    let interpreter = peers::interpreter(&workspace)?;
+    let folder = models(&workspace, &sources, &interpreter)?;
     let library = build(&workspace, &python, &sources, &folder)?;
     let tract = tract_program(&workspace);
-    let machine = super::calls::machine(&workspace, &python);
-    let load = fs::read_to_string("/proc/loadavg").ok();
-    let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
+    let machine = Machine::find(&workspace).program("rustc").packages(&interpreter, &["onnxruntime", "numpy"])?;
+    let machine = match tract.is_file() {
+        true => machine.crates("tests/bench/tract/Cargo.lock", "kernpack-bench-tract", &["tract-onnx"])?,
+        false => machine.and("without tract (`cargo xtask bench tract` builds it)".to_owned()),
+    };
     let mut text = format!(
-        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread; with two, half a second goes by before each turn, because threads of onnxruntime keep a CPU busy for a while after their last call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}). With one thread, calls of more than 1 ms are\n\
+         timed by the CPU time of the thread. Each contender is a process of its own, which is stopped while another one is measured: threads of onnxruntime keep a CPU busy for a while after a call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
-        let mut program = workspace.command(&magika);
+        let mut program = workspace.command(&interpreter);
         program.arg(sources.join("python/models.py")).args([&library, &folder]);
         program.args([threads.to_string(), rounds.to_string()]);
         if threads == 1 && tract.is_file() {
@@ -64,14 +68,14 @@ pub(crate) fn run(rounds: usize) -> Result {
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
         let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/models.py")).args([&library, &folder]);
     program.args(["1", &rounds.to_string(), "flush"]);
     let what = "1 thread, numbers below 1e-38 are zeros";
     let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
     let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |_| None)?);
     let _ = writeln!(text, "\n{}", geometric_mean(&output));
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/memory.py")).args([&library, &folder]);
     let output = step::run("memory of the models beside onnxruntime", &mut program, Show::Lines)?;
     let table = table(&output, "peak of the memory that loading and five calls add, MiB", |_| Some(1.0))?;
@@ -103,13 +107,15 @@ pub(crate) fn accuracy() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
-    let magika = magika::prepare(&workspace)?;
-    let folder = models(&workspace, &sources, &magika)?;
+    magika::prepare(&workspace)?;
+    let interpreter = peers::interpreter(&workspace)?;
+    let folder = models(&workspace, &sources, &interpreter)?;
     let library = build(&workspace, &python, &sources, &folder)?;
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/accuracy.py")).args([&library, &folder]);
     let output = step::run("results beside onnxruntime without optimizations", &mut program, Show::Lines)?;
-    println!("\n{}", accuracies(&output)?);
+    let machine = Machine::find(&workspace).program("rustc").packages(&interpreter, &["onnxruntime", "numpy"])?;
+    println!("\nResults beside onnxruntime without its optimizations ({machine}).\n\n{}", accuracies(&output)?);
     Ok(())
 }
 
