@@ -30,6 +30,16 @@ pub(super) fn interpreter_with_torch(workspace: &Workspace) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::{self, Show};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn contenders_in_python_run_only_in_their_turns() {
+        let workspace = Workspace::find().unwrap();
+        let mut python = workspace.command("python3");
+        python.arg(workspace.root().join("tests/bench/python/check_turns.py"));
+        step::run("contenders take turns", &mut python, Show::Warnings).unwrap();
+    }
 
     #[test]
     fn both_environments_have_the_same_peers_besides_torch() {
