@@ -2,8 +2,7 @@
 
 use super::figures::verdict;
 use super::machine::Machine;
-use super::peers;
-use super::programs;
+use super::{page, peers, programs};
 use crate::Result;
 use crate::python::Python;
 use crate::step::{self, Show};
@@ -13,8 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// The page with the table, and the heading of its section.
-const PAGE: &str = "docs/performance.md";
+/// The heading of the section of the page.
 const HEADING: &str = "## Building a model\n";
 
 /// The package of the benchmark, whose build script compiles all models of a folder.
@@ -71,12 +69,7 @@ pub(crate) fn run() -> Result {
     }
     let text = format!("{text}\n{verdicts}");
     println!("\n{text}");
-    let page = workspace.root().join(PAGE);
-    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    fs::write(&page, super::models::with_section(&known, HEADING, &text))
-        .map_err(|error| format!("{}: {error}", page.display()))?;
-    println!("written to {PAGE}");
-    Ok(())
+    page::write(&workspace, HEADING, &text)
 }
 
 /// Makes a model and builds the crate with it, from nothing but its dependencies.

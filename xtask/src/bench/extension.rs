@@ -4,6 +4,7 @@
 use super::caller::Caller;
 use super::figures::verdict;
 use super::machine::Machine;
+use super::page;
 use super::samples::Samples;
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -28,8 +29,7 @@ const LIMIT: f64 = 1.0;
 const IMPORT_LIMIT: f64 = 1.0;
 const SIZE_LIMIT: u64 = 90_000;
 
-/// The section of the page with the tables.
-const PAGE: &str = "docs/performance.md";
+/// The heading of the section of the page.
 const HEADING: &str = "## Import from Python\n";
 
 /// A module: its name in the reports, the name that it is imported by, and which of the two processes has it.
@@ -106,12 +106,7 @@ pub(crate) fn run(rounds: usize) -> Result {
         .to_string();
     let report = report(&samples, &imports, modules.weight, rounds, &machine);
     println!("\n{report}");
-    let page = workspace.root().join(PAGE);
-    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    let known = super::models::with_section(&known, HEADING, &report);
-    fs::write(&page, known).map_err(|error| format!("{}: {error}", page.display()))?;
-    println!("written to {PAGE}");
-    Ok(())
+    page::write(&workspace, HEADING, &report)
 }
 
 /// The files of the modules, in the order of [`LIBRARIES`].

@@ -87,6 +87,19 @@ impl fmt::Display for Machine<'_> {
     }
 }
 
+/// The maker of the processor, by which tables of one page are told apart.
+pub(super) fn kind(workspace: &Workspace) -> &'static str {
+    kind_of(&processor(workspace))
+}
+
+fn kind_of(processor: &str) -> &'static str {
+    let makers = ["AMD", "Intel", "Apple"];
+    makers.into_iter().find(|maker| processor.contains(maker)).unwrap_or(match std::env::consts::ARCH {
+        "aarch64" => "Arm",
+        _ => "Another processor",
+    })
+}
+
 fn first_line(workspace: &Workspace, program: &str, arguments: &[&str]) -> Option<String> {
     let output = workspace.command(program).args(arguments).output().ok()?;
     let line = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
@@ -154,6 +167,9 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(named(listed).as_deref(), expected);
+        }
+        for (processor, kind) in [("AMD EPYC 9654", "AMD"), ("Intel(R) Xeon(R) Processor", "Intel"), ("Apple M3", "Apple")] {
+            assert_eq!(kind_of(processor), kind);
         }
     }
 

@@ -11,6 +11,7 @@ mod machine;
 pub(crate) mod models;
 pub(crate) mod modules;
 pub(crate) mod parallel;
+mod page;
 mod peers;
 pub(crate) mod plots;
 mod programs;
