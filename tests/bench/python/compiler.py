@@ -147,7 +147,8 @@ def product_of(crate, a, b, m, k, n):
     out = np.empty((m, n), np.float32)
     arguments = (a.ctypes.data, b.ctypes.data, out.ctypes.data, m, k, n, THREADS)
 
-    def call():
+    # The addresses alone would not keep the arrays.
+    def call(_arrays=(a, b)):
         function(*arguments)
         return out
 

@@ -9,7 +9,6 @@ use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many threads both may use.
