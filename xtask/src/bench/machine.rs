@@ -147,9 +147,7 @@ fn locked(lock: &str, package: &str, krate: &str) -> Option<String> {
         let mut words = line.trim().strip_prefix('"')?.strip_suffix("\",")?.split(' ');
         (words.next()? == krate).then(|| words.next().map(str::to_owned))
     })?;
-    listed.or_else(|| {
-        field(entries().find(|entry| field(entry, "name").as_deref() == Some(krate))?, "version")
-    })
+    listed.or_else(|| field(entries().find(|entry| field(entry, "name").as_deref() == Some(krate))?, "version"))
 }
 
 #[cfg(test)]
@@ -168,7 +166,9 @@ mod tests {
         ] {
             assert_eq!(named(listed).as_deref(), expected);
         }
-        for (processor, kind) in [("AMD EPYC 9654", "AMD"), ("Intel(R) Xeon(R) Processor", "Intel"), ("Apple M3", "Apple")] {
+        for (processor, kind) in
+            [("AMD EPYC 9654", "AMD"), ("Intel(R) Xeon(R) Processor", "Intel"), ("Apple M3", "Apple")]
+        {
             assert_eq!(kind_of(processor), kind);
         }
     }
@@ -199,7 +199,9 @@ mod tests {
             .unwrap()
             .and("a driver".to_owned())
             .to_string();
-        for expected in [" thread", "; rustc 1.", "no-such-program of an unknown version", "; gemm 0.", ", faer 0.", ", ndarray 0."] {
+        for expected in
+            [" thread", "; rustc 1.", "no-such-program of an unknown version", "; gemm 0.", ", faer 0.", ", ndarray 0."]
+        {
             assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(text.ends_with("; a driver"), "{text}");

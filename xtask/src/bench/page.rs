@@ -46,7 +46,8 @@ mod tests {
         let page = with_section(&page, heading, "AMD", "second\n");
         assert!(page.ends_with("## Models\n\n### Intel\n\nfirst\n\n### AMD\n\nsecond\n"), "{page}");
         let page = with_section(&format!("{page}\n## More\n\nlast\n"), heading, "Intel", "third\n");
-        let expected = "# Page\n\n## Calls\n\ntable\n\n## Models\n\n### Intel\n\nthird\n\n### AMD\n\nsecond\n\n## More\n\nlast\n";
+        let expected =
+            "# Page\n\n## Calls\n\ntable\n\n## Models\n\n### Intel\n\nthird\n\n### AMD\n\nsecond\n\n## More\n\nlast\n";
         assert_eq!(page, expected);
         // The same again changes nothing.
         assert_eq!(with_section(&page, heading, "Intel", "third\n"), expected);

@@ -43,9 +43,8 @@ mod tests {
 
     #[test]
     fn both_environments_have_the_same_peers_besides_torch() {
-        let packages = |recipe: &Recipe| -> Vec<&str> {
-            recipe.packages.lines().filter(|line| !line.starts_with('#')).collect()
-        };
+        let packages =
+            |recipe: &Recipe| -> Vec<&str> { recipe.packages.lines().filter(|line| !line.starts_with('#')).collect() };
         let (few, all) = (packages(&BENCH), packages(&BENCH_TORCH));
         assert_eq!(few[..], all[..few.len()]);
         assert!(all[few.len()..].iter().any(|package| package.starts_with("torch==")));

@@ -198,9 +198,7 @@ impl Job for Sum {
     fn run(&mut self) {
         let Self { who, len, x, .. } = self;
         let sum = match who {
-            Who::Ours => {
-                zip(&x[..]).reduce(|| 0.0, |sum, x| *sum += f64::from(*x), |a, b| a + b).expect("our loop")
-            }
+            Who::Ours => zip(&x[..]).reduce(|| 0.0, |sum, x| *sum += f64::from(*x), |a, b| a + b).expect("our loop"),
             Who::Iter => x.par_iter().map(|x| f64::from(*x)).sum(),
             Who::Chunks => x.par_chunks(*len).map(|x| x.iter().map(|x| f64::from(*x)).sum::<f64>()).sum(),
             Who::Plain => black_box(&*x).iter().map(|x| f64::from(*x)).sum(),

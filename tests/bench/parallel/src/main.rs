@@ -7,7 +7,7 @@
 
 mod jobs;
 
-use jobs::{Case, Work, Who, make};
+use jobs::{Case, Who, Work, make};
 use kernpack::{Error, Result};
 use std::io::BufRead;
 use std::thread;
