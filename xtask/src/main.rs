@@ -112,7 +112,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   bench runtime our libtvm_ffi.so beside the stock one, from C and from Python (--rounds N, default 15)
   bench modules loading, looking up and serializing modules, beside the stock loader and Apache TVM (--rounds N, default 11)
   bench compiler kernels from tensor expressions, beside NumPy, onnxruntime and PyTorch, with 1 and 2 threads (--rounds N, default 9);
-                bench compiler --torch measures PyPI's PyTorch, --torch-compile its torch.compile as well: 5 GB below target/; --rows WORD,.. measures
+                PyPI's PyTorch takes 5 GB below target/: --without-torch leaves it out, --torch-compile measures torch.compile as well; --rows WORD,.. measures
                 rows with one of these words in their names; --through 'PROGRAM ARGUMENT..' has the measurements run by a program
   bench models  whole models beside onnxruntime, with 1 and 2 threads, and tract, if it was built; writes its section of docs/performance.md (--rounds N, default 9)
   bench tract   builds tract for bench models, a quarter of an hour

@@ -1,5 +1,6 @@
-"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch (eager, and by torch.compile) and the crates gemm, faer and ndarray: one process for each number of threads, in
-interleaved rounds. With one thread, calls of a millisecond and more are timed by the CPU time of the thread: other programs do not count.
+"""Times the kernels of tests/bench/compiler beside NumPy, onnxruntime, PyTorch (eager, and by torch.compile) and the crates gemm, faer and ndarray: for each number of threads, in
+interleaved rounds. Each contender is a process of its own, which is stopped while another one is measured (turns.py). With one thread, calls of a millisecond and more are timed by
+the CPU time of the thread: other programs do not count.
 
 Everyone is called with what is made beforehand of the same arrays: tensors of tvm_ffi (ours), tensors of PyTorch, addresses (the crates), arrays (NumPy, onnxruntime).
 
@@ -10,8 +11,13 @@ rounds of ours / theirs. Every result is compared first. A contender that comput
 import ctypes
 import os
 import sys
-import time
+import tempfile
+from pathlib import Path
 
+CONTENDERS = ("ours", "numpy", "onnxruntime", "torch", "torch_compiled", "gemm", "faer", "ndarray")
+CONTENDER = sys.argv[2] if sys.argv[1:2] == ["--contender"] else None
+if CONTENDER:
+    del sys.argv[1:3]
 LIBRARY, PEERS, THREADS, ROUNDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 WORDS = sys.argv[5].split(",") if len(sys.argv) > 5 else [""]
 COMPILES = sys.argv[6:] != ["eager"]
@@ -19,39 +25,52 @@ for variable in ("RAYON_NUM_THREADS", "TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPE
     os.environ[variable] = str(THREADS)
 
 import numpy as np  # noqa: E402
-import tvm_ffi  # noqa: E402
+from turns import Contender, answer, best, columns  # noqa: E402
 
-kernels = tvm_ffi.load_module(LIBRARY)
-crates = ctypes.CDLL(PEERS)
 missing = []
-try:
-    import torch
-    import torch.nn.functional as functional
+kernels = crates = torch = onnxruntime = None
+if CONTENDER == "ours":
+    import tvm_ffi
 
-    torch.set_num_threads(THREADS)
-except ImportError as error:
-    torch = None
-    missing.append(f"torch ({error})")
+    kernels = tvm_ffi.load_module(LIBRARY)
+if CONTENDER in ("gemm", "faer", "ndarray"):
+    crates = ctypes.CDLL(PEERS)
+if CONTENDER in ("torch", "torch_compiled"):
+    try:
+        import torch
+        import torch.nn.functional as functional
+
+        torch.set_num_threads(THREADS)
+    except ImportError as error:
+        torch = None
+        missing.append(f"torch ({error})")
 compiles = False
-if torch and COMPILES:
+if torch and CONTENDER == "torch_compiled":
     try:
         # It calls a C++ compiler.
         torch.compile(lambda x: x * 2 + 1)(torch.ones(64))
         compiles = True
     except Exception as error:
         missing.append(f"torch.compile ({type(error).__name__}: {str(error).splitlines()[0]})")
-try:
-    import onnx  # noqa: F401
-    import onnxruntime
-except ImportError as error:
-    onnxruntime = None
-    missing.append(f"onnxruntime ({error})")
+if CONTENDER == "onnxruntime":
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+    except ImportError as error:
+        onnxruntime = None
+        missing.append(f"onnxruntime ({error})")
 
 random = np.random.default_rng(0)
 
 
 def values(*shape):
-    return random.standard_normal(shape, dtype=np.float32)
+    """Seeded numbers, 16 bytes behind a line of the caches in every process."""
+    count = int(np.prod(shape))
+    room = np.empty(count + 32, np.float32)
+    start = (16 - room.ctypes.data) % 64 // 4
+    array = room[start : start + count].reshape(shape)
+    random.standard_normal(out=array, dtype=np.float32)
+    return array
 
 
 def session(nodes, inputs, output, initializers=()):
@@ -78,26 +97,38 @@ def node(kind, inputs, outputs, **attributes):
     return helper.make_node(kind, inputs, outputs, **attributes)
 
 
-rows = []
+# The names of all rows, and the call of this contender in each row that it has.
+names, calls = [], {}
 
 
 def row(name, kernel, inputs, shape, **contenders):
-    rows.append((name, kernel, inputs, shape, contenders))
+    if not any(word in name for word in WORDS):
+        return
+    names.append(name)
+    if CONTENDER == "ours":
+        out = np.full(shape, np.nan, np.float32)
+        function, arguments = kernels[kernel], [tvm_ffi.from_dlpack(array) for array in [*inputs, out]]
+        calls[name] = lambda: function(*arguments) or out
+    elif CONTENDER in contenders:
+        calls[name] = contenders[CONTENDER]
 
 
 def by_torch(function, *tensors):
-    """The contenders of PyTorch for a function of tensors: eager and compiled. None without PyTorch."""
+    """The contender of PyTorch for a function of tensors, eager or compiled. None without PyTorch."""
     if not torch:
         return {}
-    contenders = {"torch": lambda: function(*tensors).numpy()}
-    if compiles:
-        compiled = torch.compile(function)
-        contenders["torch_compiled"] = lambda: compiled(*tensors).numpy()
-    return contenders
+    if CONTENDER == "torch":
+        return {"torch": lambda: function(*tensors).numpy()}
+    if not compiles:
+        return {}
+    compiled = torch.compile(function)
+    return {"torch_compiled": lambda: compiled(*tensors).numpy()}
 
 
 def by_ndarray(name, x, count, shape):
     """The contender of the crate ndarray: a C function of numbers, results, a count and the number of threads."""
+    if CONTENDER != "ndarray":
+        return {}
     function = getattr(crates, f"peer_ndarray_{name}")
     function.argtypes, function.restype = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2, None
     out = np.empty(shape, np.float32)
@@ -116,7 +147,8 @@ def product_of(crate, a, b, m, k, n):
     out = np.empty((m, n), np.float32)
     arguments = (a.ctypes.data, b.ctypes.data, out.ctypes.data, m, k, n, THREADS)
 
-    def call():
+    # The addresses alone would not keep the arrays.
+    def call(_arrays=(a, b)):
         function(*arguments)
         return out
 
@@ -131,8 +163,8 @@ def add_matmul(m, k, n):
         contenders |= by_torch(torch.mm, torch.from_numpy(a), torch.from_numpy(b))
     if onnxruntime:
         contenders["onnxruntime"] = session([node("MatMul", ["a", "b"], ["c"])], {"a": a}, "c", {"b": b})
-    for crate in ("gemm", "faer", "ndarray"):
-        contenders[crate] = product_of(crate, a, b, m, k, n)
+    if crates:
+        contenders[CONTENDER] = product_of(CONTENDER, a, b, m, k, n)
     row(f"matrix product {m}x{k}x{n}", f"matmul_{m}_{k}_{n}", [a, b], (m, n), **contenders)
 
 
@@ -233,53 +265,62 @@ row("copy, 1 M", "copy", [short], short.shape, numpy=lambda: short.copy(),
     **by_torch(lambda x: x.clone(), tshort), **by_ndarray("copy", short, short.size, short.shape))
 
 
-def best(call, seconds):
-    """The shortest of the calls that fit into so many seconds, three at least."""
-    shortest, end, calls = float("inf"), time.perf_counter() + seconds, 0
-    while calls < 3 or time.perf_counter() < end:
-        start, used = time.perf_counter(), time.thread_time()
-        call()
-        taken = time.perf_counter() - start
-        if THREADS == 1 and taken > 1e-3:
-            taken = time.thread_time() - used
-        shortest = min(shortest, taken)
-        calls += 1
-    return shortest
+def result(name, file):
+    np.save(file, calls[name]())
+    return "written"
 
 
-def median(numbers):
-    ordered = sorted(numbers)
-    return ordered[len(ordered) // 2]
+def measure(name):
+    return best(calls[name], 0.02 if THREADS == 1 else 0.06, THREADS == 1)
 
 
-if missing:
-    print("missing\t" + ", ".join(missing))
-for name, kernel, inputs, shape, contenders in rows:
-    if not any(word in name for word in WORDS):
-        continue
-    out = np.full(shape, np.nan, np.float32)
-    function = kernels[kernel]
-    arguments = [tvm_ffi.from_dlpack(array) for array in [*inputs, out]]
+def start():
+    """The contenders that have something to compute, each with the names of its rows."""
+    contenders = {}
+    for who in CONTENDERS:
+        if who == "torch_compiled" and not COMPILES:
+            continue
+        contender = Contender(who, [sys.executable, __file__, "--contender", who, *sys.argv[1:]])
+        if not contender.is_ready:
+            sys.exit(f"{who} did not start (its message is above)")
+        lines = [line.split("\t", 1) for line in contender.lines]
+        for problem in (rest for kind, rest in lines if kind == "missing"):
+            print(f"missing\t{problem}")
+        contender.rows = {rest for kind, rest in lines if kind == "row"}
+        if contender.rows:
+            contenders[who] = contender
+        else:
+            contender.end()
+    return contenders
 
-    def ours(function=function, arguments=arguments):
-        function(*arguments)
 
-    ours()
-    agree = {other: call for other, call in contenders.items() if np.allclose(out, call(), rtol=2e-3, atol=2e-3)}
-    if not agree:
-        raise AssertionError(f"{name}: no contender computes what we do")
-    for other in contenders.keys() - agree.keys():
-        print(f"missing\t{other} of {name} (it computes something else than the others)")
-    everyone = {"ours": ours, **agree}
-    times = {who: [] for who in everyone}
-    for _ in range(ROUNDS):
-        for who, call in everyone.items():
-            if THREADS > 1:
-                # Threads of the one before wait actively for a while.
-                time.sleep(0.1)
-            times[who].append(best(call, 0.02 if THREADS == 1 else 0.06))
-    columns = []
-    for who, measured in times.items():
-        ratio = median([mine / theirs for mine, theirs in zip(times["ours"], measured)])
-        columns.append(f"{who}={median(measured) * 1e6:.1f}:{ratio:.3f}")
-    print(name + "\t" + "\t".join(columns), flush=True)
+def main():
+    contenders = start()
+    for name in names:
+        able = [who for who, contender in contenders.items() if name in contender.rows]
+        with tempfile.TemporaryDirectory() as folder:
+            results = {}
+            for who in able:
+                file = Path(folder, f"{who}.npy")
+                contenders[who].ask(f"result\t{name}\t{file}")
+                results[who] = np.load(file)
+        ours = results["ours"]
+        agree = [who for who in able if np.allclose(ours, results[who], rtol=2e-3, atol=2e-3)]
+        if "ours" not in agree or len(agree) < 2:
+            sys.exit(f"{name}: no contender computes what we do")
+        for other in able:
+            if other not in agree:
+                print(f"missing\t{other} of {name} (it computes something else than the others)")
+        times = {who: [] for who in agree}
+        for _ in range(ROUNDS):
+            for who in agree:
+                times[who].append(float(contenders[who].ask(f"time\t{name}")))
+        print(name + "\t" + columns(times), flush=True)
+
+
+if CONTENDER:
+    lines = [f"missing\t{problem}" for problem in missing]
+    lines += [f"row\t{name}" for name in calls]
+    answer(lines, {"result": result, "time": measure})
+else:
+    main()

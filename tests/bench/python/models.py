@@ -1,8 +1,8 @@
-"""Times models in a library made with Kernpack beside onnxruntime: one process for each number of threads, in interleaved rounds. With one thread, calls of a millisecond
-and more are timed by the CPU time of the thread: other programs do not count.
+"""Times models in a library made with Kernpack beside onnxruntime: for each number of threads, in interleaved rounds. Each contender is a process of its own, which is stopped while another
+one is measured (turns.py). With one thread, calls of a millisecond and more are timed by the CPU time of the thread: other programs do not count.
 
 usage: models.py LIBRARY FOLDER THREADS ROUNDS [flush | TRACT]; FOLDER has the models, whose names are those of the functions. With `flush`, numbers below 1e-38 are zeros for both, as onnxruntime can be told.
-TRACT is the program of tests/bench/tract, a third contender in a process of its own, with one thread; a model that it cannot load has no figure of it. Prints a line for each model: name, then
+TRACT is the program of tests/bench/tract, a third contender, with one thread; a model that it cannot load has no figure of it. Prints a line for each model: name, then
 contender=microseconds:ratio, tab-separated. A ratio is the median over the rounds of ours / theirs. Results are compared first.
 """
 
@@ -10,20 +10,23 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+CONTENDER = sys.argv[2] if sys.argv[1:2] == ["--contender"] else None
+if CONTENDER:
+    del sys.argv[1:3]
 LIBRARY, FOLDER, THREADS, ROUNDS = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 FLUSH = sys.argv[5:] == ["flush"]
-# Seconds between contenders with several threads.
-REST = 0.5
 TRACT = sys.argv[5] if sys.argv[5:] and not FLUSH else None
 for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = str(THREADS)
 
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
-import tvm_ffi  # noqa: E402
+from turns import Contender, answer, best, columns  # noqa: E402
+
+# The seconds of one measurement.
+SECONDS = 0.05
 
 # What is measured, by the names of the functions: its name here, the file, and what results may differ by of the largest one, besides what onnxruntime's own do.
 NAMES = {
@@ -44,7 +47,6 @@ def session(path, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.graph_optimization_level = THREADS, 1, level
     if FLUSH:
-        # The first session sets this for the thread that makes it: for our code, too.
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
     return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
 
@@ -58,33 +60,43 @@ def input_of(made):
     return of.name, random.standard_normal(shape, dtype=np.float32)
 
 
-def best(call, seconds):
-    """The shortest of the calls that fit into so many seconds, three at least."""
-    shortest, end, calls = float("inf"), time.perf_counter() + seconds, 0
-    while calls < 3 or time.perf_counter() < end:
-        start, used = time.perf_counter(), time.thread_time()
-        call()
-        taken = time.perf_counter() - start
-        if THREADS == 1 and taken > 1e-3:
-            taken = time.thread_time() - used
-        shortest = min(shortest, taken)
-        calls += 1
-    return shortest
+class Contenders:
+    """What a process of Python does that is a contender: our library, or onnxruntime."""
+
+    def __init__(self):
+        self.calls = {}
+        if CONTENDER == "ours":
+            import tvm_ffi
+
+            if FLUSH:
+                # onnxruntime sets this for the thread that makes the session: for our code, too.
+                session(FOLDER / "mlp.onnx")
+            library = tvm_ffi.load_module(LIBRARY)
+        for key, (_, file, _) in NAMES.items():
+            x, out = np.load(FOLDER / f"{file}.x.npy"), np.load(FOLDER / f"{file}.y.npy")
+            if CONTENDER == "ours":
+                function, out = library[key], np.full(out.shape, np.nan, np.float32)
+                lent = [tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(out)]
+                self.calls[key] = lambda function=function, lent=lent, out=out: function(*lent) or out
+            else:
+                made = session(FOLDER / f"{file}.onnx")
+                inputs = {made.get_inputs()[0].name: x}
+                self.calls[key] = lambda made=made, inputs=inputs: made.run(None, inputs)[0]
+
+    def result(self, key, file):
+        np.save(file, self.calls[key]())
+        return "written"
+
+    def time(self, key):
+        return best(self.calls[key], SECONDS, THREADS == 1)
 
 
-class Tract:
+class Tract(Contender):
     """A model in the program of tract, which times itself."""
 
     def __init__(self, path, x):
         types = {"float32": "f32", "int32": "i32"}
-        arguments = [TRACT, str(path), types[str(x.dtype)], *map(str, x.shape)]
-        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.is_ready = self.process.stdout.readline() == "ready\n"
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        super().__init__("tract", [TRACT, str(path), types[str(x.dtype)], *map(str, x.shape)])
 
     def result(self, x, shape):
         with tempfile.TemporaryDirectory() as folder:
@@ -94,56 +106,61 @@ class Tract:
                 sys.exit("tract has not computed the result")
             return np.frombuffer(target.read_bytes(), np.float32).reshape(shape)
 
-    def seconds(self, seconds):
-        return int(self.ask(str(seconds))) / 1e9
 
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def median(numbers):
-    ordered = sorted(numbers)
-    return ordered[len(ordered) // 2]
-
-
-library = tvm_ffi.load_module(LIBRARY)
-for key, (name, file, tolerance) in NAMES.items():
-    path = FOLDER / f"{file}.onnx"
+def references(path):
+    """Writes beside a model: the input, the result of onnxruntime without its optimizations, and how much its own result with them differs."""
     made = session(path)
     argument, x = input_of(made)
     wanted = made.run(None, {argument: x})[0]
     plain = session(path, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL).run(None, {argument: x})[0]
-    out = np.full(wanted.shape, np.nan, np.float32)
-    function, lent = library[key], [tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(out)]
-    function(*lent)
-    # Ten times its own difference between optimized and not, and what sums of floats in another order come to.
-    allowed = 10 * np.abs(wanted - plain).max() + tolerance * np.abs(plain).max()
-    difference = np.abs(out - plain).max()
+    np.save(path.with_suffix(".x.npy"), x)
+    np.save(path.with_suffix(".y.npy"), plain)
+    path.with_suffix(".own").write_text(str(np.abs(wanted - plain).max()))
+
+
+def check(name, difference, allowed):
     if not difference <= allowed:
         sys.exit(f"{name}: the results differ by {difference}, allowed is {allowed}")
-    everyone = {
-        "ours": lambda: best(lambda: function(*lent), 0.05),
-        "onnxruntime": lambda: best(lambda: made.run(None, {argument: x}), 0.05),
-    }
-    tract = Tract(path, x) if TRACT else None
-    if tract and tract.is_ready:
-        difference = np.abs(tract.result(x, wanted.shape) - plain).max()
-        # The program computes the same model; how exactly is its own affair.
-        if not difference <= 100 * allowed:
-            sys.exit(f"{name}: tract's results differ by {difference}")
-        everyone["tract"] = lambda: tract.seconds(0.05)
-    times = {who: [] for who in everyone}
-    for _ in range(ROUNDS):
-        for who, measured in everyone.items():
-            if THREADS > 1:
-                # onnxruntime's threads keep a CPU busy for a while after a call, in which others would have one CPU less.
-                time.sleep(REST)
-            times[who].append(measured())
-    if tract:
-        tract.end()
-    columns = []
-    for who, measured in times.items():
-        ratio = median([mine / theirs for mine, theirs in zip(times["ours"], measured)])
-        columns.append(f"{who}={median(measured) * 1e6:.1f}:{ratio:.3f}")
-    print(name + "\t" + "\t".join(columns), flush=True)
+
+
+def child(role):
+    return [sys.executable, __file__, "--contender", role, *sys.argv[1:]]
+
+
+def main():
+    # Computed in a process of its own as well: this one then has no threads that wait for work.
+    subprocess.run(child("references"), check=True)
+    contenders = {who: Contender(who, child(who)) for who in ("ours", "onnxruntime")}
+    for key, (name, file, tolerance) in NAMES.items():
+        path = FOLDER / f"{file}.onnx"
+        x, plain = np.load(path.with_suffix(".x.npy")), np.load(path.with_suffix(".y.npy"))
+        own = float(path.with_suffix(".own").read_text())
+        # Ten times its own difference between optimized and not, and what sums of floats in another order come to.
+        allowed = 10 * own + tolerance * np.abs(plain).max()
+        with tempfile.TemporaryDirectory() as folder:
+            target = Path(folder, "y.npy")
+            contenders["ours"].ask(f"result\t{key}\t{target}")
+            check(name, np.abs(np.load(target) - plain).max(), allowed)
+        everyone = {who: lambda who=who: float(contenders[who].ask(f"time\t{key}")) for who in contenders}
+        tract = Tract(path, x) if TRACT else None
+        if tract and tract.is_ready:
+            # The program computes the same model; how exactly is its own affair.
+            check(f"{name}, tract", np.abs(tract.result(x, plain.shape) - plain).max(), 100 * allowed)
+            everyone["tract"] = lambda: int(tract.ask(str(SECONDS))) / 1e9
+        times = {who: [] for who in everyone}
+        for _ in range(ROUNDS):
+            for who, measured in everyone.items():
+                times[who].append(measured())
+        if tract:
+            tract.end()
+        print(name + "\t" + columns(times), flush=True)
+
+
+if CONTENDER == "references":
+    for _, file, _ in NAMES.values():
+        references(FOLDER / f"{file}.onnx")
+elif CONTENDER:
+    made = Contenders()
+    answer([], {"result": made.result, "time": made.time})
+else:
+    main()

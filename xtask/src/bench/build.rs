@@ -1,9 +1,9 @@
 //! `cargo xtask bench build`: what compiling a model costs in a build script as users have it, without optimization: time for ResNet-18 and memory for a model of 500 MB.
 
 use super::figures::verdict;
-use super::programs;
+use super::machine::Machine;
+use super::{page, peers, programs};
 use crate::Result;
-use crate::magika;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
@@ -12,8 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-/// The page with the table, and the heading of its section.
-const PAGE: &str = "docs/performance.md";
+/// The heading of the section of the page.
 const HEADING: &str = "## Building a model\n";
 
 /// The package of the benchmark, whose build script compiles all models of a folder.
@@ -43,12 +42,11 @@ struct Report {
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
-    let interpreter = magika::prepare(&workspace)?;
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or("unknown");
+    let interpreter = peers::interpreter(&workspace)?;
+    let machine = Machine::find(&workspace).program("rustc");
     let mut text = format!(
-        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does it by itself; 2 cores, when the load of the\n\
-         machine was {load}. The last column is what `cargo build` takes when nothing has changed.\n\n\
+        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does it by itself ({machine}). The\n\
+         last column is what `cargo build` takes when nothing has changed.\n\n\
          | model | seconds | seconds of processors | most memory, MiB | again, seconds |\n|---|---:|---:|---:|---:|\n"
     );
     let mut verdicts = String::new();
@@ -71,12 +69,7 @@ pub(crate) fn run() -> Result {
     }
     let text = format!("{text}\n{verdicts}");
     println!("\n{text}");
-    let page = workspace.root().join(PAGE);
-    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    fs::write(&page, super::models::with_section(&known, HEADING, &text))
-        .map_err(|error| format!("{}: {error}", page.display()))?;
-    println!("written to {PAGE}");
-    Ok(())
+    page::write(&workspace, HEADING, &text)
 }
 
 /// Makes a model and builds the crate with it, from nothing but its dependencies.

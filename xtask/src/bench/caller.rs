@@ -1,7 +1,11 @@
 //! A calling program as a long-lived child: one line asks for a batch, one line answers with its nanoseconds.
+//!
+//! A caller with threads of its own is stopped while another one is measured: the threads of a pool often wait actively for a while after
+//! a call, and would take a CPU from whoever is measured next.
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// One running caller. It ends when this value goes away.
@@ -10,6 +14,8 @@ pub(crate) struct Caller {
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
+    /// It runs from a question to the answer only.
+    is_stopped_between: bool,
 }
 
 impl Caller {
@@ -21,20 +27,44 @@ impl Caller {
             })?;
         let requests = child.stdin.take().ok_or("no standard input")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
-        let mut caller = Caller { name: name.to_string(), child, requests, answers };
+        let mut caller = Caller { name: name.to_string(), child, requests, answers, is_stopped_between: false };
         match caller.answer()?.as_str() {
             "ready" => Ok(caller),
             other => Err(format!("{name}: expected 'ready', got '{other}'").into()),
         }
     }
 
+    /// The same for a program with threads of its own: it is stopped except while it is measured.
+    pub(crate) fn start_stopped(name: &str, command: &mut Command) -> Result<Self> {
+        // A group of its own: if we are killed, the system continues the group and ends it.
+        let mut caller = Self::start(name, command.process_group(0))?;
+        caller.is_stopped_between = true;
+        caller.signal(libc::SIGSTOP)?;
+        Ok(caller)
+    }
+
     /// The nanoseconds that one call takes, from a batch of `iterations` calls.
     pub(crate) fn measure(&mut self, case: &str, library: &str, iterations: u64) -> Result<f64> {
+        self.signal(libc::SIGCONT)?;
+        let time = self.measure_running(case, library, iterations);
+        self.signal(libc::SIGSTOP)?;
+        time
+    }
+
+    fn measure_running(&mut self, case: &str, library: &str, iterations: u64) -> Result<f64> {
         writeln!(self.requests, "{case} {library} {iterations}").map_err(|error| format!("{}: {error}", self.name))?;
         let answer = self.answer()?;
         let nanoseconds: f64 =
             answer.parse().map_err(|_| format!("{}: expected nanoseconds, got '{answer}'", self.name))?;
         Ok(nanoseconds / iterations as f64)
+    }
+
+    fn signal(&self, signal: i32) -> Result {
+        // SAFETY: the process is our child, which has not been waited for: its number is still its own.
+        if self.is_stopped_between && unsafe { libc::kill(self.child.id() as i32, signal) } != 0 {
+            return Err(format!("{}: cannot be stopped: {}", self.name, std::io::Error::last_os_error()).into());
+        }
+        Ok(())
     }
 
     fn answer(&mut self) -> Result<String> {
@@ -65,6 +95,35 @@ mod tests {
             Caller::start("sh", &mut shell("echo ready; while read case library n; do echo $((n * 3)); done")).unwrap();
         assert_eq!(caller.measure("add", "ours", 100).unwrap(), 3.0);
         assert_eq!(caller.measure("add", "ours", 7).unwrap(), 3.0);
+    }
+
+    /// Tells whether a caller is stopped, or is soon: a signal takes its time.
+    #[cfg(target_os = "linux")]
+    fn is_stopped(caller: &Caller) -> bool {
+        (0..500).any(|_| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", caller.child.id())).unwrap();
+            let stopped = stat.rsplit_once(") ").unwrap().1.starts_with('T');
+            if !stopped {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            stopped
+        })
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_caller_with_threads_runs_only_while_it_is_measured() {
+        // The program computes on after its answer, as the threads of a pool that wait actively.
+        let script = "echo ready; for t in 700 1400; do read line; echo $t; for i in $(seq 100000); do :; done; done";
+        let mut caller = Caller::start_stopped("sh", &mut shell(script)).unwrap();
+        assert!(is_stopped(&caller));
+        for expected in [7.0, 14.0] {
+            assert_eq!(caller.measure("add", "ours", 100).unwrap(), expected);
+            assert!(is_stopped(&caller));
+        }
+        let mut running = Caller::start("sh", &mut shell("echo ready; read line; echo 100; read line")).unwrap();
+        assert_eq!(running.measure("add", "ours", 100).unwrap(), 1.0);
+        assert!(!std::fs::read_to_string(format!("/proc/{}/stat", running.child.id())).unwrap().contains(") T "));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::figures::verdict;
+use super::machine::Machine;
 use super::programs::Programs;
 use super::samples::Samples;
 use super::threads;
@@ -206,7 +207,13 @@ pub(crate) fn run(rounds: usize) -> Result {
     let mut callers = start(&workspace, &python, &programs)?;
     let samples = measure(&mut callers, rounds)?;
     let rows = threads::measure(&mut callers[KERNPACK], rounds)?;
-    let mut report = report(&samples, &programs.sizes, rounds, &machine(&workspace, &python));
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .program("c++")
+        .packages(python.interpreter(), &["apache-tvm-ffi"])?
+        .crates("tests/bench/crate-peer/Cargo.lock", "crate-peer-caller", &["tvm-ffi"])?
+        .to_string();
+    let mut report = report(&samples, &programs.sizes, rounds, &machine);
     report.push_str(&threads::report(&rows));
     println!("\n{report}");
     let file = workspace.folder("bench")?.join("calls.md");
@@ -308,25 +315,6 @@ fn report(samples: &[Samples], sizes: &[(&str, u64)], rounds: usize, machine: &s
 /// Three digits that mean something.
 fn nanoseconds(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
-}
-
-/// Processor and versions, in a few words; what is unknown is left out.
-pub(super) fn machine(workspace: &Workspace, python: &Python) -> String {
-    let cpu_info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processor = cpu_info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let first_line = |program: &str| {
-        let output = workspace.command(program).arg("--version").output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).lines().next()?.to_string())
-    };
-    let mut parts = vec![format!("{} cores", std::thread::available_parallelism().map_or(1, usize::from))];
-    parts.extend(processor.map(|(_, name)| name.trim().to_string()));
-    parts.extend(first_line("rustc"));
-    parts.extend(first_line("c++"));
-    parts.extend(python.say(
-        workspace,
-        "import sys, tvm_ffi; print('Python %d.%d.%d, tvm_ffi' % sys.version_info[:3], tvm_ffi.__version__)",
-    ));
-    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -1,24 +1,13 @@
 //! `cargo xtask bench compiler`: kernels that the rules scheduled, beside NumPy, onnxruntime, PyTorch and the crates gemm, faer and ndarray, in interleaved rounds.
 
-use super::programs;
+use super::machine::Machine;
+use super::{peers, programs};
 use crate::Result;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
-
-/// What the peers need besides NumPy, in target/venv-bench; in target/venv-bench-torch, which has the system's packages, where PyTorch is among these; or in
-/// target/venv-bench-pytorch.
-const PACKAGES: [&str; 3] = ["apache-tvm-ffi==0.1.15.post2", "onnx", "onnxruntime"];
-
-/// NumPy, and the one that Debian's PyTorch for older interpreters works with.
-const NUMPY: &str = "numpy==2.2.6";
-/// PyTorch from PyPI, and what `torch.compile` needs besides it and a C++ compiler.
-const TORCH: [&str; 3] = ["torch==2.6.0", "setuptools", NUMPY];
-const NUMPY_FOR_TORCH: [&str; 2] = ["numpy==1.26.4; python_version < '3.12'", "numpy==2.2.6; python_version >= '3.12'"];
 
 /// How many threads everything may use.
 const THREADS: [usize; 2] = [1, 2];
@@ -43,42 +32,15 @@ const PEERS: [(&str, &str); 7] = [
     ("ndarray", "ndarray"),
 ];
 
-/// Which PyTorch is measured.
+/// How PyTorch is measured. PyPI's brings all of CUDA: 5 GB in `target/venv-bench-torch`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Torch {
-    /// The machine's own, if it has one: Debian's is older than `torch.compile`.
-    System,
-    /// PyPI's, which brings all of CUDA: 5 GB in `target/venv-bench-pytorch`.
-    Pypi,
-    /// The same with `torch.compile`, which compiles C++ for minutes.
+    /// Not at all.
+    Without,
+    /// As it runs functions by itself.
+    Eager,
+    /// By `torch.compile` as well, which compiles C++ for minutes.
     Compiled,
-}
-
-/// The interpreter of an environment with the peers, which is made if it is not there.
-fn interpreter(workspace: &Workspace, torch: Torch) -> Result<PathBuf> {
-    let (folder, base, options, packages) = match torch {
-        Torch::Pypi | Torch::Compiled => ("venv-bench-pytorch", "python3".into(), &[][..], &TORCH[..]),
-        Torch::System => match crate::torch::interpreter(workspace) {
-            Ok(system) => ("venv-bench-torch", system, &["--system-site-packages"][..], &NUMPY_FOR_TORCH[..]),
-            Err(problem) => {
-                println!("without PyTorch: {problem}");
-                ("venv-bench", "python3".into(), &[][..], &[NUMPY][..])
-            }
-        },
-    };
-    let environment = workspace.folder(folder)?;
-    let interpreter = environment.join("bin/python");
-    if !interpreter.is_file() {
-        step::run(
-            &format!("make target/{folder}"),
-            Command::new(&base).args(["-m", "venv"]).args(options).arg(&environment),
-            Show::Warnings,
-        )?;
-    }
-    let mut install = Command::new(&interpreter);
-    install.args(["-m", "pip", "install", "--quiet"]).args(packages).args(PACKAGES);
-    step::run("install the peers", &mut install, Show::Warnings)?;
-    Ok(interpreter)
 }
 
 /// What is measured, and how.
@@ -94,10 +56,10 @@ pub(crate) struct Options<'a> {
 impl<'a> Options<'a> {
     /// From the words behind `bench compiler`.
     pub(crate) fn parse(words: &[&'a str]) -> Result<Self> {
-        let mut options = Self { rounds: 9, torch: Torch::System, rows: "", through: "" };
+        let mut options = Self { rounds: 9, torch: Torch::Eager, rows: "", through: "" };
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            if let Some(torch) = [("--torch", Torch::Pypi), ("--torch-compile", Torch::Compiled)]
+            if let Some(torch) = [("--without-torch", Torch::Without), ("--torch-compile", Torch::Compiled)]
                 .into_iter()
                 .find_map(|(option, torch)| (option == *word).then_some(torch))
             {
@@ -134,11 +96,17 @@ pub(crate) fn run(words: &[&str]) -> Result {
     let folder =
         programs::build_cargo(&workspace, &python, &sources, "bench-ours", "release", &["--package", package])?;
     let peers = shared_library(&folder, "kernpack_bench_gemm_peers");
-    let interpreter = interpreter(&workspace, torch)?;
-    let machine = super::calls::machine(&workspace, &python);
-    let load = fs::read_to_string("/proc/loadavg").ok();
-    let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
-    let mut text = format!("{rounds} interleaved rounds ({machine}), when the load of the machine was {load}.\n");
+    let interpreter = match torch {
+        Torch::Without => peers::interpreter(&workspace)?,
+        Torch::Eager | Torch::Compiled => peers::interpreter_with_torch(&workspace)?,
+    };
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .packages(&interpreter, &["numpy", "onnxruntime", "torch"])?
+        .crates("tests/bench/Cargo.lock", package, &["gemm", "faer", "ndarray"])?;
+    let mut text = format!(
+        "{rounds} interleaved rounds ({machine}). Each contender is a process of its own, which is stopped while another one is measured.\n"
+    );
     let runs = THREADS.map(|threads| (threads, false)).into_iter().chain([(1, true)]);
     for (threads, is_avx2) in runs {
         if is_avx2 && !cfg!(target_arch = "x86_64") {
@@ -217,6 +185,7 @@ mod tests {
         let options = Options::parse(&["--rows", "stem,sum", "--torch-compile", "--rounds", "3"]).unwrap();
         assert!(options.rows == "stem,sum" && options.torch == Torch::Compiled && options.rounds == 3);
         assert!(options.through.is_empty());
+        assert!(Options::parse(&["--without-torch"]).unwrap().torch == Torch::Without);
         for wrong in [&["--rounds", "0"][..], &["--rounds"], &["--row", "x"]] {
             assert!(Options::parse(wrong).is_err(), "{wrong:?}");
         }

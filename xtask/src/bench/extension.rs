@@ -3,6 +3,8 @@
 
 use super::caller::Caller;
 use super::figures::verdict;
+use super::machine::Machine;
+use super::page;
 use super::samples::Samples;
 use crate::Result;
 use crate::python::{self, Recipe};
@@ -27,8 +29,7 @@ const LIMIT: f64 = 1.0;
 const IMPORT_LIMIT: f64 = 1.0;
 const SIZE_LIMIT: u64 = 90_000;
 
-/// The section of the page with the tables.
-const PAGE: &str = "docs/performance.md";
+/// The heading of the section of the page.
 const HEADING: &str = "## Import from Python\n";
 
 /// A module: its name in the reports, the name that it is imported by, and which of the two processes has it.
@@ -97,15 +98,15 @@ pub(crate) fn run(rounds: usize) -> Result {
     let imports = imports(&workspace, &interpreter, &modules, rounds)?;
     let mut callers = start(&workspace, &interpreter, &modules)?;
     let samples = measure(&mut callers, rounds)?;
-    let machine = machine(&workspace, &interpreter)?;
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .program("c++")
+        .packages(&interpreter, &["nanobind", "apache-tvm-ffi", "numpy"])?
+        .crates("tests/bench/extension/pyo3/Cargo.lock", "bench-pyo3", &["pyo3"])?
+        .to_string();
     let report = report(&samples, &imports, modules.weight, rounds, &machine);
     println!("\n{report}");
-    let page = workspace.root().join(PAGE);
-    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    let known = super::models::with_section(&known, HEADING, &report);
-    fs::write(&page, known).map_err(|error| format!("{}: {error}", page.display()))?;
-    println!("written to {PAGE}");
-    Ok(())
+    page::write(&workspace, HEADING, &report)
 }
 
 /// The files of the modules, in the order of [`LIBRARIES`].
@@ -263,25 +264,6 @@ print((time.perf_counter() - start) * 1e3)
         }
     }
     Ok(samples)
-}
-
-/// Processor and versions, in a few words.
-fn machine(workspace: &Workspace, interpreter: &Path) -> Result<String> {
-    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processor = cpu_info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let versions = python::say(
-        workspace,
-        interpreter,
-        "import sys, numpy, nanobind, tvm_ffi; print('Python %d.%d.%d' % sys.version_info[:3] + f', nanobind {nanobind.__version__}, tvm_ffi {tvm_ffi.__version__}, NumPy {numpy.__version__}')",
-    )?;
-    let lock = fs::read_to_string(workspace.root().join("tests/bench/extension/pyo3/Cargo.lock")).unwrap_or_default();
-    let pyo3 = lock.split("name = \"pyo3\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
-    let mut parts = vec![format!("{} cores", std::thread::available_parallelism().map_or(1, usize::from))];
-    parts.extend(processor.map(|(_, name)| name.trim().to_string()));
-    parts.push(format!("{versions}, PyO3 {}", pyo3.unwrap_or("of an unknown version")));
-    parts.push(format!("load {}", load.split(' ').next().unwrap_or("unknown")));
-    Ok(parts.join("; "))
 }
 
 /// Three digits that mean something.

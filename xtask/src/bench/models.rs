@@ -1,21 +1,20 @@
 //! `cargo xtask bench models`: whole models beside onnxruntime, in interleaved rounds, with one thread and with two; with one thread also beside tract, if its program was built
 //! (`cargo xtask bench tract`, a quarter of an hour on two cores).
 
-use super::programs;
+use super::machine::{self, Machine};
+use super::{page, peers, programs};
 use crate::Result;
 use crate::magika;
 use crate::python::Python;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How many threads both may use.
 const THREADS: [usize; 2] = [1, 2];
 
-/// The page with the tables, and the heading of their section.
-const PAGE: &str = "docs/performance.md";
+/// The heading of the section of the page.
 const HEADING: &str = "## Models\n";
 
 /// What a model takes, at most, of onnxruntime's time with one thread and with two; `None`: there is no goal.
@@ -40,19 +39,23 @@ pub(crate) fn run(rounds: usize) -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
-    let magika = magika::prepare(&workspace)?;
-    let folder = models(&workspace, &sources, &magika)?;
+    magika::prepare(&workspace)?;
+    let interpreter = peers::interpreter(&workspace)?;
+    let folder = models(&workspace, &sources, &interpreter)?;
     let library = build(&workspace, &python, &sources, &folder)?;
     let tract = tract_program(&workspace);
-    let machine = super::calls::machine(&workspace, &python);
-    let load = fs::read_to_string("/proc/loadavg").ok();
-    let load = load.as_deref().and_then(|text| text.split(' ').next()).unwrap_or("unknown");
+    let machine = Machine::find(&workspace).program("rustc").packages(&interpreter, &["onnxruntime", "numpy"])?;
+    let machine = match tract.is_file() {
+        true => machine.crates("tests/bench/tract/Cargo.lock", "kernpack-bench-tract", &["tract-onnx"])?,
+        false => machine.and("without tract (`cargo xtask bench tract` builds it)".to_owned()),
+    };
+    let kind = machine::kind(&workspace).to_lowercase();
     let mut text = format!(
-        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}), when the load of the machine was {load}. With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread; with two, half a second goes by before each turn, because threads of onnxruntime keep a CPU busy for a while after their last call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+        "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}). With one thread, calls of more than 1 ms are\n\
+         timed by the CPU time of the thread. Each contender is a process of its own, which is stopped while another one is measured: threads of onnxruntime keep a CPU busy for a while after a call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
-        let mut program = workspace.command(&magika);
+        let mut program = workspace.command(&interpreter);
         program.arg(sources.join("python/models.py")).args([&library, &folder]);
         program.args([threads.to_string(), rounds.to_string()]);
         if threads == 1 && tract.is_file() {
@@ -60,27 +63,24 @@ pub(crate) fn run(rounds: usize) -> Result {
         }
         let what = format!("{threads} thread{}", if threads == 1 { "" } else { "s" });
         let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
-        let _ = writeln!(text, "\n![Time of a call / onnxruntime's, {what}](plots/models-{threads}.svg)");
+        let _ = writeln!(text, "\n![Time of a call / onnxruntime's, {what}](plots/models-{threads}-{kind}.svg)");
         let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |name| goal(name, column))?);
         let _ = writeln!(text, "\n{}", geometric_mean(&output));
     }
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/models.py")).args([&library, &folder]);
     program.args(["1", &rounds.to_string(), "flush"]);
     let what = "1 thread, numbers below 1e-38 are zeros";
     let output = step::run(&format!("models beside onnxruntime, {what}"), &mut program, Show::Lines)?;
     let _ = write!(text, "\n{}", table(&output, &format!("{what}, microseconds"), |_| None)?);
     let _ = writeln!(text, "\n{}", geometric_mean(&output));
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/memory.py")).args([&library, &folder]);
     let output = step::run("memory of the models beside onnxruntime", &mut program, Show::Lines)?;
     let table = table(&output, "peak of the memory that loading and five calls add, MiB", |_| Some(1.0))?;
     let _ = write!(text, "\n{table}");
     println!("\n{text}");
-    let page = workspace.root().join(PAGE);
-    let known = fs::read_to_string(&page).map_err(|error| format!("{}: {error}", page.display()))?;
-    fs::write(&page, with_section(&known, HEADING, &text)).map_err(|error| format!("{}: {error}", page.display()))?;
-    println!("written to {PAGE}");
+    page::write(&workspace, HEADING, &text)?;
     super::plots::run()
 }
 
@@ -103,13 +103,15 @@ pub(crate) fn accuracy() -> Result {
     let workspace = Workspace::find()?;
     let python = Python::prepare(&workspace)?;
     let sources = workspace.root().join("tests/bench");
-    let magika = magika::prepare(&workspace)?;
-    let folder = models(&workspace, &sources, &magika)?;
+    magika::prepare(&workspace)?;
+    let interpreter = peers::interpreter(&workspace)?;
+    let folder = models(&workspace, &sources, &interpreter)?;
     let library = build(&workspace, &python, &sources, &folder)?;
-    let mut program = workspace.command(&magika);
+    let mut program = workspace.command(&interpreter);
     program.arg(sources.join("python/accuracy.py")).args([&library, &folder]);
     let output = step::run("results beside onnxruntime without optimizations", &mut program, Show::Lines)?;
-    println!("\n{}", accuracies(&output)?);
+    let machine = Machine::find(&workspace).program("rustc").packages(&interpreter, &["onnxruntime", "numpy"])?;
+    println!("\nResults beside onnxruntime without its optimizations ({machine}).\n\n{}", accuracies(&output)?);
     Ok(())
 }
 
@@ -204,17 +206,6 @@ fn geometric_mean(output: &str) -> String {
     format!("Geometric mean of the ratios of the models in f32: {mean:.2} (goal {MEAN}, {verdict}).")
 }
 
-/// The page with this text in the section of this heading, which is added at the end if it is not there.
-pub(super) fn with_section(page: &str, heading: &str, text: &str) -> String {
-    match page.split_once(heading) {
-        Some((before, rest)) => {
-            let after = rest.find("\n## ").map_or("", |place| &rest[place..]);
-            format!("{before}{heading}\n{text}{after}")
-        }
-        None => format!("{}\n\n{heading}\n{text}", page.trim_end()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,13 +226,5 @@ mod tests {
         );
         let text = geometric_mean(output);
         assert!(text.ends_with("f32: 1.26 (goal 0.7, missed)."), "{text}");
-    }
-
-    #[test]
-    fn a_section_is_written_anew() {
-        let page = with_section("# Page\n\n## Calls\n\ntable\n", HEADING, "first\n");
-        assert_eq!(page, "# Page\n\n## Calls\n\ntable\n\n## Models\n\nfirst\n");
-        let page = with_section(&page.replace("# Page", "# Page\n\n## Models\n\nold\n\n## More"), HEADING, "second\n");
-        assert!(page.starts_with("# Page\n\n## Models\n\nsecond\n\n## More"), "{page}");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::devices::{self, Launches};
 use super::figures::{duration, two_digits, verdict};
+use super::machine::Machine;
 use super::programs;
 use super::samples::Pair;
 use crate::Result;
@@ -102,7 +103,15 @@ pub(crate) fn run(rounds: usize) -> Result {
             }
         }
     }
-    let mut report = report(&pairs, rounds, &super::calls::machine(&workspace, &python));
+    let lock = "tests/bench/Cargo.lock";
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .program("c++")
+        .packages(&with_tvm, &["apache-tvm", "apache-tvm-ffi"])?
+        .crates(lock, "kernpack-bench-cuda-launch", &["cudarc"])?
+        .crates(lock, "kernpack-bench-opencl", &["opencl-sys"])?
+        .to_string();
+    let mut report = report(&pairs, rounds, &machine);
     let launches = Launches::build(&workspace, &python)?;
     let alone = launches.without_driver(&workspace)?;
     report += &devices::table("CUDA launch, with a driver that does nothing", "cudarc", &alone);

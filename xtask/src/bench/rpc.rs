@@ -1,11 +1,11 @@
 //! `cargo xtask bench rpc`: calls and copies with RPC servers, the client and server of Apache TVM and ours, each with each, in interleaved
 //! rounds on the loopback device.
 
-use super::calls::machine;
 use super::figures::{duration, two_digits, verdict};
+use super::machine::Machine;
 use crate::Result;
 use crate::apache_tvm;
-use crate::python::Python;
+use crate::python;
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use std::collections::HashMap;
@@ -126,7 +126,13 @@ pub(crate) fn run(rounds: usize) -> Result {
             ask(&mut command, row)?;
         }
     }
-    let report = report(&rows, rounds, &machine(&workspace, &Python::prepare(&workspace)?));
+    let openssl = python::say(&workspace, &stock, "import ssl; print(ssl.OPENSSL_VERSION)")?;
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .packages(&stock, &["apache-tvm", "apache-tvm-ffi"])?
+        .and(openssl)
+        .to_string();
+    let report = report(&rows, rounds, &machine);
     println!("\n{report}");
     let file = workspace.folder("bench")?.join("rpc.md");
     fs::write(&file, report).map_err(|error| format!("cannot write {}: {error}", file.display()))?;

@@ -3,6 +3,7 @@
 
 use super::caller::Caller;
 use super::figures::{duration, verdict};
+use super::machine::Machine;
 use super::samples::Pair;
 use crate::Result;
 use crate::python::Python;
@@ -129,7 +130,12 @@ pub(crate) fn run(rounds: usize) -> Result {
     let mut python_callers = [start_python(&ours_in_package, Some(&with_ours))?, start_python(&stock, None)?];
     let python_pairs = measure(&mut python_callers, &FROM_PYTHON, rounds, "Python")?;
 
-    let report = report(&c_pairs, &python_pairs, sizes, rounds, &super::calls::machine(&workspace, &python));
+    let machine = Machine::find(&workspace)
+        .program("rustc")
+        .program("cc")
+        .packages(python.interpreter(), &["apache-tvm-ffi"])?
+        .to_string();
+    let report = report(&c_pairs, &python_pairs, sizes, rounds, &machine);
     println!("\n{report}");
     let file = workspace.folder("bench")?.join("runtime.md");
     fs::write(&file, report).map_err(|error| format!("cannot write {}: {error}", file.display()))?;

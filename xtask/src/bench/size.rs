@@ -5,6 +5,7 @@
 //! library stand in `tests/bench/size-budgets.txt`, and `cargo xtask ci` checks them. Paths of source files are cut to those below the
 //! checkout and cargo's home: whole ones, as in a library that is not built so, weigh some 40 x the length of the folder more.
 
+use super::machine::Machine;
 use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
@@ -41,6 +42,7 @@ const FILE: &str = "file";
 /// Weighs all samples in all profiles and prints a table by room for each.
 pub(crate) fn run() -> Result {
     let workspace = Workspace::find()?;
+    println!("Sizes of libraries ({})", Machine::find(&workspace).program("rustc"));
     for profile in PROFILES {
         for sample in &SAMPLES {
             let rooms = weigh(&workspace, sample, profile)?;
