@@ -15,6 +15,17 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
+/// What cargo is told when it builds a new crate: the folder for it, and as much debug information as this workspace has, so that packages
+/// of others are not compiled once more.
+fn building() -> [(&'static str, PathBuf); 3] {
+    let lines = || PathBuf::from("line-tables-only");
+    [
+        ("CARGO_TARGET_DIR", target()),
+        ("CARGO_PROFILE_DEV_DEBUG", lines()),
+        ("CARGO_PROFILE_DEV_BUILD_OVERRIDE_DEBUG", lines()),
+    ]
+}
+
 fn kernpack(arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
     command.current_dir(folder).arg("kernpack").args(arguments).output().unwrap()
@@ -93,7 +104,7 @@ fn new_crate(name: &str, options: &[&str], from_git: bool) -> PathBuf {
         succeed(Command::new(env!("CARGO")).current_dir(&crate_folder).arg("fetch"));
     }
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(&crate_folder).args(["test", "--offline"]).env("CARGO_TARGET_DIR", target());
+    cargo.current_dir(&crate_folder).args(["test", "--offline"]).envs(building());
     // Without a CUDA compiler, whether or not this machine has one.
     let text = succeed(cargo.env("KERNPACK_CUDA", "off"));
     assert!(!text.contains("warning"), "{text}");
@@ -118,7 +129,7 @@ fn a_crate_builds_and_passes_its_tests() {
     };
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "-rs", "python"]).current_dir(&folder);
-    pytest.env("CARGO_TARGET_DIR", target()).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.envs(building()).env("PYTHONDONTWRITEBYTECODE", "1");
     let text = succeed(&mut pytest);
     assert!(text.contains("3 passed"), "{text}");
     the_package_is_the_authors(&folder, Path::new(&python));
@@ -234,7 +245,7 @@ fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
         .env("PATH", path)
         .env_remove("CARGO_KERNPACK")
         .env_remove("CARGO");
-    build.env("CARGO_HOME", tools.join("home")).env("CARGO_TARGET_DIR", target());
+    build.env("CARGO_HOME", tools.join("home")).envs(building());
     // The toolchain's own, not a proxy that may be gone from the path.
     let text = succeed(build.env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc")));
     assert!(text.contains("fresh_kit-0.1.0-cp39-abi3-"), "{text}");
@@ -274,7 +285,7 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
         let mut pip = Command::new(&installed);
         pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--no-index", "-C", "offline="]).args(words);
         pip.current_dir(from).env("CARGO_KERNPACK", env!("CARGO_BIN_EXE_cargo-kernpack"));
-        succeed(pip.env("CARGO_TARGET_DIR", target()));
+        succeed(pip.envs(building()));
     };
     let check = |factor: u32, is_here: bool| {
         let program = format!(
@@ -331,7 +342,7 @@ fn the_package_is_the_authors(folder: &Path, python: &Path) {
     check(3, false);
     let mut develop = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
     develop.args(["kernpack", "develop", "--offline", "--python"]).arg(&installed).current_dir(folder);
-    let text = succeed(develop.env("CARGO_TARGET_DIR", target()));
+    let text = succeed(develop.envs(building()));
     assert!(
         text.contains(&format!("installed for {}\n  import fresh_kit: 3 functions, 1 type\n", installed.display())),
         "{text}"
