@@ -61,8 +61,9 @@ def architecture(draw):
     name, part = draw.one(*TEXT, *IMAGES)
     settings = {**TEXT, **IMAGES}[name, part]
     config = getattr(transformers, f"{name}Config")(**settings)
-    config._attn_implementation = draw.one("eager", "sdpa")
-    model = getattr(transformers, f"{name}{part}")(config)
+    kind = getattr(transformers, f"{name}{part}")
+    config._attn_implementation = draw.one("eager", "sdpa") if getattr(kind, "_supports_sdpa", False) else "eager"
+    model = kind(config)
     model.config.use_cache = False
     with torch.no_grad():
         for value in model.parameters():
