@@ -14,6 +14,10 @@ FLOATS = ("float32", "float64", "float16")
 INTEGERS = ("int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 
 
+class NotMade(Exception):
+    """A case that a tool of others refused to make."""
+
+
 @dataclass
 class Case:
     """What the judges compare."""

@@ -1,6 +1,6 @@
 """Compares Kernpack with onnxruntime and the reference evaluator of ONNX on random models.
 
-usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses|quantized] [--word WORD] [--known FILE] [--folder FOLDER]
+usage: run.py [--seconds N | --cases N] [--seed N] [--kind operators|graphs|near_misses|quantized|exporters] [--word WORD] [--known FILE] [--folder FOLDER]
        run.py --replay NAME..
 
 A case is named `kind/what/number`, and its name is its seed: `--replay operators/Conv/17` makes the same case again. A result is right if it is that of one judge. What
@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 import operators
 import quantized
-from case import Case, Draw
+from case import Case, Draw, NotMade
 
 #: Functions of a draw by kind and name.
 KINDS = {
@@ -34,6 +34,17 @@ KINDS = {
     "near_misses": near_misses.ALL,
     "quantized": quantized.ALL,
 }
+
+
+#: The kind that needs PyTorch and transformers. It is among no others, and only loaded if it is named.
+EXPORTERS = "exporters"
+
+
+def load_exporters():
+    """Adds the kind that needs PyTorch."""
+    import exporters
+
+    KINDS[EXPORTERS] = exporters.ALL
 
 
 def named(name):
@@ -132,7 +143,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--cases", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=KINDS, action="append")
+    parser.add_argument("--kind", choices=[*KINDS, EXPORTERS], action="append")
     parser.add_argument("--word", default="")
     parser.add_argument("--known", type=Path)
     parser.add_argument("--replay", nargs="+", default=[])
@@ -143,15 +154,24 @@ def main():
     check_the_judge()
     end = time.monotonic() + (arguments.seconds or float("inf"))
     outcomes, refusals = Counter(), Counter()
-    wanted = arguments.replay or names(arguments.seed, arguments.kind or list(KINDS), arguments.word)
+    kinds = arguments.kind or list(KINDS)
+    if EXPORTERS in kinds or any(name.startswith(f"{EXPORTERS}/") for name in arguments.replay):
+        load_exporters()
+    wanted = arguments.replay or names(arguments.seed, kinds, arguments.word)
     for name in wanted:
-        outcomes[judge(name, named(name), arguments.folder, known, refusals)] += 1
+        try:
+            case = named(name)
+        except NotMade as error:
+            outcomes["not made"] += 1
+            print(f"{name}: not made: {str(error).splitlines()[0][:200]}", flush=True)
+        else:
+            outcomes[judge(name, case, arguments.folder, known, refusals)] += 1
         if time.monotonic() > end or outcomes.total() == arguments.cases:
             break
     print(f"{outcomes.total()} cases: " + ", ".join(f"{count} {word}" for word, count in outcomes.most_common()))
     show(refusals)
     # Cases that nobody judged have shown nothing.
-    if outcomes["right"] * 2 < outcomes.total():
+    if outcomes["right"] * 2 < outcomes.total() - outcomes["not made"] or outcomes["not made"] == outcomes.total():
         sys.exit("less than half of the cases were judged right")
     return 1 if outcomes["wrong"] else 0
 

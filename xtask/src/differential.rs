@@ -14,6 +14,17 @@ const JUDGES: Recipe = Recipe {
     packages: include_str!("../requirements-differential.txt"),
 };
 
+/// The same with PyTorch and transformers, whose exporters write models: 5 GB, so by command only.
+const EXPORTERS: Recipe = Recipe {
+    folder: "venv-exporters",
+    list: "xtask/requirements-exporters.txt",
+    packages: include_str!("../requirements-exporters.txt"),
+};
+
+/// The kind of cases that exporters write, and why other runs leave it out.
+const EXPORTED: &str = "exporters";
+const WITHOUT_EXPORTERS: &str = "skipped: models that torch.onnx writes, of PyTorch and transformers (they are 5 GB below target/): cargo xtask differential --exporters";
+
 /// The program for models, and the differences that are known.
 const PROGRAM: &str = "tests/differential/run.py";
 const KNOWN: &str = "tests/differential/known.txt";
@@ -29,6 +40,8 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --cases N     how many cases, instead
   --seed N      the first case (default: one that no run had before; it is printed)
   --kind KIND   operators, graphs, near_misses or quantized only; may be repeated
+  --exporters   networks of PyTorch and architectures of transformers with random weights only, as both exporters of torch.onnx write them;
+                PyTorch is installed into target/venv-exporters: 5 GB
   --word WORD   only operators and patterns with this word in their names
   --integers N  only integer expressions, N of them; without --kind and --word, 2000 of them are compared first
   --replay NAME..  these cases again, by the names that a run has printed
@@ -39,6 +52,8 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
 pub(crate) struct Run {
     /// Each with its arguments.
     programs: Vec<(&'static str, Vec<String>)>,
+    /// Some cases need the exporters.
+    exporters: bool,
 }
 
 impl Run {
@@ -48,9 +63,12 @@ impl Run {
             if names.is_empty() || names.iter().any(|name| name.split('/').count() != 3) {
                 return Err(format!("--replay: expected names such as operators/Conv/17\n{USAGE}").into());
             }
-            return Ok(Self { programs: vec![(PROGRAM, words.iter().map(|word| (*word).to_owned()).collect())] });
+            let exporters = names.iter().any(|name| name.starts_with("exporters/"));
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            return Ok(Self { programs: vec![(PROGRAM, words)], exporters });
         }
         let (mut limit, mut seed, mut rest, mut integers) = (None, now.to_string(), Vec::new(), None);
+        let mut exporters = false;
         let mut words = words.iter();
         while let Some(&option) = words.next() {
             let mut value = || words.next().copied().ok_or_else(|| format!("{option}: a value is missing\n{USAGE}"));
@@ -64,9 +82,16 @@ impl Run {
                         .to_string();
                 }
                 "--integers" => integers = Some(positive(option, value()?)?),
+                "--exporters" => exporters = true,
                 "--kind" | "--word" => rest.extend([option.to_owned(), value()?.to_owned()]),
                 _ => return Err(format!("unknown argument '{option}'\n{USAGE}").into()),
             }
+        }
+        if exporters && rest.iter().any(|word| word == "--kind") {
+            return Err(format!("--exporters: does not go with --kind: it is a kind of its own\n{USAGE}").into());
+        }
+        if exporters {
+            rest.extend(["--kind", EXPORTED].map(str::to_owned));
         }
         let is_all = rest.is_empty();
         let with_seed =
@@ -75,12 +100,12 @@ impl Run {
             if limit.is_some() || !is_all {
                 return Err(format!("--integers: goes with --seed alone\n{USAGE}").into());
             }
-            return Ok(Self { programs: vec![(INTEGERS, with_seed("--cases", count))] });
+            return Ok(Self { programs: vec![(INTEGERS, with_seed("--cases", count))], exporters });
         }
         let (option, count) = limit.unwrap_or(("--seconds", 300));
         let models = (PROGRAM, [with_seed(option, count), rest].concat());
         let expressions = is_all.then(|| (INTEGERS, with_seed("--cases", EXPRESSIONS)));
-        Ok(Self { programs: expressions.into_iter().chain([models]).collect() })
+        Ok(Self { programs: expressions.into_iter().chain([models]).collect(), exporters })
     }
 }
 
@@ -97,7 +122,10 @@ pub(crate) fn run(words: &[&str]) -> Result {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() % 1_000_000_000);
     let run = Run::parse(words, now)?;
     let workspace = Workspace::find()?;
-    let interpreter = python::environment(&workspace, &JUDGES)?;
+    let interpreter = python::environment(&workspace, if run.exporters { &EXPORTERS } else { &JUDGES })?;
+    if !run.exporters {
+        println!("{WITHOUT_EXPORTERS}");
+    }
     // As the tests of the workspace build it, so that it is built once.
     let mut cargo = workspace.cargo("build");
     cargo.args(["--workspace", "--lib", "--test", "new"]);
@@ -135,8 +163,16 @@ mod tests {
         assert_eq!(parsed(&["--cases", "9", "--seed", "3", "--word", "Conv"]), "run --cases 9 --seed 3 --word Conv");
         assert_eq!(parsed(&["--integers", "50", "--seed", "3"]), "integers --cases 50 --seed 3");
         assert_eq!(parsed(&["--replay", "operators/Conv/17"]), "run --replay operators/Conv/17");
+        assert_eq!(
+            parsed(&["--exporters", "--seed", "3", "--word", "images"]),
+            "run --seconds 300 --seed 3 --word images --kind exporters"
+        );
+        assert!(Run::parse(&["--replay", "exporters/images_traced/3"], 7).unwrap().exporters);
+        assert!(!Run::parse(&["--replay", "operators/Conv/3"], 7).unwrap().exporters);
         for (words, wanted) in [
-            (&["--replay"][..], "--replay: expected names such as operators/Conv/17"),
+            (&["--exporters", "--kind", "graphs"][..], "--exporters: does not go with --kind"),
+            (&["--exporters", "--integers", "9"], "--integers: goes with --seed alone"),
+            (&["--replay"], "--replay: expected names such as operators/Conv/17"),
             (&["--replay", "17"], "--replay: expected names such as operators/Conv/17"),
             (&["--seconds", "0"], "--seconds: expected a positive number, got '0'"),
             (&["--seed", "-1"], "--seed: expected a number below 2^32, got '-1'"),

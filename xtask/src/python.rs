@@ -22,6 +22,13 @@ pub(crate) struct Recipe {
 const HOSTS: Recipe =
     Recipe { folder: "venv", list: "xtask/requirements.txt", packages: include_str!("../requirements.txt") };
 
+/// The environment of a user of an extension module, who has no tvm_ffi.
+const BARE: Recipe = Recipe {
+    folder: "venv-bare",
+    list: "xtask/requirements-bare.txt",
+    packages: include_str!("../requirements-bare.txt"),
+};
+
 /// What a Python must say of itself to serve: its version and where it is.
 const IDENTIFY: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3], sys.executable)";
 
@@ -68,6 +75,23 @@ impl Python {
     pub(crate) fn say(&self, workspace: &Workspace, program: &str) -> Result<String> {
         say(workspace, &self.interpreter, program)
     }
+}
+
+/// The interpreter of the environment in `target/venv-bare`: NumPy and pytest, and no tvm_ffi.
+///
+/// # Errors
+/// An environment that cannot be made, and one into which tvm_ffi has come: what it proves would be wrong.
+pub(crate) fn without_tvm_ffi(workspace: &Workspace) -> Result<PathBuf> {
+    let interpreter = environment(workspace, &BARE)?;
+    let found = say(workspace, &interpreter, "import importlib.util as u; print(u.find_spec('tvm_ffi') is not None)")?;
+    if found != "False" {
+        return Err(format!(
+            "{} finds tvm_ffi, which target/venv-bare must not have: delete that folder, and look for PYTHONPATH",
+            interpreter.display()
+        )
+        .into());
+    }
+    Ok(interpreter)
 }
 
 /// The interpreter of an environment, which is made if it is not there or not complete.

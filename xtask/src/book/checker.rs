@@ -6,7 +6,7 @@ use super::machine;
 use super::output;
 use super::page::{Block, Page, Step};
 use super::places::Places;
-use super::session::Session;
+use super::sessions::{Code, Sessions};
 use super::shell::{self, Ended, Shell};
 use crate::step::{self, Show};
 use std::process::Command;
@@ -18,6 +18,8 @@ pub(crate) struct Outcome {
     pub(crate) files: usize,
     /// Blocks that ran: tests, Python, commands.
     pub(crate) ran: usize,
+    /// Those among them that ran in an environment without tvm_ffi.
+    pub(crate) without_tvm_ffi: usize,
     /// Blocks that are the output of another one.
     pub(crate) outputs: usize,
     /// Pictures in text.
@@ -48,7 +50,7 @@ pub(crate) fn check(places: &Places, page: &Page) -> Result<Outcome> {
         page,
         folder,
         shell,
-        session: None,
+        sessions: Sessions::default(),
         last_output: None,
         last_test: None,
         tests: Vec::new(),
@@ -70,7 +72,7 @@ struct Run<'a> {
     page: &'a Page,
     folder: Folder,
     shell: Shell,
-    session: Option<Session>,
+    sessions: Sessions,
     /// What the block in front printed; `None` where that was compared already, or nothing ran.
     last_output: Option<String>,
     /// The line of the test in front, whose output is looked up when the page shows it.
@@ -143,9 +145,7 @@ impl Run<'_> {
                 self.cargo(&folder, &[&["test", "--release"], skip].concat())?;
             }
         }
-        if let Some(session) = self.session.take() {
-            session.end()?;
-        }
+        std::mem::take(&mut self.sessions).end()?;
         match self.folder.unused(&self.texts) {
             Some(file) => Err(format!("no block uses the file {file}").into()),
             None => Ok(()),
@@ -234,19 +234,18 @@ impl Run<'_> {
         self.build()?;
         let code = block.whole_code();
         self.texts.push_str(&code);
-        if self.session.is_none() {
-            self.session =
-                Some(Session::start(self.places.python(), &self.places.page_folder(self.page).join("python"))?);
-        }
-        let session = self.session.as_mut().ok_or("there is no Python session")?;
         println!("> {}:{}: {}", self.page.path, block.line, block.language);
-        session.run(
-            &block.language,
-            &code,
-            &self.page.path,
-            block.line - block.before.lines().count(),
-            &self.shell.folder()?,
-        )
+        let code = Code {
+            kind: block.language.clone(),
+            text: code,
+            page: self.page.path.clone(),
+            line: block.line - block.before.lines().count(),
+            folder: self.shell.folder()?,
+        };
+        let folder = self.places.page_folder(self.page).join("python");
+        let (printed, is_bare) = self.sessions.run(self.places, &folder, code)?;
+        self.outcome.without_tvm_ffi += usize::from(is_bare);
+        Ok(printed)
     }
 
     /// Runs the commands of a console block; gives what they printed if the block does not show it.

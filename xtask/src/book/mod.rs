@@ -14,6 +14,7 @@ mod output;
 mod page;
 mod places;
 mod session;
+mod sessions;
 mod shell;
 mod variables;
 mod workflow;
@@ -146,10 +147,11 @@ pub(crate) fn check_blocks(environment: &Environment, names: &[&str]) -> Result<
 }
 
 fn line_of(page: &Page, outcome: &Outcome, count: usize) -> String {
-    let Outcome { files, ran, outputs, drawings, skipped, failure } = outcome;
+    let Outcome { files, ran, without_tvm_ffi, outputs, drawings, skipped, failure } = outcome;
+    let bare = if *without_tvm_ffi > 0 { format!(" ({without_tvm_ffi} without tvm_ffi)") } else { String::new() };
     let end = if failure.is_some() { ", FAILED" } else { "" };
     format!(
-        "{}: {count} blocks: {files} compiled, {ran} run, {outputs} outputs, {drawings} drawings, {} skipped{end}",
+        "{}: {count} blocks: {files} compiled, {ran} run{bare}, {outputs} outputs, {drawings} drawings, {} skipped{end}",
         page.path,
         skipped.len()
     )

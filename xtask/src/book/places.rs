@@ -4,6 +4,7 @@ use super::Result;
 use super::page::Page;
 use crate::environment::Environment;
 use crate::node::Node;
+use crate::python;
 use crate::step::{self, Show};
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -18,6 +19,8 @@ pub(crate) struct Places<'e> {
     root: PathBuf,
     target: PathBuf,
     node: Option<Node>,
+    /// The interpreter of those who have only an extension module.
+    bare: PathBuf,
 }
 
 impl<'e> Places<'e> {
@@ -43,7 +46,8 @@ impl<'e> Places<'e> {
         cargo.args(["--workspace", "--bin", "cargo-kernpack", "--test", "new"]);
         step::run("build cargo kernpack", &mut cargo, Show::Warnings)?;
         let node = Node::prepare(environment).map_err(|error| println!("no Node.js: {error}")).ok();
-        Ok(Self { environment, root, target, node })
+        let bare = python::without_tvm_ffi(&environment.workspace)?;
+        Ok(Self { environment, root, target, node, bare })
     }
 
     /// What was prepared.
@@ -89,6 +93,13 @@ impl<'e> Places<'e> {
     pub(crate) fn python(&self) -> Command {
         let interpreter = self.environment.python.interpreter();
         self.command(&interpreter.to_string_lossy())
+    }
+
+    /// Python without tvm_ffi.
+    pub(crate) fn bare_python(&self) -> Command {
+        let mut command = self.command(&self.bare.to_string_lossy());
+        command.env_remove("PYTHONPATH");
+        command
     }
 
     /// Gives each crate in a page's folder the common target folder, and the versions that the checkout has.
