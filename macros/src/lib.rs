@@ -481,6 +481,6 @@ pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `-Wl,--no-whole-archive`.
 #[proc_macro]
 pub fn library(input: TokenStream) -> TokenStream {
-    let source = proc_macro::Span::call_site().local_file();
+    let source = Span::call_site().local_file();
     expand_library(input.into(), &Environment::read_for_library(source)).into()
 }

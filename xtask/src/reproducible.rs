@@ -4,9 +4,9 @@
 //! builds them, in a target folder of its own. What differs is told with its place, and with the paths of the folder that the library has
 //! in it, which are what usually differs.
 
-use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, shared_library};
+use crate::{Result, magika};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,8 @@ pub(crate) fn run() -> Result {
     let mut build = workspace.cargo("build");
     step::run("cargo build -p kernpack-cli", build.args(["--package", "kernpack-cli"]), Show::Warnings)?;
     let program = workspace.cargo_target().join("debug/cargo-kernpack");
+    // The model of filetype.
+    magika::prepare(&workspace)?;
     let folders = FOLDERS.map(|name| workspace.root().join("target/reproducible").join(name));
     for folder in &folders {
         copy(workspace.root(), &files, folder)?;
@@ -82,7 +84,7 @@ fn make(workspace: &Workspace, program: &Path, folder: &Path, example: &str) -> 
     let mut wheel = workspace.command(program);
     wheel.args(["kernpack", "wheel", "--package", example, "--manifest-path"]).arg(folder.join("Cargo.toml"));
     wheel.current_dir(folder).env("CARGO_TARGET_DIR", folder.join("target")).env("CARGO_INCREMENTAL", "0");
-    wheel.env("CARGO_TERM_COLOR", "never");
+    wheel.env("CARGO_TERM_COLOR", "never").env("FILETYPE_MODEL", workspace.root().join("target/magika"));
     wheel.arg("--out").arg(wheels(folder, example));
     step::run(&name, &mut wheel, Show::Warnings).map(drop)
 }

@@ -275,6 +275,8 @@ impl<'a> Build<'a> {
             &descriptions,
             &self.model_items,
         )?;
+        // Sources that were generated: the library must not depend on the folder that they lie in.
+        text = text.replace(&format!("{}/", session.out_dir.display()), "OUT_DIR/");
         if self.library.levels.is_some() && !self.kernels.is_empty() {
             text.push_str(&multiversion::question(session));
         }
