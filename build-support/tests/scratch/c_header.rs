@@ -103,6 +103,13 @@ fn a_header_as_libraries_have_it() {
          raw(data: Tensor, bytes: uint64): argument 'data': expected at least 5 bytes, got 4\n\
          dot4(x: Tensor[float64], y: Tensor[float64]): argument 'x': expected at least 4 elements, got 1\n"
     );
+    // The library does not depend on the folder of the build.
+    let out = package.out_dir();
+    let generated = std::fs::read_to_string(out.join("kernpack_library.rs")).unwrap();
+    assert!(
+        generated.contains("\"OUT_DIR/kernpack/bridge-0.c\"") && !generated.contains(out.to_str().unwrap()),
+        "{generated}"
+    );
 }
 
 /// Overloads, names of enums that stand alone, `extern "C"`.
