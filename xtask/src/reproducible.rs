@@ -16,7 +16,7 @@ const EXAMPLES: [&str; 5] = ["imagekit", "tensor-kernels", "filetype", "dspkit",
 /// The two folders.
 const FOLDERS: [&str; 2] = ["a", "a folder of another length"];
 
-/// How many paths of a folder are told for a library.
+/// The most paths of a folder that are told for a library.
 const TOLD: usize = 5;
 
 /// Builds and compares.
@@ -100,7 +100,7 @@ fn wheel(folder: &Path, example: &str) -> PathBuf {
     files.into_iter().find(|path| path.extension() == Some("whl".as_ref())).unwrap_or_else(|| folder.join("a wheel"))
 }
 
-/// What to say of a file of an example that is not the same in both folders.
+/// The message about a file of an example that is not the same in both folders.
 fn difference(example: &str, folders: &[PathBuf; 2], file: impl Fn(&PathBuf) -> PathBuf) -> Result<Option<String>> {
     let read = |folder: &PathBuf| {
         let path = file(folder);

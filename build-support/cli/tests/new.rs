@@ -15,7 +15,7 @@ fn target() -> PathBuf {
     std::env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// What cargo is told when it builds a new crate: the folder for it, and as much debug information as this workspace has, so that packages
+/// Variables with which cargo builds a new crate: the folder for it, and as much debug information as this workspace has, so that packages
 /// of others are not compiled once more.
 fn building() -> [(&'static str, PathBuf); 3] {
     let lines = || PathBuf::from("line-tables-only");

@@ -237,7 +237,7 @@ fn included_file(environment: &Environment, kernpack: &CratePath, mistakes: &mut
 
 /// The way from a source file to a file of the build folder, if the compiler, which runs in `root`, was given the source's path from there.
 ///
-/// What panics in the included file then names it by that way, and the library has the same bytes in whatever folder the workspace lies.
+/// A place that can panic in the included file then names it by that way, and the library has the same bytes in whatever folder the workspace lies.
 /// `include!` looks from the file where a macro of the user's is called, which may be another than that where it is written: only a crate
 /// root, which has a usual name, is known to be the one.
 fn relative(file: &FilePath, source: &FilePath, root: &FilePath) -> Option<String> {

@@ -32,7 +32,7 @@ const PEERS: [(&str, &str); 7] = [
     ("ndarray", "ndarray"),
 ];
 
-/// How PyTorch is measured. PyPI's brings all of CUDA: 5 GB in `target/venv-bench-torch`.
+/// The ways to measure PyTorch. PyPI's brings all of CUDA: 5 GB in `target/venv-bench-torch`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Torch {
     /// Not at all.

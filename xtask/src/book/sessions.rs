@@ -27,7 +27,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// How much of the text does without tvm_ffi: all of it, what stands in front of the first prompt that needs it, or nothing.
+    /// The share of the text that does without tvm_ffi: all of it, what stands in front of the first prompt that needs it, or nothing.
     pub(crate) fn without_tvm_ffi(&self) -> &str {
         let is_console = self.kind == "pycon";
         let (mut at, mut prompt) = (0, 0);
@@ -50,7 +50,7 @@ impl Code {
     }
 }
 
-/// Whether a line of Python needs tvm_ffi.
+/// True for a line of Python that needs tvm_ffi.
 fn needs_tvm_ffi(line: &str) -> bool {
     let code = line.split('#').next().unwrap_or_default().trim();
     let modules = match (code.strip_prefix("from "), code.strip_prefix("import ")) {
@@ -69,7 +69,7 @@ fn needs_tvm_ffi(line: &str) -> bool {
 #[derive(Default)]
 pub(crate) struct Sessions {
     bare: Option<Session>,
-    /// What ran without tvm_ffi.
+    /// The part that ran without tvm_ffi.
     ran: Vec<Code>,
     full: Option<Session>,
 }
@@ -78,7 +78,7 @@ impl Sessions {
     /// Runs a block. Gives what it printed, and whether it ran without tvm_ffi.
     ///
     /// # Errors
-    /// What it printed, with a traceback, where it failed, and the environment in which it did.
+    /// Its output, with a traceback where it failed, and the environment in which it did.
     pub(crate) fn run(&mut self, places: &Places, folder: &Path, code: Code) -> Result<(String, bool)> {
         let without = code.without_tvm_ffi();
         let is_bare = self.full.is_none() && without.len() == code.text.len();

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// What one loop computes of seeded numbers.
+/// A computation on seeded numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     /// `a x + b`
@@ -93,7 +93,7 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What a careful user of rayon takes: some pieces for each thread, none smaller than a few microseconds.
+/// The pieces that a careful user of rayon takes: some for each thread, none smaller than a few microseconds.
 fn chunk(elements: usize) -> usize {
     elements.div_ceil(threads() * 8).max(4096)
 }
