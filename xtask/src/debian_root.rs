@@ -10,7 +10,7 @@
 //! ```
 
 use crate::step::{self, Show};
-use crate::workspace::{Workspace, find_on_path};
+use crate::workspace::{Workspace, cargo_home, find_on_path};
 use crate::{Result, debian};
 use std::collections::BTreeSet;
 use std::env;
@@ -105,13 +105,11 @@ pub(crate) fn make(workspace: &Workspace, suite: &str, packages: &[&str]) -> Res
 
 impl Root {
     fn at(workspace: &Workspace, folder: &Path) -> Root {
-        let home = env::var_os("HOME").unwrap_or_else(|| "/root".into());
-        let cargo_home = env::var_os("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
         Root {
             folder: folder.join("root"),
             build_folder: folder.join("target"),
             checkout: workspace.root().to_path_buf(),
-            cargo_home,
+            cargo_home: cargo_home(),
         }
     }
 

@@ -109,6 +109,12 @@ pub(crate) fn shared_library(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{}{name}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX))
 }
 
+/// The folder in which cargo keeps the packages of registries: `CARGO_HOME`, or `.cargo` at home.
+pub(crate) fn cargo_home() -> PathBuf {
+    let at_home = || env::home_dir().unwrap_or_else(|| "/root".into()).join(".cargo");
+    env::var_os("CARGO_HOME").map_or_else(at_home, PathBuf::from)
+}
+
 /// The first file of this name in the folders of PATH.
 pub(crate) fn find_on_path(name: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH")?;

@@ -58,11 +58,7 @@ pub(crate) fn text_of(mut command: Command, name: &str) -> Result<String> {
 
 /// The Cargo.toml that cargo takes in this folder.
 pub(crate) fn manifest_here() -> Result<PathBuf> {
-    let output = cargo().args(["locate-project", "--message-format=plain"]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("cannot run cargo locate-project: {error}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout).into()),
-        false => Err(format!("cargo locate-project failed: {}", text(&output.stderr).trim_start_matches("error: "))),
-    }
+    let mut command = cargo();
+    command.args(["locate-project", "--message-format=plain"]);
+    Ok(text_of(command, "cargo locate-project")?.trim().into())
 }

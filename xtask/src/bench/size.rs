@@ -8,7 +8,7 @@
 use super::machine::Machine;
 use crate::Result;
 use crate::step::{self, Show};
-use crate::workspace::{Workspace, shared_library};
+use crate::workspace::{Workspace, cargo_home, shared_library};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -118,9 +118,7 @@ fn weigh(workspace: &Workspace, sample: &Sample, profile: &str) -> Result<BTreeM
 /// Flags of rustc with which a checkout weighs the same in every folder: a library names the file of each place that can panic, and the
 /// crates are not in the workspace of the samples, so that cargo gives rustc whole paths.
 fn without_paths(workspace: &Workspace) -> String {
-    let home = std::env::home_dir().unwrap_or_default();
-    let cargo_home = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    let folders = [(workspace.root(), "kernpack"), (cargo_home.as_path(), "cargo")];
+    let folders = [(workspace.root().to_path_buf(), "kernpack"), (cargo_home(), "cargo")];
     folders.map(|(folder, name)| format!("--remap-path-prefix={}={name}", folder.display())).join("\x1f")
 }
 

@@ -10,15 +10,15 @@ use crate::log::say;
 use crate::position::{Phase, Position};
 use crate::wire::{Connection, Patience, is_hung_up};
 
-/// How often limits are looked at.
+/// The interval at which limits are looked at.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a session may take to end after its client has ended it.
+/// The time that a session may take to end after its client has ended it.
 const LEAVE: Duration = Duration::from_secs(5);
-/// How long a call may go on after its client has gone: one that the client did not want to wait for comes to its end.
+/// The time that a call may go on after its client has gone: one that the client did not want to wait for comes to its end.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// How long a reply that has begun may take to come to its end when its session is ended.
+/// The time that a reply which has begun may take to end, when its session is ended.
 const REPLY: Duration = Duration::from_secs(1);
-/// How long a client may take to read why its session has ended.
+/// The time that a client may take to read why its session has ended.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// What watches a session.
