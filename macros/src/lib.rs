@@ -456,8 +456,8 @@ pub fn object_methods(options: TokenStream, item: TokenStream) -> TokenStream {
 /// nothing of a dependency that no code refers to. `with` refers to each crate that it names:
 ///
 /// ```
-/// # mod shapes { kernpack::library!(); }
-/// # mod colors { kernpack::library!(); }
+/// # mod shapes { pub use super::KERNPACK_LIBRARY_V1; }
+/// # mod colors { pub use super::KERNPACK_LIBRARY_V1; }
 /// kernpack::library!(with = [shapes, colors]);
 /// # fn main() {}
 /// ```
