@@ -33,6 +33,8 @@ mod registration;
 mod signals;
 mod tensor;
 mod thread_pool;
+#[cfg(all(test, unix, feature = "embedded"))]
+mod too_many;
 mod types;
 #[doc(hidden)]
 pub mod value;

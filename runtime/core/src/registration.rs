@@ -6,13 +6,13 @@
 
 use core::ffi::c_void;
 use core::fmt;
-use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIAny, type_index};
 #[cfg(any(feature = "cuda", feature = "opencl"))]
 use crate::device;
 use crate::device::DeviceKindInfo;
 use crate::embedded::notice::notice;
+use crate::embedded::set_once::SetOnce;
 use crate::function::ExceptionInfo;
 use crate::function::{Function, FunctionInfo, install_hook};
 use crate::kernel::KernelInfo;
@@ -48,7 +48,7 @@ pub struct Collected {
     pub libraries: &'static [LibraryInfo],
 }
 
-static COLLECTED: OnceLock<Collected> = OnceLock::new();
+static COLLECTED: SetOnce<Collected> = SetOnce::new();
 
 impl Collected {
     /// Nothing.
@@ -83,7 +83,7 @@ pub fn on_load(collected: fn() -> Collected) {
         if let Some(carried) = collected.carried.first() {
             artifact::show_carried_tree((carried.shown)());
         }
-        if COLLECTED.set(collected).is_ok() {
+        if COLLECTED.set(Box::leak(Box::new(collected))) {
             provider::at_bind(register);
         }
         provider::bind_if_process_has_one();

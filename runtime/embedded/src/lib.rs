@@ -34,5 +34,5 @@ pub use api::{FUNCTIONS, table};
 pub use cells::*;
 pub use env::{custom_allocator, handle_once, module_env};
 #[doc(hidden)]
-pub use sync::{atomic, name_table, shared_ref};
+pub use sync::{atomic, name_table, set_once, shared_ref};
 pub use tables::{function_table, raised, type_attr, type_members, type_table};

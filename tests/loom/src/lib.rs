@@ -31,6 +31,13 @@ mod atomic {
     }
 }
 
+/// What `runtime/embedded/src/notice.rs` is to the runtime.
+mod notice {
+    pub(super) fn notice(line: core::fmt::Arguments<'_>) {
+        panic!("{line}");
+    }
+}
+
 /// Runs a model in all orders.
 pub fn check(model: impl Fn() + Sync + Send + 'static) {
     loom::model(model);

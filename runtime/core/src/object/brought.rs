@@ -1,10 +1,9 @@
 //! The definitions that this artifact brings: which methods belong to a type, and which types to a family.
 
-use std::sync::OnceLock;
-
 use super::{MethodsDef, TypeDef};
+use crate::embedded::set_once::SetOnce;
 
-static BROUGHT: OnceLock<Brought> = OnceLock::new();
+static BROUGHT: SetOnce<Brought> = SetOnce::new();
 
 /// All definitions of this artifact.
 #[derive(Clone, Copy)]
@@ -15,7 +14,7 @@ pub(super) struct Brought {
 
 /// Says what this artifact brings, before any of it is registered. The first call counts.
 pub(crate) fn bring(types: &'static [TypeDef], methods: &'static [MethodsDef]) {
-    let _ = BROUGHT.set(Brought { types, methods });
+    BROUGHT.set(Box::leak(Box::new(Brought { types, methods })));
 }
 
 /// What this artifact brings; nothing, before its constructor ran.

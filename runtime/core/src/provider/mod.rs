@@ -18,7 +18,7 @@ mod find;
 use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) use self::find::process_symbol;
 use self::find::{Found, find_bound_sibling, find_in_process, own_implementation, process_table};
@@ -33,8 +33,8 @@ static PENDING: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
 static BINDER: AtomicUsize = AtomicUsize::new(0);
 static ORIGIN: AtomicU8 = AtomicU8::new(0);
 static BINDING: Mutex<()> = Mutex::new(());
-/// What this artifact does when it is bound.
-static REGISTER: OnceLock<Register> = OnceLock::new();
+/// What this artifact does when it is bound, a [`Register`]; NULL when it does nothing, or has done it.
+static REGISTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// What went wrong while this artifact registered; kept because a constructor cannot report it.
 static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -148,11 +148,13 @@ pub(crate) fn bind_if_process_has_one() {
     }
 }
 
-/// Says what this artifact does when it is bound; the first one counts. If it is bound already, because another constructor of the
-/// artifact used it first, that is done at once. A binding that is under way is waited for, unless this thread is the one that binds,
-/// which has the rest of it before it.
+/// Says what this artifact does when it is bound; an artifact says it once, and it is done once. If
+/// it is bound already, because another constructor of the artifact used it first, that is done at
+/// once. A binding that is under way is waited for, unless this thread is the one that binds, which
+/// has the rest of it before it.
 pub(crate) fn at_bind(register: Register) {
-    if REGISTER.set(register).is_err() || BINDER.load(Ordering::Acquire) == thread_identity() {
+    REGISTER.store(register as *mut (), Ordering::Release);
+    if BINDER.load(Ordering::Acquire) == thread_identity() {
         return;
     }
     let _one_at_a_time = BINDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,10 +263,15 @@ fn bind_to(find: impl FnOnce() -> Found) -> Result<(), String> {
     registered
 }
 
-/// Registers what this artifact brings, if it has said that it does, and keeps what went wrong. A panic must not leave the binding half
-/// done: other threads would wait for a thread that is gone.
+/// Registers what this artifact brings, if it has said that it does and it is not done yet, and keeps
+/// what went wrong. A panic must not leave the binding half done: other threads would wait for a
+/// thread that is gone.
 fn registered(origin: Origin) -> Result<(), String> {
-    let Some(register) = REGISTER.get() else { return Ok(()) };
+    let register = REGISTER.swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: NULL, or what `at_bind` was given.
+    let Some(register) = (unsafe { core::mem::transmute::<*mut (), Option<Register>>(register) }) else {
+        return Ok(());
+    };
     let problems = std::panic::catch_unwind(|| register(origin))
         .unwrap_or_else(|_| vec!["a panic interrupted the registration of this library".to_owned()]);
     if problems.is_empty() {
@@ -291,4 +298,40 @@ pub(crate) fn lines(problems: &[String]) -> String {
 fn thread_identity() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| ptr::from_ref(mark) as usize)
+}
+
+#[cfg(all(test, feature = "embedded"))]
+mod tests {
+    use super::*;
+
+    /// Says to a process of its own, in which nothing is bound, that it is the test.
+    const ALONE: &str = "TEST_OF_A_REGISTRATION";
+
+    #[test]
+    fn what_is_said_while_another_thread_binds_is_done_once() {
+        static TIMES: AtomicUsize = AtomicUsize::new(0);
+        if std::env::var_os(ALONE).is_none() {
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let name = "provider::tests::what_is_said_while_another_thread_binds_is_done_once";
+            let output = child.args(["--exact", name]).env(ALONE, "").output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            return;
+        }
+        let register: Register = |_| {
+            TIMES.fetch_add(1, Ordering::Relaxed);
+            Vec::new()
+        };
+        let mut sayer = None;
+        let bound = bind_to(|| {
+            // It waits for this thread when it has said it.
+            sayer = Some(std::thread::spawn(move || at_bind(register)));
+            while REGISTER.load(Ordering::Acquire).is_null() {
+                std::thread::yield_now();
+            }
+            own_implementation()
+        });
+        bound.unwrap();
+        sayer.unwrap().join().unwrap();
+        assert_eq!(TIMES.load(Ordering::Relaxed), 1);
+    }
 }

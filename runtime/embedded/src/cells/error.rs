@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_update, type_index};
 
-use super::object::{ObjectCell, dec_ref, inc_ref_in_memory, new_object_with_tail};
+use super::object::{ObjectCell, dec_ref, inc_ref, new_object_with_tail};
 
 /// The ABI's cell, which points into the object's tail: `kind NUL message NUL backtrace NUL`.
 #[repr(C)]
@@ -50,7 +50,7 @@ pub unsafe fn new_error(
     for handle in [cause, extra] {
         if !handle.is_null() {
             // SAFETY: promised by the caller.
-            unsafe { inc_ref_in_memory(handle) };
+            unsafe { inc_ref(handle) };
         }
     }
     // SAFETY: the new references are the error's.

@@ -19,14 +19,13 @@ pub mod serving;
 pub mod shape;
 pub mod tensor;
 mod text;
-#[cfg(all(test, unix))]
+#[cfg(all(test, unix, feature = "tables"))]
 mod too_many;
 
 pub use error::{backtrace_frame, name_frame, new_error, new_error_at};
 pub use function::{closure_of, new_function, trampoline_function};
 #[doc(hidden)]
 pub use object::free_storage;
-pub(crate) use object::inc_ref_in_memory;
 pub use object::{
     HEADER_SIZE, ObjectCell, body, body_ptr, dec_ref, dec_weak, inc_ref, inc_weak, is_unique, new_object,
     new_object_with_tail, new_polymorphic_object, strong_count, try_promote,

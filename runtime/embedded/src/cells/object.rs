@@ -224,16 +224,6 @@ pub(super) unsafe fn counts<'a>(object: *mut TVMFFIObject) -> &'a AtomicU64 {
 #[inline]
 pub unsafe fn inc_ref(object: *mut TVMFFIObject) {
     // SAFETY: promised by the caller.
-    ref_count::add_one_strong(unsafe { counts(object) });
-}
-
-/// [`inc_ref`] for a reference that is kept in memory made for it: too many do not fit.
-///
-/// # Safety
-/// `object` is alive.
-#[inline]
-pub(crate) unsafe fn inc_ref_in_memory(object: *mut TVMFFIObject) {
-    // SAFETY: promised by the caller.
     ref_count::add_strong(unsafe { counts(object) }, 1);
 }
 

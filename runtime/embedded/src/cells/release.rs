@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFIObject, deleter_flag, type_index};
 
 use super::failure::Failure;
-use super::{dec_ref, dec_weak, inc_ref_in_memory, inc_weak, new_bytes, new_string, text_of};
+use super::{dec_ref, dec_weak, inc_ref, inc_weak, new_bytes, new_string, text_of};
 
 /// Nested containers that are released by recursion; deeper ones wait.
 const MAX_DEPTH: u32 = 64;
@@ -43,7 +43,7 @@ pub fn is_object(value: &TVMFFIAny) -> bool {
 pub unsafe fn retain(value: &TVMFFIAny) -> TVMFFIAny {
     if is_object(value) {
         // SAFETY: the payload of an object index is an object; the caller promises that it is alive.
-        unsafe { inc_ref_in_memory(value.payload.v_obj) };
+        unsafe { inc_ref(value.payload.v_obj) };
     }
     *value
 }
@@ -253,7 +253,6 @@ pub unsafe fn bytes_at<'a>(array: *const TVMFFIByteArray, parameter: &str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::inc_ref;
     use crate::cells::seq::new_array;
     use crate::cells::{new_string_object, strong_count};
 

@@ -9,7 +9,7 @@ use crate::abi::{
 };
 
 use super::failure::Failure;
-use super::{ObjectCell, body, dec_ref, inc_ref_in_memory, new_object_with_tail};
+use super::{ObjectCell, body, dec_ref, inc_ref, new_object_with_tail};
 
 /// The version of DLPack that exported tensors follow.
 const DLPACK_VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
@@ -299,7 +299,7 @@ pub unsafe fn to_dlpack(tensor: *mut TVMFFIObject) -> *mut DLManagedTensor {
     }
     // SAFETY: promised by the caller.
     unsafe {
-        inc_ref_in_memory(tensor);
+        inc_ref(tensor);
         let exported =
             DLManagedTensor { dl_tensor: *dl_tensor(tensor), manager_ctx: tensor.cast(), deleter: Some(delete) };
         Box::into_raw(Box::new(exported))
@@ -320,7 +320,7 @@ pub unsafe fn to_dlpack_versioned(tensor: *mut TVMFFIObject) -> *mut DLManagedTe
     }
     // SAFETY: promised by the caller.
     unsafe {
-        inc_ref_in_memory(tensor);
+        inc_ref(tensor);
         let exported = DLManagedTensorVersioned {
             version: DLPACK_VERSION,
             manager_ctx: tensor.cast(),
@@ -359,7 +359,7 @@ pub unsafe fn unsafe_view(source: *mut TVMFFIObject, prototype: &DLTensor) -> Re
             return Err(Failure::internal("Check not null: prototype.strides "));
         }
         let strides = core::slice::from_raw_parts(prototype.strides, shape.len());
-        inc_ref_in_memory(source);
+        inc_ref(source);
         let view = new_tensor(data, device, dtype, shape, Some(strides), byte_offset, Source(source))?;
         if is_read_only(source) {
             set_read_only(view);

@@ -4,4 +4,5 @@ pub mod atomic;
 pub mod name_table;
 pub(crate) mod outgrown;
 pub(crate) mod ref_count;
+pub mod set_once;
 pub mod shared_ref;

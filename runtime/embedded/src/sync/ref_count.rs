@@ -8,15 +8,17 @@
 //! last reference of all, which is not given up while a thread has the lock, because that thread owns a strong one.
 
 use super::atomic::{AtomicU64, Ordering};
+use crate::notice::notice;
 
 /// The counts of a new object.
 pub(crate) const ONE_STRONG_ONE_WEAK: u64 = ONE_WEAK | 1;
 const ONE_WEAK: u64 = 1 << 32;
 const STRONG_MASK: u64 = 0xffff_ffff;
 const LOCKED: u64 = 1 << 63;
-const MOST_WEAK: u64 = 1 << 62;
-/// No program holds as many strong references: somewhere they are made and forgotten.
-const MOST_STRONG: u32 = 1 << 31;
+/// 2^31 strong references: no program holds as many, so somewhere they are made and forgotten.
+const TOO_MANY_STRONG: u64 = 1 << 31;
+/// 2^30 weak references.
+const TOO_MANY_WEAK: u64 = 1 << 62;
 
 /// The last strong references were given up: the object is to be destroyed.
 #[must_use]
@@ -34,31 +36,34 @@ impl LastStrong {
     }
 }
 
-/// Adds a strong reference; the caller owns one already. Ends the process, as `Arc` does, when there are more than could ever be in use:
-/// the count would begin anew, and an object in use would be destroyed.
+/// Adds strong references, few at a time; the caller owns one already. Ends the process, as `Arc`
+/// does, when there are more than could ever be in use: the count would begin anew, and an object in
+/// use would be destroyed.
 #[inline]
-pub(crate) fn add_one_strong(counts: &AtomicU64) {
-    end_if_too_many(counts.fetch_add(1, Ordering::Relaxed));
+pub(crate) fn add_strong(counts: &AtomicU64, number: u32) {
+    end_if_too_many(counts.fetch_add(u64::from(number), Ordering::Relaxed), TOO_MANY_STRONG);
 }
 
-/// Ends the process when there are more strong references than could ever be in use.
+/// Ends the process when the count had this bit. The threads that add to it before the process ends
+/// are too few to carry into the bit above.
 #[inline]
-fn end_if_too_many(before: u64) {
-    if before as u32 >= MOST_STRONG {
-        std::process::abort();
+fn end_if_too_many(before: u64, too_many: u64) {
+    if before & too_many != 0 {
+        end();
     }
 }
 
-/// Adds strong references that are kept in memory made for them, so that there cannot be too many; the caller owns one already.
-#[inline]
-pub(crate) fn add_strong(counts: &AtomicU64, number: u32) {
-    counts.fetch_add(u64::from(number), Ordering::Relaxed);
+#[cold]
+#[inline(never)]
+fn end() -> ! {
+    notice(format_args!("kernpack: too many references to an object"));
+    std::process::abort();
 }
 
-/// [`add_one_strong`] in the one order of all sequentially consistent accesses.
+/// [`add_strong`] of one reference in the one order of all sequentially consistent accesses.
 #[inline]
 pub(crate) fn add_strong_in_order(counts: &AtomicU64) {
-    end_if_too_many(counts.fetch_add(1, Ordering::SeqCst));
+    end_if_too_many(counts.fetch_add(1, Ordering::SeqCst), TOO_MANY_STRONG);
 }
 
 /// [`is_unique`] in the one order of all sequentially consistent accesses.
@@ -71,9 +76,7 @@ pub(crate) fn is_unique_in_order(counts: &AtomicU64) -> bool {
 /// would be taken for the lock.
 #[inline]
 pub(crate) fn add_weak(counts: &AtomicU64) {
-    if counts.fetch_add(ONE_WEAK, Ordering::Relaxed) & !LOCKED > MOST_WEAK {
-        std::process::abort();
-    }
+    end_if_too_many(counts.fetch_add(ONE_WEAK, Ordering::Relaxed), TOO_MANY_WEAK);
 }
 
 /// Gives up strong references.
@@ -108,13 +111,13 @@ fn acquire(counts: &AtomicU64) {
 }
 
 /// Makes a strong reference of a weak one, which the caller keeps; false when the object is already destroyed. Ends the process as
-/// [`add_one_strong`] does.
+/// [`add_strong`] does.
 #[inline]
 pub(crate) fn try_promote(counts: &AtomicU64) -> bool {
     let step = |count: u64| (count & STRONG_MASK != 0).then_some(count + 1);
     let before = counts.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step);
     if let Ok(before) = before {
-        end_if_too_many(before);
+        end_if_too_many(before, TOO_MANY_STRONG);
     }
     before.is_ok()
 }

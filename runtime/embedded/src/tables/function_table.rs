@@ -7,7 +7,7 @@ use crate::abi::{TVMFFIMethodInfo, TVMFFIObject, field_flag, type_index};
 
 use super::type_table;
 use crate::cells::failure::Failure;
-use crate::cells::inc_ref_in_memory;
+use crate::cells::inc_ref;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::sync::name_table::NameTable;
 use crate::sync::shared_ref::SharedRef;
@@ -140,7 +140,7 @@ unsafe fn insert(
     let old_record = record.replace(Record { info, order: NEXT.fetch_add(1, Ordering::Relaxed) });
     // SAFETY: the function is alive, and its new reference is the entry's; we hold the lock.
     let old = unsafe {
-        inc_ref_in_memory(function);
+        inc_ref(function);
         entry.function.replace(function)
     };
     drop(record);

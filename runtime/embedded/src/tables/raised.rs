@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 
 use crate::abi::{TVMFFIObject, TVMFFIObjectHandle};
 
-use crate::cells::{dec_ref, inc_ref_in_memory, new_error};
+use crate::cells::{dec_ref, inc_ref, new_error};
 
 /// Releases what is left when the thread ends.
 struct LastError;
@@ -52,7 +52,7 @@ pub unsafe fn set_raised(error: TVMFFIObjectHandle) {
     // SAFETY: promised by the caller; the new reference is given to the slot.
     unsafe {
         if !error.is_null() {
-            inc_ref_in_memory(error);
+            inc_ref(error);
         }
         set_raised_owned(error);
     }

@@ -9,7 +9,7 @@ use crate::abi::{
 use super::type_registry::lock;
 use super::type_table::{TypeEntry, entry, keep_text};
 use crate::cells::failure::Failure;
-use crate::cells::inc_ref_in_memory;
+use crate::cells::inc_ref;
 use crate::cells::release::to_owned;
 use crate::sync::outgrown;
 
@@ -46,7 +46,7 @@ pub unsafe fn register_field(type_index: i32, field: &TVMFFIFieldInfo) -> Result
             _ => to_owned(&field.default_value_or_factory)?,
         };
         if field.flags & field_flag::SETTER_IS_FUNCTION_OBJ != 0 && !field.setter.is_null() {
-            inc_ref_in_memory(field.setter.cast());
+            inc_ref(field.setter.cast());
         }
         let kept = TVMFFIFieldInfo {
             name: keep(field.name),
