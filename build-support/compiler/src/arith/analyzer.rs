@@ -21,6 +21,9 @@ pub(crate) struct VarFacts {
     pub(crate) modular: ModularSet,
     /// What stands for it, simplified.
     pub(crate) value: Option<Value>,
+    /// Set for the variable of a loop, but no size: what is made of it may be 0 where bounds do not
+    /// exclude that.
+    pub(crate) takes_zero: bool,
 }
 
 /// What stands for a variable.

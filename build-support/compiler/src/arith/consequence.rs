@@ -95,7 +95,8 @@ impl State {
             let (range, modular, value) = self.var_facts(&term.index);
             let narrow = range.intersect(bounds);
             if narrow != range {
-                self.set_var(VarFacts { var, range: narrow, modular, value });
+                let takes_zero = self.takes_zero(&var);
+                self.set_var(VarFacts { var, range: narrow, modular, value, takes_zero });
                 self.spread(&term.index, depth);
             }
             return;

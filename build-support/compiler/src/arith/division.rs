@@ -1,4 +1,8 @@
 //! Quotients and remainders of canonical sums.
+//!
+//! What is assumed: sums are whole numbers ([`State::sum_of`]); data that may wrap is one value. A
+//! part of a sum of indices does not overflow where the sum does not. What rules make larger than
+//! that has to fit the type by its bounds.
 
 use std::rc::Rc;
 
@@ -314,7 +318,9 @@ impl State {
         {
             return self.split(dtype, term.with(term.lower, upper, 1));
         }
-        if let Some(whole) = without_remainders(&rest, c) {
+        if let Some(whole) = without_remainders(&rest, c)
+            && (!rest.is_data() && no_larger_than_assumed(&whole) || self.fits_type(&whole))
+        {
             let whole = self.taken_apart(whole);
             return self.floor_mod_const(whole, c, None);
         }
@@ -322,7 +328,24 @@ impl State {
     }
 }
 
-/// The sum without inner remainders that do not change its own one: `floormod(floormod(x, 16) + y, 4)` is `floormod(x + y, 4)`. None: there are none.
+/// Tells whether a sum of indices does not leave its type, though it may be larger than all that
+/// the program computes. Its bounds say so; what is assumed: an index of 64 bits of which no end is
+/// known is less than `2^47`, as sizes of memory are.
+fn no_larger_than_assumed(sum: &Sum) -> bool {
+    const MOST: i64 = 1 << 47;
+    let mut range = ConstInterval::point(sum.base);
+    for term in &sum.terms {
+        let ConstInterval { min, max } = term.range;
+        let least = if min == ConstInterval::NEG_INF { -MOST } else { min };
+        let most = if max == ConstInterval::POS_INF { MOST } else { max };
+        range = range.plus(ConstInterval::new(least, most).scaled(term.scale));
+    }
+    !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
+}
+
+/// The sum without inner remainders that do not change its own one. None: there are none.
+///
+/// `floormod(floormod(x, 16) + y, 4)` is `floormod(x + y, 4)`. The sum may be larger than it was.
 fn without_remainders(sum: &Sum, c: i64) -> Option<Sum> {
     let inner = |term: &Term| {
         term.upper != WHOLE && (term.upper / term.lower).checked_mul(term.scale).is_some_and(|period| period % c == 0)

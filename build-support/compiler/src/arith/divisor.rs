@@ -1,4 +1,8 @@
 //! Quotients and remainders by divisors that are no constants.
+//!
+//! What is assumed: sums are whole numbers, and products with the divisor are of indices, which do
+//! not wrap. A divisor made of sizes is not 0; data and variables of loops may be
+//! ([`State::may_be_zero`]).
 
 use super::analyzer::State;
 use super::modular::{ModularSet, gcd};

@@ -1,4 +1,7 @@
 //! The smaller and the larger one of canonical sums.
+//!
+//! What is assumed: both sums are whole numbers ([`State::sum_of`]), for modulo `2^n` there is no
+//! order. What both have in common is taken out only if whole numbers are left.
 
 use super::analyzer::State;
 use super::modular::gcd;

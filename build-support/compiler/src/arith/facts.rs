@@ -34,7 +34,8 @@ impl State {
 
     /// The variable lies in an interval, always.
     pub(crate) fn know_range(&mut self, var: &Var, range: ConstInterval) {
-        let facts = VarFacts { var: var.clone(), range, modular: ModularSet::EVERYTHING, value: None };
+        let facts =
+            VarFacts { var: var.clone(), range, modular: ModularSet::EVERYTHING, value: None, takes_zero: true };
         self.vars.insert(var.address(), facts);
     }
 
@@ -91,7 +92,7 @@ impl State {
         let modular = if extent.as_constant() == Some(1) { min.modular() } else { ModularSet::EVERYTHING };
         let value =
             (extent.as_constant() == Some(1) && min.as_constant().is_some()).then(|| Value::Sum(Rc::new(min.clone())));
-        self.set_var(VarFacts { var: var.clone(), range: bounds, modular, value });
+        self.set_var(VarFacts { var: var.clone(), range: bounds, modular, value, takes_zero: true });
         let mut own = Sum::constant(var.dtype(), 0);
         self.add(&mut own, var, 1);
         if !min.terms.is_empty() {
@@ -112,10 +113,10 @@ impl State {
         };
         let (range, modular) = match &value {
             Value::Sum(sum) if self.is_exact(sum) => (self.range(sum), sum.modular()),
-            Value::Sum(sum) => (type_range(var), sum.modular().wrapped()),
+            Value::Sum(sum) => (type_range(var), sum.modular().wrapped(sum.dtype)),
             Value::Expr(_) => (type_range(var), ModularSet::EVERYTHING),
         };
-        self.set_var(VarFacts { var: var.clone(), range, modular, value: Some(value) });
+        self.set_var(VarFacts { var: var.clone(), range, modular, value: Some(value), takes_zero: false });
     }
 
     pub(crate) fn bind_equal(&mut self, var: &Var, value: &Expr) {
@@ -126,7 +127,8 @@ impl State {
         }
         let sum = self.sum_of(value);
         let range = self.range(&sum).intersect(type_range(var));
-        self.set_var(VarFacts { var: var.clone(), range, modular: sum.modular(), value: None });
+        let takes_zero = sum.terms.iter().any(|term| self.counts(term));
+        self.set_var(VarFacts { var: var.clone(), range, modular: sum.modular(), value: None, takes_zero });
         if is_stable(value) {
             let mut own = Sum::constant(var.dtype(), 0);
             self.add(&mut own, var, 1);
@@ -251,7 +253,8 @@ impl State {
         if let Some(var) = Var::of(index) {
             let (range, modular, value) = self.var_facts(index);
             let modular = modular.intersect(set);
-            self.set_var(VarFacts { var, range, modular, value });
+            let takes_zero = self.takes_zero(&var);
+            self.set_var(VarFacts { var, range, modular, value, takes_zero });
             return;
         }
         let sum = self.sum_of(index);

@@ -96,6 +96,16 @@ impl ConstInterval {
         }
     }
 
+    /// The values after a conversion to an integer type: the same ones, if the type has all of
+    /// them.
+    #[must_use]
+    pub(crate) fn cast(self, dtype: DataType) -> Self {
+        let own = Self::of_type(dtype);
+        // Negative integers become unsigned ones of 64 bits that have no i64.
+        let wide = dtype.is_uint() && dtype.bits() == 64;
+        if own.includes(self) && !(wide && self.min < 0) { self } else { own }
+    }
+
     /// The value, if there is only one.
     pub fn as_point(self) -> Option<i64> {
         (self.min == self.max && !is_infinite(self.min)).then_some(self.min)
@@ -234,7 +244,7 @@ impl ConstInterval {
     #[must_use]
     pub fn trunc_mod(self, divisor: Self) -> Self {
         let largest = negate_end(divisor.min).max(divisor.max);
-        let largest = if is_infinite(largest) { largest } else { largest - 1 };
+        let largest = if is_infinite(largest) { largest } else { (largest - 1).max(0) };
         if self.min >= 0 && divisor.min > self.max {
             return self;
         }

@@ -1,4 +1,7 @@
 //! Vectors: a lane of a ramp is a sum with the number of the lane as a variable.
+//!
+//! Lanes are added and multiplied modulo `2^n`, as their scalars are; comparisons and quotients are
+//! those of whole numbers. Bounds of lanes assume nothing of divisors: any lane may be 0.
 
 use super::analyzer::State;
 use super::compare::comparison;
@@ -228,20 +231,22 @@ impl State {
                     BinaryOp::Max => x.maximum(y),
                     _ => own,
                 };
-                // What does not fit wraps.
-                let data = self.is_data(expr);
                 let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
-                let range = if data && divides { of_division(range, x, y, own) } else { range };
-                if own.includes(range) && (range.is_finite() || !data) { range } else { own }
+                // A lane of the divisor may be 0, whatever it is.
+                let range = if divides { of_division(range, x, y, own) } else { range };
+                // What does not fit wraps; of 64 unsigned bits, what is negative or has no end
+                // here.
+                let wide = expr.dtype().is_uint() && expr.dtype().bits() == 64;
+                let exact = range.is_finite() && !(wide && range.min < 0);
+                if own.includes(range) && (exact || !wide && !self.is_data(expr)) { range } else { own }
             }
             ExprNode::Select { true_value: a, false_value: b, .. }
             | ExprNode::IfThenElse { then_value: a, else_value: b, .. } => {
                 let (x, y) = (self.lanes_interval(a, depth), self.lanes_interval(b, depth));
                 x.union(y)
             }
-            ExprNode::Cast { value, .. } if value.dtype().is_integer() || value.dtype().is_bool() => {
-                let range = self.lanes_interval(value, depth);
-                if own.includes(range) { range } else { own }
+            ExprNode::Cast { value, dtype } if value.dtype().is_integer() || value.dtype().is_bool() => {
+                self.lanes_interval(value, depth).cast(*dtype)
             }
             _ => own,
         }

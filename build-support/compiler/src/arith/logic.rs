@@ -1,4 +1,8 @@
 //! Truth values and choices.
+//!
+//! Comparisons are of whole numbers ([`State::compare`]). The sides of a choice may wrap; what is
+//! known of the choice is what holds for the values of both after that. Intervals are of values:
+//! integers of 64 unsigned bits above `i64::MAX` have none.
 
 use super::analyzer::{State, Value};
 use super::compare::comparison;
@@ -123,8 +127,7 @@ impl State {
         let mut known: Option<(ConstInterval, ModularSet)> = None;
         let new = self.choose_with(expr, condition, a, b, lazy, |state, side| {
             let sum = state.ring_sum(side);
-            let exact = state.is_exact(&sum);
-            let own = (state.value_range(&sum), if exact { sum.modular() } else { sum.modular().wrapped() });
+            let own = (state.value_range(&sum), state.value_modular(&sum));
             known = Some(known.map_or(own, |(range, modular)| (range.union(own.0), modular.union(own.1))));
             render(&sum, Some(side))
         });
@@ -265,8 +268,7 @@ impl State {
             ExprNode::Int { value, dtype } if dtype.bits() < 64 || !dtype.is_uint() => ConstInterval::point(*value),
             _ if !expr.dtype().is_scalar() => self.lanes_interval(expr, 8),
             ExprNode::Cast { value, dtype } if value.dtype().is_integer() || value.dtype().is_bool() => {
-                let (inner, own) = (self.const_interval(value), ConstInterval::of_type(*dtype));
-                if own.includes(inner) { inner } else { own }
+                self.const_interval(value).cast(*dtype)
             }
             ExprNode::Compare { .. } | ExprNode::Logic { .. } | ExprNode::Not { .. } => {
                 let simple = self.simplify(expr);

@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use crate::ir::builder::floor_div;
+use kernpack::DataType;
+
+use crate::ir::builder::{floor_div, wrap_int};
 
 /// The integers `coeff * k + base`: one number if `coeff` is 0, all if it is 1. `base` is in `0 .. coeff` otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +42,11 @@ impl ModularSet {
 
     /// Whether a number is one of them.
     pub fn contains(self, value: i64) -> bool {
-        if self.coeff == 0 { value == self.base } else { value.wrapping_sub(self.base) % self.coeff == 0 }
+        if self.coeff == 0 {
+            return value == self.base;
+        }
+        // The difference may not fit.
+        (i128::from(value) - i128::from(self.base)) % i128::from(self.coeff) == 0
     }
 
     /// The remainder modulo `c`, if all have the same; `c` is positive.
@@ -57,10 +63,16 @@ impl ModularSet {
         }
     }
 
-    /// What is left of it where the values wrap: the part that is a power of two.
+    /// What is left of it where the values wrap in a signed type of n bits: the part that is a
+    /// power of two, at most `2^n`.
     #[must_use]
-    pub(crate) fn wrapped(self) -> Self {
-        if self.coeff == 0 { self } else { Self::new(1 << self.coeff.trailing_zeros(), self.base) }
+    pub(crate) fn wrapped(self, dtype: DataType) -> Self {
+        if self.coeff == 0 {
+            return Self::point(wrap_int(dtype, self.base));
+        }
+        // Of what a value of 64 bits is divisible by, more than 2^62 has no i64.
+        let bits = self.coeff.trailing_zeros().min(u32::from(dtype.bits())).min(62);
+        Self::new(1 << bits, self.base)
     }
 
     /// Sum.

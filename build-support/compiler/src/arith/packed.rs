@@ -1,5 +1,8 @@
 //! The analyzer for other languages: functions of expressions, with the ranges of variables (iteration variables with a domain, outer ones first) and
 //! conditions that hold.
+//!
+//! What is assumed: all variables are indices, on which arithmetic does not overflow. What is
+//! loaded or called is data, and wraps.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,8 @@
 //! Products of canonical sums.
+//!
+//! Sums may wrap here: products are right modulo `2^n`. Bounds, and divisibility by more than a
+//! power of two up to `2^n`, are known of data only where the bounds lie inside of the type. By a
+//! divisor that may be 0 nothing is joined.
 
 use super::analyzer::State;
 use super::interval::ConstInterval;
@@ -42,7 +46,8 @@ impl State {
         let mut modular = self.value_modular(&left).times(self.value_modular(&right));
         let own = ConstInterval::of_type(left.dtype);
         if (left.is_data() || right.is_data()) && !(range.is_finite() && own.includes(range)) {
-            (range, modular) = (own, left.modular().wrapped().times(right.modular().wrapped()).wrapped());
+            let ring = |sum: &Sum| sum.modular().wrapped(sum.dtype);
+            (range, modular) = (own, ring(&left).times(ring(&right)).wrapped(left.dtype));
         }
         let node = self.rebuilt(BinaryOp::Mul, &left, &right, expr);
         self.opaque(node, range, modular).scaled(factor)

@@ -4,8 +4,7 @@ use super::analyzer::State;
 use super::interval::ConstInterval;
 use super::modular::{ModularSet, gcd};
 use super::normalize::same_sums;
-use super::sum::{Sum, Term, WHOLE, ceil_div};
-use crate::ir::builder::floor_div;
+use super::sum::{Sum, Term, WHOLE};
 use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, LogicOp, with_stack};
 
@@ -331,14 +330,18 @@ impl State {
 
 /// The part of the range that begins and ends with members of the set.
 fn aligned(range: ConstInterval, set: ModularSet) -> ConstInterval {
-    let up = |value: i64| {
-        ceil_div(value.saturating_sub(set.base), set.coeff).saturating_mul(set.coeff).saturating_add(set.base)
+    let (base, coeff) = (i128::from(set.base), i128::from(set.coeff));
+    // Members near the ends of i64 may lie beyond them.
+    let down = |value: i128| (value - base).div_euclid(coeff) * coeff + base;
+    let end = |member: i128, old: i64| i64::try_from(member).unwrap_or(old);
+    let min = match range.min {
+        ConstInterval::NEG_INF => range.min,
+        least => end(down(i128::from(least) + coeff - 1), least),
     };
-    let down = |value: i64| {
-        floor_div(value.saturating_sub(set.base), set.coeff).saturating_mul(set.coeff).saturating_add(set.base)
+    let max = match range.max {
+        ConstInterval::POS_INF => range.max,
+        most => end(down(i128::from(most)), most),
     };
-    let min = if range.min == ConstInterval::NEG_INF { range.min } else { up(range.min) };
-    let max = if range.max == ConstInterval::POS_INF { range.max } else { down(range.max) };
     if min <= max { ConstInterval { min, max } } else { range }
 }
 

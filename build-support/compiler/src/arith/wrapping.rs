@@ -15,6 +15,7 @@ use super::render::render;
 use super::sum::{Sum, Term};
 use crate::ir::builtin::{self, Effect, effect};
 use crate::ir::shared::is_shared;
+use crate::ir::visit::uses_var;
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 impl State {
@@ -115,7 +116,7 @@ impl State {
             return sum;
         }
         let dtype = sum.dtype;
-        let modular = sum.modular().wrapped();
+        let modular = sum.modular().wrapped(dtype);
         let mut term = Term::whole(render(&sum, hint), ConstInterval::of_type(dtype), modular);
         term.data = true;
         let term = self.refined(term);
@@ -131,10 +132,26 @@ impl State {
         self.is_exact(&sum)
     }
 
-    /// Tells whether a divisor may be 0: data, or an index whose bounds are known and include it. Where a size is 0, nothing is divided by it.
+    /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
+    /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
+    /// divided by it.
     pub(crate) fn may_be_zero(&self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
-        range.contains(0) && (divisor.is_data() || range.max < ConstInterval::of_type(divisor.dtype).max)
+        range.contains(0)
+            && (divisor.is_data()
+                || range.max < ConstInterval::of_type(divisor.dtype).max
+                || divisor.terms.iter().any(|term| self.counts(term)))
+    }
+
+    /// Tells whether what is made of a variable may be 0: it counts, or equals what is made of such
+    /// variables.
+    pub(crate) fn takes_zero(&self, var: &Var) -> bool {
+        self.vars.get(&var.address()).is_some_and(|facts| facts.takes_zero)
+    }
+
+    /// Tells whether a term is made of variables that [take 0](Self::takes_zero).
+    pub(crate) fn counts(&self, term: &Term) -> bool {
+        uses_var(&term.index, |var| self.takes_zero(var))
     }
 
     /// [`may_be_zero`](Self::may_be_zero) of an expression.
@@ -145,7 +162,7 @@ impl State {
 
     /// Divisibility of the value of a sum.
     pub(crate) fn value_modular(&self, sum: &Sum) -> ModularSet {
-        if self.is_exact(sum) { sum.modular() } else { sum.modular().wrapped() }
+        if self.is_exact(sum) { sum.modular() } else { sum.modular().wrapped(sum.dtype) }
     }
 
     /// Bounds of the value of a sum.

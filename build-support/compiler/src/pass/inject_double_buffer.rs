@@ -30,7 +30,7 @@ pub(crate) const DOUBLE_BUFFER_WRITE: &str = "double_buffer_write";
 /// # Errors
 /// None of its own.
 pub fn inject_double_buffer(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
-    let mut inject = Inject { context, analyzer: Analyzer::new() };
+    let mut inject = Inject { context, analyzer: Analyzer::of_params(&function.params) };
     let body = inject.mutate_stmt(&function.body)?;
     Ok(function.with_body(Strip { context }.mutate_stmt(&body)?))
 }

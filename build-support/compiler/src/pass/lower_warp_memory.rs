@@ -33,7 +33,7 @@ pub fn lower_warp_memory(function: &LoweredFunc, context: &PassContext) -> Resul
     }
     let mut lower = Lower {
         lanes: context.options.warp_size,
-        analyzer: Analyzer::new(),
+        analyzer: Analyzer::of_params(&function.params),
         lane: None,
         memory: HashMap::new(),
         under: None,

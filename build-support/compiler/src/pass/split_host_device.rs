@@ -31,7 +31,7 @@ pub fn split_host_device(function: &LoweredFunc, _: &PassContext) -> Result<Vec<
         return Ok(vec![function.clone()]);
     }
     let body = with_attributes(&function.body)?;
-    let mut split = Split { function, kernels: Vec::new(), analyzer: Analyzer::new() };
+    let mut split = Split { function, kernels: Vec::new(), analyzer: Analyzer::of_params(&function.params) };
     let body = split.mutate_stmt(&body).map_err(|error| error.note(format!("in function `{}`", function.name)))?;
     let mut functions = vec![function.with_body(body)];
     functions.append(&mut split.kernels);

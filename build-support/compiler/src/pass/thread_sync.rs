@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kernpack::{Any, Result as PackedResult, packed_func, structural};
+use kernpack::{Any, Array, Result as PackedResult, packed_func, structural};
 
 use super::PassContext;
 use super::accesses::Accesses;
@@ -20,8 +20,8 @@ use crate::ir::builtin::Effect;
 use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{Visit, has_part, uses_var, walk_expr};
 use crate::ir::{
-    BinaryOp, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var,
-    builtin, with_stack,
+    BinaryOp, Buffer, CallKind, DataTypeExt, Expr, ExprNode, FuncKind, LoweredFunc, Mutate, Param, Range, Stmt,
+    StmtNode, Var, builtin, with_stack,
 };
 
 /// Puts barriers where threads need them.
@@ -32,9 +32,9 @@ pub fn thread_sync(function: &LoweredFunc, context: &PassContext) -> Result<Lowe
     let mut body = with_attributes(&function.body)?;
     let separate = context.options.restricted_func;
     for scope in ["shared", "warp"] {
-        let kernels = &mut Kernels { scope, separate };
+        let kernels = &mut Kernels { scope, separate, params: &function.params };
         body = if function.kind == FuncKind::Device {
-            let mut sync = Sync::new(scope, constants(&body, separate));
+            let mut sync = Sync::new(scope, constants(&body, separate), &function.params);
             for axis in function.thread_axes.iter().filter(|axis| axis.thread_tag.as_str().starts_with("threadIdx")) {
                 sync.varying.insert(axis.var.clone());
                 sync.threads.push((axis.var.clone(), None));
@@ -55,10 +55,12 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 }
 
 /// Finds where threads begin.
-struct Kernels {
+struct Kernels<'a> {
     scope: &'static str,
     /// Whether arguments do not overlap.
     separate: bool,
+    /// Of the function.
+    params: &'a Array<Param>,
 }
 
 /// Memory from outside that a kernel reads and never writes.
@@ -74,14 +76,14 @@ fn constants(kernel: &Stmt, separate: bool) -> HashSet<Var> {
     accesses.reads.iter().filter(is_constant).cloned().collect()
 }
 
-impl Mutate for Kernels {
+impl Mutate for Kernels<'_> {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         Ok(expr.clone())
     }
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         match Threads::of(stmt) {
-            Some(_) => Ok(Sync::new(self.scope, constants(stmt, self.separate)).stmt(stmt, true)?.0),
+            Some(_) => Ok(Sync::new(self.scope, constants(stmt, self.separate), self.params).stmt(stmt, true)?.0),
             None => mutate_stmt_parts(self, stmt),
         }
     }
@@ -166,10 +168,10 @@ struct Sync {
 }
 
 impl Sync {
-    fn new(scope: &'static str, constants: HashSet<Var>) -> Self {
+    fn new(scope: &'static str, constants: HashSet<Var>, params: &Array<Param>) -> Self {
         Self {
             scope,
-            analyzer: Analyzer::new(),
+            analyzer: Analyzer::of_params(params),
             threads: Vec::new(),
             sets: SetMap::new(),
             loops: Vec::new(),

@@ -191,6 +191,7 @@ impl Space {
                 }
                 a
             }
+            5 => self.multiple(random, dtype, depth - 1, names),
             _ => {
                 let op = *random.of(&OPS);
                 let a = self.integer(random, dtype, depth - 1, names);
@@ -205,6 +206,26 @@ impl Space {
         }
     }
 
+    /// Multiples of a power of two with an offset, or the smaller one of two such, times another
+    /// power: products that wrap are 0 modulo what is more than all values of the type.
+    fn multiple(&self, random: &mut Random, dtype: DataType, depth: u32, names: &mut Vec<Var>) -> Expr {
+        let bits = i64::from(dtype.bits());
+        let power = |shift: i64| constant(dtype, wrapped(dtype, 1i128 << shift));
+        let binary = |op, a, b| Expr::from_node(ExprNode::Binary { op, a, b, dtype });
+        let (step, offset) = (random.between(1, bits - 2), random.between(0, bits - 2));
+        let mut side = |random: &mut Random| {
+            let product = binary(BinaryOp::Mul, self.integer(random, dtype, depth, names), power(step));
+            binary(BinaryOp::Add, product, power(offset))
+        };
+        let mut sum = side(random);
+        if random.between(0, 1) == 0 {
+            let op = *random.of(&[BinaryOp::Min, BinaryOp::Max]);
+            sum = binary(op, sum, side(random));
+        }
+        let factor = if random.between(0, 1) == 0 { bits - offset } else { random.between(1, bits - 2) };
+        binary(BinaryOp::Mul, sum, power(factor.min(bits - 2)))
+    }
+
     pub(crate) fn condition(&self, random: &mut Random, depth: u32, names: &mut Vec<Var>) -> Expr {
         match random.between(0, 8) {
             0 if depth > 0 => {
@@ -216,12 +237,13 @@ impl Space {
             _ => {
                 let dtype = *random.of(&TYPES);
                 let a = self.integer(random, dtype, depth, names);
-                let b = match random.between(0, 3) {
+                let b = match random.between(0, 4) {
                     // What a value and the same one with an operation are to each other is what rules look for.
                     0 => {
                         let (op, b) = (*random.of(&OPS), constant(dtype, extreme(random, dtype)));
                         Expr::from_node(ExprNode::Binary { op, a: a.clone(), b, dtype })
                     }
+                    1 => constant(dtype, 0),
                     _ => self.integer(random, dtype, depth, names),
                 };
                 Expr::from_node(ExprNode::Compare { op: *random.of(&COMPARISONS), a, b })

@@ -10,12 +10,13 @@
 
 use std::collections::HashMap;
 
-use kernpack_compiler::arith::{Analyzer, IntSet, SetMap};
+use kernpack_compiler::arith::{Analyzer, ConstInterval, IntSet, ModularSet, SetMap, deduce_bound};
 use kernpack_compiler::ir::mutate::{Mutate, mutate_expr_parts};
-use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ExprNode, I8, I16, I32, I64, Range, U8, Var};
+use kernpack_compiler::ir::visit::for_each_expr;
+use kernpack_compiler::ir::{BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, I8, I16, I32, I64, Range, U8, U64, Var};
 
 use crate::evaluate::{Random, text};
-use crate::integers::{Space, TYPES, Values, cases, constant, ends, in_parallel, value};
+use crate::integers::{Space, TYPES, Values, cases, constant, ends, in_parallel, keeps_indices, value};
 
 /// Loads and the index as constants.
 struct Constants<'a>(&'a Values);
@@ -201,6 +202,221 @@ fn limits_of_types_hold_for_indices() {
                 let expected = value(&expr, &values);
                 assert_eq!(value(&simple, &values), expected, "{} is {} at {at}", text(&expr), text(&simple));
                 assert!(interval.contains(expected as i64), "{} in {interval} at {at}", text(&expr));
+            }
+        }
+    }
+}
+
+/// A random expression of indices, with factors and quotients that are far apart.
+fn of_indices(random: &mut Random, vars: &[Var], depth: u32) -> Expr {
+    if depth == 0 {
+        return random.of(vars).expr().clone();
+    }
+    let a = of_indices(random, vars, depth - 1);
+    match random.between(0, 8) {
+        0 | 1 => a + of_indices(random, vars, depth - 1),
+        2 => a * *random.of(&[2, 3, 5, 16, 65_536, 262_144]),
+        3 => a.floor_mod(*random.of(&[2, 3, 12, 16, 48, 65_536])),
+        4 => a.floor_div(*random.of(&[2, 3, 12, 16, 65_536])),
+        5 | 6 => {
+            let inner = a.floor_mod(*random.of(&[16, 24, 65_536])) * *random.of(&[1, 3, 5, 65_536]);
+            (inner + of_indices(random, vars, depth - 1)).floor_mod(*random.of(&[4, 12, 16, 48]))
+        }
+        7 => a.min(of_indices(random, vars, depth - 1)),
+        _ => {
+            let op = *random.of(&[BinaryOp::FloorDiv, BinaryOp::FloorMod, BinaryOp::Div, BinaryOp::Mod]);
+            let b = if random.between(0, 1) == 0 { a.clone() } else { of_indices(random, vars, depth - 1) };
+            Expr::binary(op, a, b)
+        }
+    }
+}
+
+/// Tells whether all parts lie in the middle half of their types, as is assumed of indices.
+fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
+    let mut lies = true;
+    for_each_expr(expr, |part| {
+        let (min, max) = ends(part.dtype());
+        lies &= !part.dtype().is_int() || (min / 2..=max / 2).contains(&value(part, values));
+    });
+    lies
+}
+
+/// Expressions of indices that are large, but do not overflow, keep their value when they are
+/// simplified, and do not overflow then.
+#[test]
+fn large_indices_keep_their_values() {
+    let mut random = Random(47);
+    let mut looked_at = 0;
+    for case in 0..cases(4000) {
+        let dtype = *random.of(&[I32, I64]);
+        let size = Var::size("n", dtype);
+        let vars = ["i", "j", "k"].map(|name| Var::new(name, dtype));
+        // Ends that are known, and that are not.
+        let most = *random.of(&[9, 70_000, 1_000_000_000]);
+        let extent = if random.between(0, 1) == 0 { size.expr().clone() } else { constant(dtype, most + 1) };
+        let analyzer = Analyzer::new();
+        vars.iter().for_each(|var| analyzer.bind(var, &Range::new(constant(dtype, 0), &extent)));
+        let depth = random.between(1, 3) as u32;
+        let expr = of_indices(&mut random, &vars, depth);
+        let simple = analyzer.simplify(&expr);
+        let (interval, modular) = (analyzer.const_interval(&expr), analyzer.modular_set(&expr));
+        for _ in 0..12 {
+            let mut values = Values { vars: HashMap::from([(size.clone(), most + 1)]), ..Values::default() };
+            for var in &vars {
+                let any = i128::from(random.next() >> 1) % (most + 1);
+                values.vars.insert(var.clone(), *random.of(&[0, 1, most - 1, most, any, any]));
+            }
+            if !lies_in_the_middle(&expr, &values) || !keeps_indices(&expr, &values) {
+                continue;
+            }
+            looked_at += 1;
+            let expected = value(&expr, &values);
+            let about = || format!("case {case}: {} gives {} with {:?}", text(&expr), text(&simple), values.vars);
+            assert_eq!(value(&simple, &values), expected, "{}", about());
+            assert!(keeps_indices(&simple, &values), "overflows: {}", about());
+            assert!(interval.contains(expected as i64), "{expected} in {interval}: {}", about());
+            assert!(modular.contains(expected as i64), "{expected} in {modular}: {}", about());
+        }
+    }
+    assert!(looked_at > cases(4000), "{looked_at}");
+}
+
+/// Tells whether a value lies in an interval, whose infinite ends are no bounds.
+fn holds(interval: ConstInterval, value: i128) -> bool {
+    (interval.min == ConstInterval::NEG_INF || i128::from(interval.min) <= value)
+        && (interval.max == ConstInterval::POS_INF || value <= i128::from(interval.max))
+}
+
+/// Facts about multiples, divisors, remainders and bounds say nothing that is wrong where values
+/// wrap, are 0 or leave `i64`.
+#[test]
+fn facts_end_at_the_limits_of_types() {
+    // A power of two that is more than all values of the type divides nothing.
+    let data = Buffer::new("data", I32, [Expr::int(4)], "global");
+    let [x, y] = [0, 1].map(|element| Expr::load(&data, element) * 65_536 + 16_384);
+    for least in [x.min(&y), x.max(&y), x.clone()] {
+        let product = &least * 262_144;
+        let analyzer = Analyzer::new();
+        assert!(analyzer.modular_set(&product).contains(0), "{}", analyzer.modular_set(&product));
+        let zero = analyzer.simplify(&product.equals(0));
+        for at in [[0, 0], [1, -1], [i128::from(i32::MAX), i128::from(i32::MIN)], [12_345, -54_321]] {
+            let elements = HashMap::from([(("data".to_owned(), 0), at[0]), (("data".to_owned(), 1), at[1])]);
+            let values = Values { elements, ..Values::default() };
+            assert_eq!(value(&zero, &values), value(&product.equals(0), &values), "{} at {at:?}", text(&zero));
+        }
+    }
+    assert!(ModularSet::new(3, 1).contains(i64::MIN) && !ModularSet::new(3, 2).contains(i64::MIN));
+
+    // An inner remainder keeps a sum small.
+    let (i, j) = (Var::new("i", I32), Var::new("j", I32));
+    let analyzer = Analyzer::new();
+    [&i, &j]
+        .into_iter()
+        .for_each(|var| analyzer.bind(var, &Range::new(constant(I32, 0), constant(I32, 1_000_000_001))));
+    let sum = (i.floor_mod(16) * 3 + &j).floor_mod(12);
+    let simple = analyzer.simplify(&sum);
+    let values = Values { vars: HashMap::from([(i.clone(), 1_000_000_000), (j, 0)]), ..Values::default() };
+    assert!(keeps_indices(&simple, &values), "{}", text(&simple));
+    assert_eq!(value(&simple, &values), value(&sum, &values), "{}", text(&simple));
+    // Of small indices it is not needed.
+    let analyzer = Analyzer::new();
+    let (i, j) = (Var::new("i", I32), Var::new("j", I32));
+    [&i, &j].into_iter().for_each(|var| analyzer.bind(var, &Range::new(constant(I32, 0), constant(I32, 1000))));
+    assert!(analyzer.can_prove_equal(&(i.floor_mod(16) * 3 + &j).floor_mod(12), &(&i * 3 + &j).floor_mod(12)));
+
+    // The first iteration of a loop is 0, wherever it ends.
+    for dtype in [I32, I64] {
+        let (i, n, k) = (Var::new("i", dtype), Var::size("n", dtype), Var::new("k", dtype));
+        let analyzer = Analyzer::new();
+        analyzer.bind(&i, &Range::new(constant(dtype, 0), &n));
+        analyzer.bind_equal(&k, &(&i * 2));
+        let quotients =
+            [i.floor_div(&i), (&i * &n).floor_div(&i), k.floor_div(&k), (&i * &n + &i).floor_div(&i * &n + &i)];
+        for quotient in quotients {
+            let simple = analyzer.simplify(&quotient);
+            let vars = HashMap::from([(i.clone(), 0), (n.clone(), 5), (k.clone(), 0)]);
+            let values = Values { vars, ..Values::default() };
+            assert_eq!(value(&simple, &values), 0, "{} is {}", text(&quotient), text(&simple));
+        }
+        // A size divides.
+        assert!(analyzer.simplify(&(&i * &n).floor_div(&n)).same_as(&i));
+    }
+}
+
+/// Bounds of integers of 64 unsigned bits, and of lanes some of which are divided by 0.
+#[test]
+fn bounds_hold_beyond_i64_and_by_zero() {
+    let i = Var::index("i");
+    let analyzer = Analyzer::new();
+    analyzer.bind(&i, &Range::new(-5, 9));
+    let values = |at: i128| Values { vars: HashMap::from([(i.clone(), at)]), ..Values::default() };
+    let wide = i.cast(U64);
+    for expr in [wide.clone(), wide.clone() + constant(U64, 1), constant(U64, -1)] {
+        let interval = analyzer.const_interval(&expr);
+        for at in [-5, -1, 0, 3] {
+            let expected = value(&expr, &values(at));
+            assert!(holds(interval, expected), "{expected} in {interval}: {}", text(&expr));
+        }
+    }
+    let binary =
+        |op, a: &Expr, b: &Expr| Expr::from_node(ExprNode::Binary { op, a: a.clone(), b: b.clone(), dtype: a.dtype() });
+    let lanes = |first: &Expr, step: i64| first.ramp(step, 4);
+    let unsigned = |vector: Expr| vector.cast(U64.with_lanes(4));
+    let three = unsigned(lanes(&Expr::int(3), 0));
+    let negative = unsigned(lanes(i.expr(), 1));
+    // Each with a value that a lane has.
+    let rows = [
+        (negative.clone(), (1i128 << 64) - 5),
+        (binary(BinaryOp::Max, &negative, &three), (1i128 << 64) - 5),
+        (binary(BinaryOp::Sub, &three, &unsigned(lanes(&Expr::int(4), 1))), (1i128 << 64) - 1),
+        (binary(BinaryOp::Mod, &lanes(&Expr::int(9), 1), &lanes(&Expr::int(0), 0)), 0),
+        (binary(BinaryOp::Mod, &lanes(&Expr::int(9), 0), &lanes(&Expr::int(-2), 1)), 0),
+        (binary(BinaryOp::FloorDiv, &lanes(&Expr::int(9), 0), &lanes(&Expr::int(0), 1)), 0),
+        (binary(BinaryOp::FloorMod, &lanes(&Expr::int(9), 1), &lanes(&Expr::int(0), 30)), 0),
+    ];
+    for (expr, lane) in rows {
+        // The part is looked at as a lane that is not known by its number.
+        let nested = binary(BinaryOp::Min, &expr, &expr);
+        for expr in [&expr, &nested] {
+            let interval = analyzer.const_interval(expr);
+            assert!(interval.min <= interval.max && holds(interval, lane), "{lane} in {interval}: {}", text(expr));
+        }
+    }
+}
+
+/// Quotients that are compared with what is not known, by divisors of both signs.
+#[test]
+fn quotients_are_solved_for_their_dividend() {
+    let (i, n) = (Var::index("i"), Var::index("n"));
+    let none = SetMap::new();
+    let at_least = deduce_bound(&i, &i.floor_div(4).greater_equal(&n), &none, &Analyzer::new()).unwrap();
+    assert!(at_least.max().is_none());
+    assert!(Analyzer::new().can_prove_equal(at_least.min().unwrap(), &(&n * 4)), "{}", end(at_least.min()));
+    for divisor in [4, 3, 1, -1, -3, -4] {
+        for offset in [0, 1, -5] {
+            let quotient = (&i + offset).floor_div(divisor);
+            for condition in [
+                quotient.greater_equal(&n),
+                quotient.greater(&n),
+                quotient.less(&n),
+                quotient.less_equal(&n),
+                n.expr().less(&quotient),
+            ] {
+                let Some(set) = deduce_bound(&i, &condition, &none, &Analyzer::new()) else {
+                    assert!(divisor < 0, "{}", text(&condition));
+                    continue;
+                };
+                for (at, limit) in (-30..=30).flat_map(|at| (-4..=4).map(move |limit| (at, limit))) {
+                    let vars = HashMap::from([(i.clone(), at), (n.clone(), limit)]);
+                    let values = Values { vars, ..Values::default() };
+                    let inside = set.min().is_none_or(|min| value(min, &values) <= at)
+                        && set.max().is_none_or(|max| at <= value(max, &values));
+                    let holds = value(&condition, &values) == 1;
+                    let about = || format!("{}: {} to {}", text(&condition), end(set.min()), end(set.max()));
+                    assert!(!inside || holds, "{} at {at}, {limit}", about());
+                    // By a positive divisor it is exact.
+                    assert!(divisor < 0 || inside == holds, "{} at {at}, {limit}", about());
+                }
             }
         }
     }

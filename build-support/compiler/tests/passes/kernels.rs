@@ -150,6 +150,23 @@ fn kernels_have_their_own_variables() {
     assert!(error.contains("a kernel with 8 and n of threadIdx.x"), "{error}");
 }
 
+/// A number that is passed wraps: that there are threads is asked where the kernel is launched. A
+/// size does not.
+#[test]
+fn a_launch_by_a_number_that_wraps_is_guarded() {
+    for (extent, guarded) in [("x * x + 1", true), ("n * n + 1", false)] {
+        let source = format!(
+            "func f(a: mut f32[n], x: i64) {{
+              attr thread_extent(axis b thread \"blockIdx.x\") = {extent} {{
+                if b < n {{ a[b] = a[b] * 2.0 }}
+              }}
+            }}"
+        );
+        let functions = split_host_device(&parse(&source), &PassContext::default()).unwrap();
+        assert_eq!(matches!(*functions[0].body, StmtNode::If { .. }), guarded, "{}", functions[0]);
+    }
+}
+
 /// Types of the indices of loads and stores, and of variables of loops.
 fn index_types(function: &LoweredFunc) -> Vec<kernpack_compiler::ir::DataType> {
     let mut found = Vec::new();
