@@ -5,6 +5,8 @@
 mod behaviours;
 #[path = "codegen/bounds.rs"]
 mod bounds;
+#[path = "codegen/casts.rs"]
+mod casts;
 #[path = "codegen/debug.rs"]
 mod debug;
 #[path = "codegen/divisions.rs"]
@@ -19,6 +21,8 @@ mod integers;
 mod numbers;
 #[path = "codegen/offsets.rs"]
 mod offsets;
+#[path = "codegen/rounding.rs"]
+mod rounding;
 #[path = "codegen/time.rs"]
 mod time;
 #[path = "codegen/wrapping.rs"]

@@ -4,8 +4,8 @@
 //! code: single precision is computed in single precision, half precision and bfloat16 in single precision and rounded after each operation.
 
 use crate::error::{Result, fail};
-use crate::ir::builder::{fold_int, round_float, wrap_int};
-use crate::ir::float_math::float_math;
+use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
+use crate::ir::float_math::{float_math, small_fma};
 use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt};
 
 /// What a lane is.
@@ -196,14 +196,7 @@ pub(super) fn cast(from: DataType, to: DataType, bits: u64) -> u64 {
         };
     }
     if to.is_float() {
-        // By way of single precision for the small ones, as compiled code does.
-        let unsigned = !from.is_int();
-        return match (to.bits(), unsigned) {
-            (64, true) => (bits as f64).to_bits(),
-            (64, false) => (bits as i64 as f64).to_bits(),
-            (_, true) => from_f64(to, f64::from(bits as f32)),
-            (_, false) => from_f64(to, f64::from(bits as i64 as f32)),
-        };
+        return from_f64(to, round_int(to, bits as i64, !from.is_int()));
     }
     if to.is_handle() { bits } else { wrap_int(to, bits as i64) as u64 }
 }
@@ -223,20 +216,7 @@ pub(super) fn fma(lane: Lane, a: u64, b: u64, c: u64) -> Result<u64, &'static st
     match lane {
         Lane::Single => Ok(u64::from(single(a).mul_add(single(b), single(c)).to_bits())),
         Lane::Double => Ok(f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits()),
-        Lane::Small(dtype) => {
-            // The product is exact. The sum is rounded to odd, so that the second rounding does not see a tie that is none.
-            let (product, addend) = (to_f64(dtype, a) * to_f64(dtype, b), to_f64(dtype, c));
-            let sum = product + addend;
-            let back = sum - product;
-            let error = (product - (sum - back)) + (addend - back);
-            let odd = if error != 0.0 && sum.is_finite() && sum.to_bits() & 1 == 0 {
-                let towards = (error > 0.0) == (sum > 0.0);
-                f64::from_bits(if towards { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
-            } else {
-                sum
-            };
-            Ok(from_f64(dtype, odd))
-        }
+        Lane::Small(dtype) => Ok(from_f64(dtype, small_fma(to_f64(dtype, a), to_f64(dtype, b), to_f64(dtype, c)))),
         Lane::Integer(_) | Lane::Pointer => Err("fma of a type other than floats"),
     }
 }

@@ -22,7 +22,7 @@ impl Expr {
     pub fn constant(dtype: DataType, value: i64) -> Self {
         let scalar = dtype.element();
         let node = if scalar.is_float() {
-            ExprNode::Float { dtype: scalar, value: round_float(scalar, value as f64) }
+            ExprNode::Float { dtype: scalar, value: round_int(scalar, value, false) }
         } else {
             ExprNode::Int { dtype: scalar, value: wrap_int(scalar, value) }
         };
@@ -279,6 +279,29 @@ pub fn round_float(dtype: DataType, value: f64) -> f64 {
         (true, _) => round_to_bits(value, 8, -126, 127),
         (false, _) => round_to_bits(value, 11, -14, 15),
     }
+}
+
+/// The integer as a float of this type holds it, rounded once. `unsigned`: `value` is the bits of
+/// one of 64 unsigned bits.
+pub(crate) fn round_int(dtype: DataType, value: i64, unsigned: bool) -> f64 {
+    match (dtype.bits(), unsigned) {
+        (64, true) => value as u64 as f64,
+        (64, false) => value as f64,
+        (32, true) => f64::from(value as u64 as f32),
+        (32, false) => f64::from(value as f32),
+        _ => {
+            let is_negative = !unsigned && value < 0;
+            let magnitude = odd_double(if unsigned { value as u64 } else { value.unsigned_abs() });
+            round_float(dtype, if is_negative { -magnitude } else { magnitude })
+        }
+    }
+}
+
+/// An integer as a double whose last digit is 1 if something was cut: rounding it to fewer digits rounds once.
+fn odd_double(value: u64) -> f64 {
+    let is_exact = value >> f64::MANTISSA_DIGITS == 0;
+    let cut = (1 << (64 - f64::MANTISSA_DIGITS)) - 1;
+    (if is_exact { value } else { (value | ((value & cut) + cut)) & !cut }) as f64
 }
 
 /// Rounds to `digits` binary digits, half to even, with exponents from `min` (denormals below) to `max` (infinity above).

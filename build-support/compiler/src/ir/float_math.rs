@@ -47,6 +47,21 @@ pub(crate) fn float_math(name: &str, x: f64, y: f64) -> Option<f64> {
     })
 }
 
+/// `a * b + c` of half precision or bfloat16 as a double that has yet to be rounded to the type. The
+/// product is exact. The sum is rounded to odd, so that the second rounding does not see a tie where
+/// there is none.
+pub(crate) fn small_fma(a: f64, b: f64, c: f64) -> f64 {
+    let product = a * b;
+    let sum = product + c;
+    let back = sum - product;
+    let error = (product - (sum - back)) + (c - back);
+    if error == 0.0 || !sum.is_finite() || sum.to_bits() & 1 == 1 {
+        return sum;
+    }
+    let is_short = (error > 0.0) == (sum > 0.0);
+    f64::from_bits(if is_short { sum.to_bits() + 1 } else { sum.to_bits() - 1 })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

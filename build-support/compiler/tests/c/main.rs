@@ -1,5 +1,6 @@
 //! C source: compiled with `cc`, run, and compared with what the program means. Everything runs with undefined behaviour trapped.
 
+mod casts;
 mod compile;
 mod control;
 #[path = "../arith/evaluate.rs"]
@@ -11,3 +12,6 @@ mod integers;
 mod library;
 mod operations;
 mod packed;
+#[path = "../codegen/rounding.rs"]
+#[allow(dead_code, reason = "shared with the tests of compiled code")]
+mod rounding;

@@ -161,7 +161,14 @@ pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -
         () if is_half(to) => {
             // To odd first: a value between two of single precision is not rounded twice.
             let exact = from == F32 || is_half(from) || from.bits() <= 16;
-            let single = if exact { format!("(float){value}") } else { to_odd(unit, value) };
+            let single = match () {
+                () if exact => format!("(float){value}"),
+                () if from.is_integer() && from.bits() == 64 => {
+                    let double = odd_double(unit, from, value);
+                    to_odd(unit, &double)
+                }
+                () => to_odd(unit, value),
+            };
             rounded(unit, to, single)
         }
         () => format!("(({ty}){value})"),
@@ -178,6 +185,31 @@ fn to_odd(unit: &mut Unit, value: &str) -> String {
     );
     unit.function("kp_odd_f32", "float", &["double"], &body);
     format!("kp_odd_f32((double){value})")
+}
+
+/// An integer of 64 bits as a double that shows by an odd last digit that it is not exact.
+fn odd_double(unit: &mut Unit, from: DataType, value: &str) -> String {
+    let (ty, name) = (scalar(from), format!("kp_odd_{}", from.short_name()));
+    let exact = if from.is_int() { "n + 0x20000000000000ULL < 0x40000000000000ULL" } else { "n < 0x20000000000000ULL" };
+    let body = format!(
+        "uint64_t n = (uint64_t)a;\n  if ({exact}) return (double)a;\n  \
+         return (double)({ty})((n | ((n & 0x7ff) + 0x7ff)) & ~0x7ffULL);"
+    );
+    unit.function(&name, "double", &[&ty], &body);
+    format!("{name}({value})")
+}
+
+/// `a * b + c` of half precision or bfloat16 as a double: the product is exact, the sum is rounded to odd.
+fn odd_fma(unit: &mut Unit, values: &[&str]) -> String {
+    let bits = reinterpret(unit, F64, U64, "sum");
+    let back = reinterpret(unit, U64, F64, "n");
+    let body = format!(
+        "double product = a * b, sum = product + c, back = sum - product;\n  \
+         double error = (product - (sum - back)) + (c - back);\n  if (!(error < 0 || error > 0)) return sum;\n  \
+         uint64_t n = {bits};\n  n = (n - ((error > 0) != (sum > 0))) | 1;\n  return {back};"
+    );
+    unit.function("kp_odd_fma", "double", &["double"; 3], &body);
+    format!("kp_odd_fma({})", values.join(", "))
 }
 
 /// Float to integer: what is too large becomes the largest number, NaN 0.
@@ -339,8 +371,7 @@ pub(super) fn builtin(unit: &mut Unit, name: &str, dtype: DataType, from: DataTy
             own(unit, &ty, &body)
         }
         "fma" if is_half(from) => {
-            // The product is exact in double precision.
-            let sum = format!("((double){} * (double){} + (double){})", texts[0], texts[1], texts[2]);
+            let sum = odd_fma(unit, &texts);
             cast(unit, F64, from, &sum)?
         }
         _ if super::names::LIBM.contains(&name) => call(unit, name),

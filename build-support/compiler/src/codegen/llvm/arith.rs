@@ -154,6 +154,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let single = match () {
                 () if from.is_float() && from.bits() == 64 => self.to_odd_single(value)?,
                 () if from.is_integer() && from.bits() > 16 => {
+                    let value = if from.bits() == 64 { self.odd_integer(from, value)? } else { value };
                     let value = self.cast(from, F64.with_lanes(from.lanes()), value)?;
                     self.to_odd_single(value)?
                 }
@@ -191,8 +192,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let opcode = if from.is_int() { InstructionOpcode::SIToFP } else { InstructionOpcode::UIToFP };
             return self.convert(opcode, value, ty);
         }
+        if from.is_float() && from.bits() == 16 && to.is_integer() {
+            // With AVX512-FP16, LLVM's conversion of half precision to `i16` gives -32768 for NaN.
+            let single = F32.with_lanes(from.lanes());
+            let value = self.cast(from, single, value)?;
+            return self.cast(single, to, value);
+        }
         if from.is_float() && to.is_integer() {
-            if from.bits() >= 32 && to.bits() < 32 && to.lanes() > 1 {
+            if to.bits() < 32 && to.lanes() > 1 {
                 return self.saturate_vector(from, to, value);
             }
             let name = if to.is_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
@@ -278,6 +285,24 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let odd = self.op(InstructionOpcode::Or, towards_zero, one)?;
         let chosen = self.select(is_cut, odd, bits)?;
         self.bit_cast(chosen, single)
+    }
+
+    /// An integer of 64 bits that a double holds exactly: the low bits of a large one are cut, and
+    /// the last bit that is left is set if one of them was.
+    fn odd_integer(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
+        let number = |value: i64| self.constant(dtype, value);
+        let (exact, cut) = (1_i64 << 53, 0x7ff);
+        let is_exact = if dtype.is_int() {
+            let shifted = self.op(InstructionOpcode::Add, value, number(exact)?)?;
+            self.compare_int(IntPredicate::ULT, shifted, number(2 * exact)?)?
+        } else {
+            self.compare_int(IntPredicate::ULT, value, number(exact)?)?
+        };
+        let low = self.op(InstructionOpcode::And, value, number(cut)?)?;
+        let carried = self.op(InstructionOpcode::Add, low, number(cut)?)?;
+        let odd = self.op(InstructionOpcode::Or, value, carried)?;
+        let odd = self.op(InstructionOpcode::And, odd, number(!cut)?)?;
+        self.select(is_exact, value, odd)
     }
 
     /// A constant of 32 bits, in as many lanes as a value has.

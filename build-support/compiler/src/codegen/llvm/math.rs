@@ -7,7 +7,7 @@ use kernpack::DataType;
 use super::CodeGenLLVM;
 use super::emit::Value;
 use crate::error::{Result, fail};
-use crate::ir::{DataTypeExt, Expr, F32};
+use crate::ir::{DataTypeExt, Expr, F32, F64, I64};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn classify(&mut self, name: &str, value: &Expr) -> Result<Value<'ctx>> {
@@ -36,11 +36,41 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn math(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let values: Result<Vec<_>> = args.iter().map(|arg| self.value(arg)).collect();
         let values = values?;
+        if name == "fma" && dtype.bits() == 16 && (dtype.is_bfloat() || !self.target.has_fma()) {
+            return self.small_fma(&values, dtype);
+        }
         if dtype.is_bfloat() {
             let value = self.in_single(&values, dtype, |this, values, wide| this.math_of(name, values, wide))?;
             return Ok(value);
         }
         self.math_of(name, &values, dtype)
+    }
+
+    /// `a * b + c` of half precision or bfloat16, rounded once: the product is exact in double
+    /// precision, and the sum is rounded to odd.
+    fn small_fma(&mut self, values: &[Value<'ctx>], dtype: DataType) -> Result<Value<'ctx>> {
+        let (wide, bits) = (F64.with_lanes(dtype.lanes()), I64.with_lanes(dtype.lanes()));
+        let values: Result<Vec<_>> = values.iter().map(|value| self.cast(dtype, wide, *value)).collect();
+        let [a, b, c] = values?[..] else { fail!(Type, "`fma` has three arguments") };
+        let product = self.op(InstructionOpcode::FMul, a, b)?;
+        let sum = self.op(InstructionOpcode::FAdd, product, c)?;
+        let back = self.op(InstructionOpcode::FSub, sum, product)?;
+        let left = self.op(InstructionOpcode::FSub, sum, back)?;
+        let left = self.op(InstructionOpcode::FSub, product, left)?;
+        let right = self.op(InstructionOpcode::FSub, c, back)?;
+        let error = self.op(InstructionOpcode::FAdd, left, right)?;
+        // Not so for an infinite sum, whose error is NaN.
+        let is_cut = self.compare_float(FloatPredicate::ONE, error, self.constant(wide, 0)?)?;
+        let whole = self.value_type(bits)?;
+        let (near, error) = (self.bit_cast(sum, whole)?, self.bit_cast(error, whole)?);
+        let signs = self.op(InstructionOpcode::Xor, near, error)?;
+        let is_over = self.op(InstructionOpcode::LShr, signs, self.constant(bits, 63)?)?;
+        let towards_zero = self.op(InstructionOpcode::Sub, near, is_over)?;
+        let odd = self.op(InstructionOpcode::Or, towards_zero, self.constant(bits, 1)?)?;
+        let chosen = self.select(is_cut, odd, near)?;
+        let ty = self.value_type(wide)?;
+        let sum = self.bit_cast(chosen, ty)?;
+        self.cast(wide, dtype, sum)
     }
 
     /// Computes with bfloat16 in single precision.

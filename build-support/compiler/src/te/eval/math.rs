@@ -6,7 +6,7 @@ use super::values::Value;
 use crate::error::{Result, fail};
 use crate::ir::DataTypeExt;
 use crate::ir::builder::{round_float, wrap_int};
-use crate::ir::float_math::float_math;
+use crate::ir::float_math::{float_math, small_fma};
 
 /// A builtin that depends on its arguments alone. Floats are computed in double precision and rounded once.
 pub(crate) fn call(name: &str, from: DataType, dtype: DataType, args: &[Value]) -> Result<Value> {
@@ -37,6 +37,7 @@ pub(crate) fn call(name: &str, from: DataType, dtype: DataType, args: &[Value]) 
         "copysign" => x.copysign(arg(1).float()),
         // The product of singles is exact in a double, but the sum is not: rounding it twice may miss the nearest single.
         "fma" if dtype.bits() == 32 => f64::from((x as f32).mul_add(arg(1).float() as f32, arg(2).float() as f32)),
+        "fma" if dtype.bits() == 16 => small_fma(x, arg(1).float(), arg(2).float()),
         "fma" => x.mul_add(arg(1).float(), arg(2).float()),
         _ => match float_math(name, x, arg(1).float()) {
             Some(value) => value,

@@ -3,7 +3,7 @@
 use kernpack::DataType;
 
 use crate::error::{Result, fail, require};
-use crate::ir::builder::{fold_int, round_float, wrap_int};
+use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt};
 
 /// An element: integers and truth values as the bits of an `i64`, floats as the `f64` that they are.
@@ -80,14 +80,7 @@ pub(crate) fn cast(from: DataType, to: DataType, value: Value) -> Value {
         Value::Int(value) if !to.is_float() => Value::Int(wrap_int(to, value)),
         Value::Int(value) => {
             let unsigned = from.is_uint() && from.bits() == 64;
-            // Rounded once: by way of a double the nearest single may be missed.
-            let float = match (to.bits(), unsigned) {
-                (32, true) => f64::from(value as u64 as f32),
-                (32, false) => f64::from(value as f32),
-                (_, true) => value as u64 as f64,
-                (_, false) => value as f64,
-            };
-            Value::Float(round_float(to, float))
+            Value::Float(round_int(to, value, unsigned))
         }
     }
 }
