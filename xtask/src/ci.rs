@@ -8,8 +8,8 @@ use crate::runner::{self, Report};
 use crate::step::{self, Show};
 use crate::workspace::Workspace;
 use crate::{
-    Result, api, book, compilers, demo, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times, toolchains,
-    valgrind,
+    Result, api, book, compilers, demo, deny, floors, gpu_kit, llvm_functions, msrv, onnx, other_systems, times,
+    toolchains, valgrind,
 };
 use std::process::Command;
 use std::time::Instant;
@@ -56,6 +56,7 @@ pub(crate) fn run(choice: Choice) -> Result {
     keep("systems", other_systems::run(&environment));
     keep("size", size::check());
     keep("api", api::run(false));
+    keep("deny", deny::run());
     keep("book", book::run(&[]));
     keep("test", runner::run_in(&environment, choice).and_then(Report::close));
     // With what the tests have built.

@@ -20,6 +20,7 @@ mod cuda;
 mod debian;
 mod debian_root;
 mod demo;
+mod deny;
 mod differential;
 mod environment;
 mod floors;
@@ -51,6 +52,7 @@ mod rust_target;
 mod scoreboard;
 mod step;
 mod times;
+mod tool;
 mod toolchains;
 mod torch;
 mod totals;
@@ -80,6 +82,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   msrv          check that published crates need no newer Rust than their manifests name, nor more than docs/supported-rust.md promises
   systems       check that runtime, macros and build helper compile for macOS and Windows; nothing is linked or run
   api           compare the public API with runtime/api.txt, macros/api.txt and build-support/api.txt; api --write writes them anew
+  deny          check licences, versions and sources in every lock file with cargo-deny, by deny.toml
   llvm-functions  compare the functions of LLVM that we call with the list of kernpack-llvm-find; --write writes it anew
   toolchains    compiler, build helper, graphs and `cargo kernpack new` with Rust, compilers and LLVM 22 and 23 of Debian unstable, in a root that
                 it makes: toolchains [22 | 23]..; part of ci --all
@@ -144,6 +147,7 @@ fn main() -> ExitCode {
         ["compilers"] => compilers::run(),
         ["api"] => api::run(false),
         ["api", "--write"] => api::run(true),
+        ["deny"] => deny::run(),
         ["llvm-functions"] => llvm_functions::run(false),
         ["llvm-functions", "--write"] => llvm_functions::run(true),
         ["toolchains", ref majors @ ..] => toolchains::run(majors),

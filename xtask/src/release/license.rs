@@ -1,6 +1,6 @@
 //! The licences and the sources of dependencies, compared with `deny.toml`.
 //!
-//! `cargo deny` checks the same, and more; it is not installed everywhere. What is checked here needs only cargo.
+//! `cargo xtask deny` checks the same, and more, with cargo-deny. The check here needs only cargo.
 
 use super::list;
 use crate::Result;

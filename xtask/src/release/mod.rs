@@ -25,7 +25,7 @@ next, for a release:
      need it); then SECURITY.md says where reports go
   2. the version in Cargo.toml: `[workspace.package]` and `[workspace.dependencies]`; CHANGELOG.md: `Unreleased`
      becomes the version and its date
-  3. cargo xtask ci --all on a clean checkout; cargo deny check licenses bans sources
+  3. cargo xtask ci --all on a clean checkout
   4. the line on the clone in docs/first-library.md goes, and so do the sentences that nothing is published or
      released yet, in README.md, SECURITY.md, CHANGELOG.md and docs/versions.md; `cargo kernpack new` writes versions
      by itself then
