@@ -37,6 +37,18 @@ impl Error {
         if problems.is_empty() { Ok(values) } else { Err(Self { problems }) }
     }
 
+    /// Both values, or the problems of both.
+    pub(crate) fn both<A, B>(a: Result<A>, b: Result<B>) -> Result<(A, B)> {
+        match (a, b) {
+            (Ok(a), Ok(b)) => Ok((a, b)),
+            (Err(mut error), Err(other)) => {
+                error.problems.extend(other.problems);
+                Err(error)
+            }
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+        }
+    }
+
     /// Puts "`context`: " in front of every problem.
     #[cfg(feature = "llvm")]
     pub(crate) fn within(mut self, context: &str) -> Self {
@@ -126,6 +138,15 @@ mod tests {
         assert_eq!(error.to_string(), "2 problems\n\na\n\nb");
         assert_eq!(Error::collect([Ok(1), Ok(2)]).unwrap(), [1, 2]);
         assert_eq!(error.problems(), ["a", "b"]);
+    }
+
+    #[test]
+    fn the_problems_of_both_are_shown() {
+        let both = |a: Result<u8>, b: Result<char>| Error::both(a, b).map_err(|error| error.problems().join(", "));
+        assert_eq!(both(Ok(1), Ok('x')), Ok((1, 'x')));
+        assert_eq!(both(Err("a".into()), Ok('x')), Err("a".to_owned()));
+        assert_eq!(both(Ok(1), Err("b".into())), Err("b".to_owned()));
+        assert_eq!(both(Err("a".into()), Err("b".into())), Err("a, b".to_owned()));
     }
 
     #[cfg(feature = "llvm")]

@@ -33,6 +33,9 @@ const KNOWN: &str = "tests/differential/known.txt";
 const INTEGERS: &str = "tests/differential/integers.py";
 const EXPRESSIONS: u32 = 2000;
 
+/// From this number of expressions on, an optimized compiler is built: that takes minutes, and saves hours of a million.
+const MANY_EXPRESSIONS: u32 = 50_000;
+
 /// How to call it.
 const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
 
@@ -43,7 +46,8 @@ const USAGE: &str = "usage: cargo xtask differential [options | --replay NAME..]
   --exporters   networks of PyTorch and architectures of transformers with random weights only, as both exporters of torch.onnx write them;
                 PyTorch is installed into target/venv-exporters: 5 GB
   --word WORD   only operators and patterns with this word in their names
-  --integers N  only integer expressions, N of them; without --kind and --word, 2000 of them are compared first
+  --integers N  only integer expressions, N of them, with an optimized compiler from 50,000 on; without --kind and --word,
+                2000 of them are compared first
   --replay NAME..  these cases again, by the names that a run has printed
 ";
 
@@ -54,6 +58,8 @@ pub(crate) struct Run {
     programs: Vec<(&'static str, Vec<String>)>,
     /// Some cases need the exporters.
     exporters: bool,
+    /// The compiler is an optimized one.
+    release: bool,
 }
 
 impl Run {
@@ -65,7 +71,7 @@ impl Run {
             }
             let exporters = names.iter().any(|name| name.starts_with("exporters/"));
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            return Ok(Self { programs: vec![(PROGRAM, words)], exporters });
+            return Ok(Self { programs: vec![(PROGRAM, words)], exporters, release: false });
         }
         let (mut limit, mut seed, mut rest, mut integers) = (None, now.to_string(), Vec::new(), None);
         let mut exporters = false;
@@ -100,12 +106,13 @@ impl Run {
             if limit.is_some() || !is_all {
                 return Err(format!("--integers: goes with --seed alone\n{USAGE}").into());
             }
-            return Ok(Self { programs: vec![(INTEGERS, with_seed("--cases", count))], exporters });
+            let programs = vec![(INTEGERS, with_seed("--cases", count))];
+            return Ok(Self { programs, exporters, release: count >= MANY_EXPRESSIONS });
         }
         let (option, count) = limit.unwrap_or(("--seconds", 300));
         let models = (PROGRAM, [with_seed(option, count), rest].concat());
         let expressions = is_all.then(|| (INTEGERS, with_seed("--cases", EXPRESSIONS)));
-        Ok(Self { programs: expressions.into_iter().chain([models]).collect(), exporters })
+        Ok(Self { programs: expressions.into_iter().chain([models]).collect(), exporters, release: false })
     }
 }
 
@@ -126,11 +133,16 @@ pub(crate) fn run(words: &[&str]) -> Result {
     if !run.exporters {
         println!("{WITHOUT_EXPORTERS}");
     }
-    // As the tests of the workspace build it, so that it is built once.
     let mut cargo = workspace.cargo("build");
-    cargo.args(["--workspace", "--lib", "--test", "new"]);
+    if run.release {
+        cargo.args(["--release", "--package", "python-compiler", "--lib"]);
+    } else {
+        // As the tests of the workspace build it, so that it is built once.
+        cargo.args(["--workspace", "--lib", "--test", "new"]);
+    }
     step::run("build examples/python-compiler", &mut cargo, Show::Warnings)?;
-    let library = shared_library(&workspace.cargo_target().join("debug"), "python_compiler");
+    let profile = if run.release { "release" } else { "debug" };
+    let library = shared_library(&workspace.cargo_target().join(profile), "python_compiler");
     for (program, arguments) in run.programs {
         println!("{program} {}", arguments.join(" "));
         let mut command = workspace.command(&interpreter);
@@ -168,6 +180,9 @@ mod tests {
             "run --seconds 300 --seed 3 --word images --kind exporters"
         );
         assert!(Run::parse(&["--replay", "exporters/images_traced/3"], 7).unwrap().exporters);
+        for (count, release) in [("49999", false), ("50000", true)] {
+            assert_eq!(Run::parse(&["--integers", count], 7).unwrap().release, release, "{count}");
+        }
         assert!(!Run::parse(&["--replay", "operators/Conv/3"], 7).unwrap().exporters);
         for (words, wanted) in [
             (&["--exporters", "--kind", "graphs"][..], "--exporters: does not go with --kind"),

@@ -124,7 +124,11 @@ impl<'a> Build<'a> {
         let te = Ok(());
         #[cfg(feature = "graph")]
         let models = crate::models::compile(session, &library.models, versions);
-        let (c, llvm, cuda, (opencl, opencl_warnings), te) = all(c, llvm, cuda, opencl, te)?;
+        #[cfg(not(feature = "graph"))]
+        let models = Ok(());
+        let of_host = Error::both(Error::both(c, llvm), Error::both(te, models));
+        let (((c, llvm), (te, models)), (cuda, (opencl, opencl_warnings))) =
+            Error::both(of_host, Error::both(cuda, opencl))?;
         for warnings in [&c.warnings, &cuda.warnings, &opencl_warnings] {
             self.lines.warnings(warnings);
         }
@@ -152,9 +156,11 @@ impl<'a> Build<'a> {
         }
         #[cfg(not(feature = "compiler"))]
         let () = te;
+        #[cfg(not(feature = "graph"))]
+        let () = models;
         #[cfg(feature = "graph")]
         {
-            let (objects, outcome) = models?;
+            let (objects, outcome) = models;
             self.lines.warnings(&outcome.warnings);
             self.outputs.extend(outcome.outputs);
             self.models = outcome.descriptions;
@@ -267,6 +273,7 @@ impl<'a> Build<'a> {
             }
             descriptions
         };
+        self.name_generated_sources();
         let mut text = generate::generate(
             &self.kernels,
             &self.cuda,
@@ -275,8 +282,6 @@ impl<'a> Build<'a> {
             &descriptions,
             &self.model_items,
         )?;
-        // Sources that were generated: the library must not depend on the folder that they lie in.
-        text = text.replace(&format!("{}/", session.out_dir.display()), "OUT_DIR/");
         if self.library.levels.is_some() && !self.kernels.is_empty() {
             text.push_str(&multiversion::question(session));
         }
@@ -286,6 +291,22 @@ impl<'a> Build<'a> {
         self.lines.rustc_env("KERNPACK_LIBRARY_RS", &path);
         self.outputs.push(Output::new("rust", &path));
         Ok(())
+    }
+
+    /// Names sources that were generated from `OUT_DIR`: the library must not depend on the folder that they lie in.
+    fn name_generated_sources(&mut self) {
+        let folder = format!("{}/", self.session.name_of(&self.session.out_dir));
+        let host = self.kernels.iter_mut().map(|kernel| &mut kernel.source);
+        let cuda = self.cuda.images.iter_mut().map(|image| &mut image.source);
+        let skipped = self.cuda.skipped.iter_mut().flat_map(|skipped| &mut skipped.kernels);
+        let skipped = skipped.map(|kernel| &mut kernel.source);
+        let opencl = self.opencl.iter_mut().map(|image| &mut image.source);
+        let models = self.model_items.iter_mut().map(|model| &mut model.source);
+        for source in host.chain(cuda).chain(skipped).chain(opencl).chain(models) {
+            if let Some(rest) = source.strip_prefix(&folder) {
+                *source = format!("OUT_DIR/{rest}");
+            }
+        }
     }
 
     /// Writes the lists for people and their editors.
@@ -327,18 +348,6 @@ fn compile_llvm(session: &Session, inputs: Vec<PathBuf>, versions: &[Version]) -
 /// What a thread returned.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// All five, or the problems of all five.
-fn all<A, B, C, D, E>(a: Result<A>, b: Result<B>, c: Result<C>, d: Result<D>, e: Result<E>) -> Result<(A, B, C, D, E)> {
-    match (a, b, c, d, e) {
-        (Ok(a), Ok(b), Ok(c), Ok(d), Ok(e)) => Ok((a, b, c, d, e)),
-        (a, b, c, d, e) => match Error::collect([a.map(drop), b.map(drop), c.map(drop), d.map(drop), e.map(drop)]) {
-            Err(error) => Err(error),
-            // One of the five is an error.
-            Ok(_) => Err(Error::new("no result")),
-        },
-    }
 }
 
 /// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.

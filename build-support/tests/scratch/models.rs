@@ -273,6 +273,7 @@ int main(void) {
 #[test]
 fn mistakes_in_models_are_told_at_once() {
     let calls = "
+        .c([\"absent.c\"])
         .model(\"perceptron.onnx\")
         .model_with(\"perceptron.onnx\", |model| model.name(\"other\").dim(\"batch\", 1).input(\"y\", [1]))
         .model(\"broken.onnx\")
@@ -283,7 +284,9 @@ fn mistakes_in_models_are_told_at_once() {
         .model_with(\"perceptron.onnx\", |model| model.name(\"rows\").dim_up_to(\"batch\", 8).state(\"x\", \"scores\"))";
     let package = package("model-mistakes", calls).file("broken.onnx", "this is text");
     expect![[r#"
-        Error: 4 problems
+        Error: 5 problems
+
+        absent.c: no such file; paths are relative to the package, DIR
 
         perceptron.onnx: input 'x': dimension 0 ('batch') is not known: say `.dim("batch", extent)`, or `.input("x", [..])` with all extents
 

@@ -52,7 +52,7 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
         .map(|(name, dtype)| Var::new(name, dtype));
     let mut entry = Entry {
         args: args.clone(),
-        signature: signature(function),
+        signature: signature(function).as_str().into(),
         known: HashMap::new(),
         late: Vec::new(),
         device_id: None,
@@ -149,7 +149,8 @@ pub(super) struct Tensor {
 
 pub(super) struct Entry {
     args: Var,
-    signature: String,
+    /// All assertions have the same text.
+    signature: Str,
     /// Sizes that an argument has told, and where.
     known: HashMap<Var, String>,
     /// Extents that are computed of sizes which were not known yet: argument, what it is called, what it is, what it should be.
@@ -169,12 +170,11 @@ impl Entry {
         if condition.is_true() {
             return;
         }
-        let signature: Str = self.signature.as_str().into();
         let mut parts: Vec<Str> = vec![problem.into()];
         if let Some((index, _)) = argument {
             parts.push(format!(" on argument #{index}").as_str().into());
         }
-        parts.extend([" when calling:\n  `".into(), signature, "`".into()]);
+        parts.extend([" when calling:\n  `".into(), self.signature.clone(), "`".into()]);
         if let Some((_, expected)) = argument {
             parts.push(format!(",\n  expected {expected}").as_str().into());
         }

@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use kernpack::{Any, Tensor};
 use kernpack_compiler::codegen::Target;
-use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import};
+use kernpack_compiler::ir::FuncKind;
+use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};
+use kernpack_compiler::pass::make_packed_api::make_packed_api;
+use kernpack_compiler::{PassContext, PassOptions, TargetDescription};
+use kernpack_graph::{Constant, LowerOptions, ModelOptions, build, import, lower};
 
 use super::node;
 use super::structures::{floats, model, tensor_of};
@@ -12,10 +16,10 @@ use super::structures::{floats, model, tensor_of};
 /// Tensors of the past, each with one of the present.
 const PAIRS: usize = 100;
 
-/// `present = past + 1` for each pair.
-fn cache() -> (Vec<u8>, Vec<(String, Constant)>) {
+/// `present = past + 1` for each of some pairs.
+fn cache(pairs: usize) -> (Vec<u8>, Vec<(String, Constant)>) {
     let names: Vec<(String, String)> =
-        (0..PAIRS).map(|pair| (format!("past{pair}"), format!("present{pair}"))).collect();
+        (0..pairs).map(|pair| (format!("past{pair}"), format!("present{pair}"))).collect();
     let nodes = names.iter().map(|(past, present)| node("Add", &[past, "one"], &[present])).collect();
     let mut inputs: Vec<(String, Constant)> =
         names.iter().enumerate().map(|(pair, (past, _))| (past.clone(), floats(&[1, 2, 3], &given(pair)))).collect();
@@ -31,12 +35,12 @@ fn given(pair: usize) -> Vec<f32> {
 
 #[test]
 fn two_hundred_arguments() {
-    let (bytes, inputs) = cache();
+    let (bytes, inputs) = cache(PAIRS);
     let start = Instant::now();
     let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
     let (module, _) = build(&graph, "cache", &Target::host(), LowerOptions::default()).unwrap();
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(60), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
     let mut tensors: Vec<Tensor> = inputs.iter().map(|(_, value)| tensor_of(value)).collect();
     tensors.extend((0..PAIRS).map(|_| Tensor::zeros::<f32>(&[1, 2, 3]).unwrap()));
     let function = module.function("cache").unwrap();
@@ -66,4 +70,32 @@ fn two_hundred_arguments() {
         assert!(error.contains("`,\n  expected "), "{error}");
     }
     run(&tensors).unwrap();
+}
+
+/// Statements and expressions of the functions for callers, and lines of assembly of all.
+fn size_of_code(pairs: usize) -> [(&'static str, usize); 3] {
+    let (bytes, _) = cache(pairs);
+    let graph = import(&bytes, None, &ModelOptions::default()).unwrap().graph;
+    let target = Target::host();
+    let context = PassContext::new(PassOptions::default());
+    let lowered = lower(&graph, "cache", &TargetDescription::of(&target), &context, LowerOptions::default()).unwrap();
+    let [mut statements, mut expressions] = [0; 2];
+    for function in lowered.module.functions.iter().filter(|function| function.kind == FuncKind::Mixed) {
+        let entry = make_packed_api(&function, &context).unwrap();
+        for_each_expr_in(&entry.body, |_| expressions += 1);
+        for_each_stmt(&entry.body, |_| statements += 1);
+    }
+    let module = kernpack_compiler::build(&lowered.module, &target).unwrap();
+    let object = module.inspect_source("s").unwrap().lines().count();
+    [("statements", statements), ("expressions", expressions), ("lines of assembly", object)]
+}
+
+#[test]
+fn the_code_of_an_entry_grows_as_its_arguments_do() {
+    let sizes = [25, 50, 100, 200].map(size_of_code);
+    for pair in sizes.windows(2) {
+        for ((what, fewer), (_, more)) in pair[0].iter().zip(&pair[1]) {
+            assert!(*more * 10 <= *fewer * 21, "twice the arguments: {fewer} became {more} {what}");
+        }
+    }
 }
