@@ -6,7 +6,8 @@ use super::proto::{Model, Node};
 use super::versions::all_nodes;
 use crate::error::{GraphError, Result, full_name};
 
-/// Checks that no node of a model has two attributes of one name: which of them counts would depend on who reads it.
+/// Checks that no node of a model has two attributes of one name: readers would differ in which
+/// of them counts.
 ///
 /// # Errors
 /// Nodes that have, each with the operator and the attribute.

@@ -122,7 +122,8 @@ impl Windows {
     }
 }
 
-/// Checks that attribute `pads` does not contradict the paddings that `auto_pad` makes. Exporters write zeros beside it.
+/// Checks that attribute `pads` does not contradict the paddings that `auto_pad` makes. Exporters
+/// write zeros beside it.
 pub(super) fn check_pads(auto: &str, pads: &[i64], made: [&[i64]; 2]) -> Result<()> {
     let made = made.concat();
     require!(

@@ -131,7 +131,8 @@ fn links_out_of_the_folder() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Attributes that a node has twice: also of nodes in bodies and functions, and of operators that are code of the importer.
+/// Attributes that a node has twice: also of nodes in bodies, and of operators that the importer
+/// writes out.
 #[test]
 fn attributes_given_twice() {
     let int = |name: &str, value: i64| Message::default().text(1, name).int(3, value).int(20, 2);

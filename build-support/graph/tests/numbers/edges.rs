@@ -284,7 +284,8 @@ fn cubic_curves_at_borders() {
     }
 }
 
-/// A window over channels that is larger than all of them: those that are there count, and the rest costs nothing.
+/// A window that is larger than all channels: only those that exist count, and the rest costs
+/// nothing.
 #[test]
 fn windows_larger_than_the_channels() {
     for channels in [1, 3] {

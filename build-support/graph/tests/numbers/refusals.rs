@@ -55,7 +55,8 @@ const ROWS: &[(&str, &str)] = &[
     ("GridSample|f:1,1,1,1,1,1,1,1,1,1,1 f:1,1,1,1,1,1,1,1,1,1,9", "9 spatial axes are not supported: at most 8 are"),
 ];
 
-/// Attributes beside an input that gives the same, and attributes that contradict others: both are in the error.
+/// Attributes beside an input that gives the same, and attributes that contradict others: the
+/// error names both.
 const CONTRADICTIONS: &[(&str, [&str; 2])] = &[
     ("Clip min=1.5|f:3 f:", ["`min`", "input 1"]),
     ("Clip max=1.5|f:3 - f:", ["`max`", "input 2"]),
