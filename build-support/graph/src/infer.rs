@@ -15,7 +15,7 @@ use crate::effort::{MOST_EFFORT, SMALL_EFFORT, effort};
 use crate::error::{GraphError, Result, require};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::moved::moved;
-use crate::op::{NodeOp, Pattern, classic, extents, is_by_position, narrow};
+use crate::op::{NodeOp, Pattern, beside, classic, extents, is_by_position, narrow};
 
 /// A known tensor of more bytes is not computed at build time if it is also this many times larger than what it is computed of.
 const LARGE: usize = 1 << 20;
@@ -69,7 +69,8 @@ impl Graph {
     ) -> Result<Vec<Option<ValueId>>> {
         let op: NodeOp = op.into();
         let tables = match op.listed() {
-            Some(op) => classic::tables(op.name, &attrs)
+            Some(op) => beside::check(op.name, &attrs, inputs)
+                .and_then(|()| classic::tables(op.name, &attrs))
                 .map_err(|error| error.within(&format!("node '{name}' ({})", op.name)))?,
             None => Vec::new(),
         };

@@ -8,6 +8,7 @@ use crate::constant::{Constant, num_elements};
 use crate::error::{Result, fail, require};
 use crate::graph::ValueId;
 use crate::numpy_random::NumpyRandom;
+use crate::op;
 use kernpack_compiler::ir::{BF16, F16, F32, F64};
 
 /// Elements, at most: each needs a random number in the library.
@@ -24,6 +25,7 @@ impl Importer<'_, '_> {
         inputs: &[Option<ValueId>],
         attrs: &Attrs,
     ) -> Result<Option<Vec<Option<Item>>>> {
+        op::beside::check("Dropout", attrs, inputs)?;
         let input = |index: usize| inputs.get(index).copied().flatten();
         let (Some(x), Some(training)) = (input(0), input(2)) else { return Ok(None) };
         let mut emitter = Emitter { graph: &mut self.graph, name };

@@ -26,7 +26,9 @@ use crate::constant::Constant;
 use crate::error::{Fix, GraphError, Result, fail, full_name, require};
 use crate::graph::{Graph, Value, ValueId};
 use crate::onnx::versions::{self, NEWEST, version_of};
-use crate::onnx::{self, AttributeValue, Dim, Model, ValueType, dtype_of, to_constant, to_dense};
+use crate::onnx::{
+    self, AttributeValue, Dim, Model, ValueType, check_attributes, dtype_of, label, to_constant, to_dense,
+};
 use crate::op::{self, CustomOperator, NodeOp};
 use crate::options::ModelOptions;
 use crate::{parts, sizes};
@@ -140,6 +142,7 @@ fn read(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<(
         "the model takes, gives or knows texts, which have no kernels: they are not supported here. `kernpack_graph::text::TextModel` (`kernpack.graph.text_model`) steps through a model of texts; cut it off in front of this one"
     );
     versions::check(&model)?;
+    check_attributes(&model)?;
     check_operators(&model, &options.operators)?;
     check_bounds(&model, options)?;
     let mut importer = Importer {
@@ -608,11 +611,6 @@ impl<'m, 'a> Importer<'m, 'a> {
 /// Finds the item of a name, if it is there.
 fn given(scope: &Scope, name: &str) -> Option<Item> {
     scope.get(name).filter(|item| **item != Item::Absent).cloned()
-}
-
-/// The name of a node in messages: its name, or that of its first output.
-fn label<'n>(node: &'n onnx::Node<'_>) -> &'n str {
-    if node.name.is_empty() { node.outputs.first().map_or("", String::as_str) } else { &node.name }
 }
 
 fn place(node: &onnx::Node<'_>) -> String {

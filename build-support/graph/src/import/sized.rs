@@ -54,9 +54,11 @@ impl Importer<'_, '_> {
         for (index, id) in inputs.iter().enumerate() {
             let Some(extents) = id.and_then(|id| graph.extents.get(&id)) else { continue };
             let others = inputs.iter().enumerate().filter(|(other, _)| *other != index);
+            let rank = id.map_or(0, |id| graph.values[id].shape.len());
+            // One of more dimensions would give the result more of them than there are extents.
             let are_scalars = others.flat_map(|(_, id)| *id).all(|id| {
                 let shape = &graph.values[id].shape;
-                shape.iter().all(|extent| *extent == 1) && !graph.extents.contains_key(&id)
+                shape.len() <= rank && shape.iter().all(|extent| *extent == 1) && !graph.extents.contains_key(&id)
             });
             let stays = operator.pattern() == Pattern::Elementwise
                 || operator.listed().is_some_and(|listed| listed.name == "Identity");

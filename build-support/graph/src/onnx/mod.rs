@@ -5,6 +5,7 @@
 mod proto;
 mod sparse;
 mod tensor;
+mod twice;
 pub(crate) mod versions;
 mod wire;
 
@@ -14,3 +15,4 @@ pub use proto::{
 };
 pub use sparse::{SparseTensor, to_dense};
 pub use tensor::{External, dtype_of, to_constant};
+pub(crate) use twice::{check_attributes, label};

@@ -44,6 +44,7 @@ impl Windows {
             positive,
             "strides, dilations and windows have to be positive: {strides:?}, {dilations:?}, {kernel:?}"
         );
+        bounds::count(kernel).map_err(|error| error.within("windows of attribute `kernel_shape`"))?;
         let (mut begin, mut end) = (pads[..rank].to_vec(), pads[rank..].to_vec());
         let mut count = Vec::new();
         let auto = call.attrs.text("auto_pad", "NOTSET")?;
@@ -77,6 +78,7 @@ impl Windows {
             count
                 .push(bounds::computed(windows, || format!("the number of windows along axis {axis} of {spatial:?}"))?);
         }
+        check_pads(auto, &pads, [&begin, &end])?;
         Ok(Self { kernel: kernel.to_vec(), strides, dilations, begin, end, count })
     }
 
@@ -118,6 +120,17 @@ impl Windows {
     pub(super) fn loops(&self) -> Vec<IterVar> {
         self.kernel.iter().enumerate().map(|(axis, extent)| reduce_axis(0, *extent, &format!("r{axis}"))).collect()
     }
+}
+
+/// Checks that attribute `pads` does not contradict the paddings that `auto_pad` makes. Exporters
+/// write zeros beside it.
+pub(super) fn check_pads(auto: &str, pads: &[i64], made: [&[i64]; 2]) -> Result<()> {
+    let made = made.concat();
+    require!(
+        pads == made || pads.iter().all(|pad| *pad == 0),
+        "attribute `pads` is {pads:?}, and attribute `auto_pad` is `{auto}`, which makes them {made:?}: expected one of them"
+    );
+    Ok(())
 }
 
 /// Tells whether places are inside of an input of these spatial extents.

@@ -4,7 +4,7 @@ use kernpack_compiler::ir::{Expr, IterVar, Tensor};
 use kernpack_compiler::te::{self, reduce_axis};
 
 use super::call::{Operand, tensor};
-use super::conv::{check_bias, finished, wide};
+use super::conv::{check_bias, check_pads, finished, wide};
 use super::{Call, Operator, Pattern, bounds};
 use crate::error::{Result, require};
 
@@ -98,7 +98,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let wanted = call.attrs.ints("output_shape")?;
     let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
-    let (mut begin, mut out) = (pads[..rank].to_vec(), Vec::new());
+    let (mut begin, mut end, mut out) = (pads[..rank].to_vec(), pads[rank..].to_vec(), Vec::new());
     for axis in 0..rank {
         let full = i128::from(strides[axis]) * (i128::from(spatial[axis]) - 1)
             + i128::from(more[axis])
@@ -116,7 +116,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
                 Some(bounds::computed(extent, || format!("axis {axis} of the result, for `strides` {strides:?},"))?)
             }
             (None, "VALID") => {
-                begin[axis] = 0;
+                (begin[axis], end[axis]) = (0, 0);
                 out.push(full);
                 continue;
             }
@@ -129,10 +129,14 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
                 if total < 0 {
                     begin[axis] = 0;
                 }
+                end[axis] = total - begin[axis];
                 out.push(extent);
             }
             None => out.push(full - pads[axis] - pads[rank + axis]),
         }
+    }
+    if wanted.is_none() {
+        check_pads(auto, &pads, [&begin, &end])?;
     }
     let filters = bounds::product(&[part, groups], || format!("the channels of the result, for `group` {groups},"))?;
     check_bias(call, filters)?;

@@ -96,6 +96,7 @@ fn gather_nd(call: &Call) -> Result<Vec<Tensor>> {
 fn reverse_sequence(call: &Call) -> Result<Vec<Tensor>> {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let (batch, time) = (x.axis(call.attrs.int("batch_axis", 1)?)?, x.axis(call.attrs.int("time_axis", 0)?)?);
+    require!(batch != time, "the attributes `batch_axis` and `time_axis` are both axis {batch} of {:?}", x.shape);
     require!(lengths.shape == [x.shape[batch]], "expected {} lengths, got {:?}", x.shape[batch], lengths.shape);
     Ok(vec![tensor(&x.shape, |position| {
         let length = lengths.at(&[position[batch].clone()]).cast(I64);

@@ -261,6 +261,7 @@ fn roi_align(call: &Call) -> Result<Vec<Tensor>> {
     let sizes = [bounds::size(call.attrs, "output_height", 1)?, bounds::size(call.attrs, "output_width", 1)?];
     let (sampling, scale) = (bounds::size(call.attrs, "sampling_ratio", 0)?, call.attrs.float("spatial_scale", 1.0)?);
     require!(sizes.iter().all(|size| *size > 0) && sampling >= 0, "parts of {sizes:?} with {sampling} points");
+    require!(sampling <= 1 << 20, "attribute `sampling_ratio` is {sampling}: a part has more than 2^40 points");
     let shape = [regions.shape[0], x.shape[1], sizes[0], sizes[1]];
     if shape.contains(&0) {
         return Ok(vec![tensor(&shape, |_| te::constant(0.0, x.dtype))]);

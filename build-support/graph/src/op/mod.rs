@@ -4,6 +4,7 @@
 //! shapes and types of the outputs as well, so there is no second description to keep equal.
 
 mod attention;
+pub(crate) mod beside;
 pub(crate) mod bounds;
 mod byte_conv;
 mod call;

@@ -317,11 +317,14 @@ fn lrn(call: &Call) -> Result<Vec<Tensor>> {
     }
     let (alpha, beta, bias) =
         (call.attrs.float("alpha", 1e-4)?, call.attrs.float("beta", 0.75)?, call.attrs.float("bias", 1.0)?);
-    let window = te::reduce_axis(0, size, "window");
+    // Of a window that is larger than the channels, those that are there count.
+    let channels = x.shape[1];
+    let (before, behind) = (((size - 1) / 2).min(channels - 1), (size / 2).min(channels - 1));
+    let window = te::reduce_axis(0, before + behind + 1, "window");
     let squares = tensor(&x.shape, |position| {
         let mut at = position.to_vec();
-        at[1] = &position[1] + window.expr() - (size - 1) / 2;
-        let inside = at[1].greater_equal(0).and(at[1].less(x.shape[1]));
+        at[1] = &position[1] + window.expr() - before;
+        let inside = at[1].greater_equal(0).and(at[1].less(channels));
         let value = Expr::if_then_else(inside, x.at(&at), te::constant(0.0, x.dtype));
         te::sum(&value * &value, &window)
     });

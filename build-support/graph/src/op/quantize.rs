@@ -25,12 +25,14 @@ fn parameter(call: &Call, x: &Operand, of: &Operand, position: &[Expr]) -> Resul
     if of.rank() == 0 || of.shape == [1] {
         return Ok(decoded(of.at(&vec![Expr::int(0); of.rank()]), of.element));
     }
-    let axis = x.axis(call.attrs.int("axis", 1)?)?;
-    if of.rank() == 1 {
+    // Of one axis there is none to choose.
+    let axis = x.axis(call.attrs.int("axis", i64::from(x.rank() != 1))?)?;
+    let block = call.attrs.int("block_size", 0)?;
+    let is_in_blocks = x.rank() == 1 && block > 0 && of.shape != x.shape;
+    if of.rank() == 1 && !is_in_blocks {
         require!(of.shape[0] == x.shape[axis], "{:?} scales for axis {axis} of {:?}", of.shape, x.shape);
         return Ok(decoded(of.at(&[position[axis].clone()]), of.element));
     }
-    let block = call.attrs.int("block_size", 0)?;
     let blocks = |extent: i64| if block > 0 { extent / block + i64::from(extent % block != 0) } else { 0 };
     let fits = block > 0
         && of.rank() == x.rank()
@@ -55,7 +57,16 @@ fn quantize(call: &Call) -> Result<Vec<Tensor>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let dtype = match (zero, call.attrs.int("output_dtype", 0)?) {
-        (Some(zero), _) => zero.element,
+        (Some(zero), 0) => zero.element,
+        (Some(zero), number) => {
+            let named = dtype_of(number)?;
+            require!(
+                named == zero.element,
+                "attribute `output_dtype` is {named}, and input 2, the zero point, is {}: expected the same type",
+                zero.element
+            );
+            named
+        }
         (None, 0) => U8,
         (None, number) => dtype_of(number)?,
     };

@@ -144,6 +144,7 @@ impl TextModel {
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let model = onnx::read_model(bytes)?;
         onnx::versions::check(&model)?;
+        onnx::check_attributes(&model)?;
         let graph = &model.graph;
         let mut made = Self { inputs: Vec::new(), outputs: Vec::new(), known: Vec::new(), steps: Vec::new() };
         let mut numbers: HashMap<&str, usize> = HashMap::new();

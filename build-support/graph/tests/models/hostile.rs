@@ -131,6 +131,30 @@ fn links_out_of_the_folder() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Attributes that a node has twice: also of nodes in bodies, and of operators that the importer
+/// writes out.
+#[test]
+fn attributes_given_twice() {
+    let int = |name: &str, value: i64| Message::default().text(1, name).int(3, value).int(20, 2);
+    let twice = |op: &str| node(op, &["x"], &["y"]).message(5, int("axis", 0)).message(5, int("axis", 1));
+    let of = |node: Message| {
+        let graph = Message::default().message(1, node).message(11, value("x", &[2, 3]));
+        graph.message(12, value("y", &[2, 3]))
+    };
+    for op in ["Softmax", "LSTM", "Constant"] {
+        let expected = format!("node 'y' ({op}): attribute `axis` is given twice");
+        assert_eq!(refused(&model(of(twice(op))), None), expected);
+    }
+    let named = twice("Softmax").text(3, "culprit").text(7, "other");
+    assert_eq!(refused(&model(of(named)), None), "node 'culprit' (other.Softmax): attribute `axis` is given twice");
+    let body = Message::default().message(1, twice("Softmax")).message(12, value("y", &[2, 3]));
+    let branch = |name: &str| Message::default().text(1, name).message(6, body.clone()).int(20, 5);
+    let choice = node("If", &["c"], &["z"]).message(5, branch("then_branch"));
+    assert_eq!(refused(&model(of(choice)), None), "node 'y' (Softmax): attribute `axis` is given twice");
+    let once = node("Softmax", &["x"], &["y"]).message(5, int("axis", 1));
+    assert_eq!(refused(&model(of(once)), None), "");
+}
+
 #[test]
 fn more_elements_than_memory() {
     let side = 1 << 21;

@@ -292,6 +292,17 @@ fn results_of_the_extents_that_the_data_asks_for() {
     };
     let found = results(nodes, &inputs, &["y"]);
     assert_eq!((found[0].shape(), found[0].to_ints().unwrap()), (&[2, 2][..], vec![30, 30, 30, 30]));
+    // A scalar of as many dimensions is broadcast; one of more would raise the number of extents.
+    let shifted = || vec![node("NonZero", &["x"], &["part"]), node("Add", &["part", "c"], &["y"])];
+    let inputs = |shape: &[i64]| [x(), ("c", ints(shape, &[10]))];
+    for shape in [&[][..], &[1], &[1, 1]] {
+        let found = results(shifted, &inputs(shape), &["y"]).swap_remove(0);
+        assert_eq!(found.shape().len(), 2, "{shape:?}");
+        assert!(found.to_ints().unwrap().iter().all(|place| (10..14).contains(place)), "{shape:?}");
+    }
+    let bytes = model(shifted(), &inputs(&[1, 1, 1]), &["y"]);
+    let error = import(&bytes, None, &ModelOptions::default()).err().unwrap().to_string();
+    assert!(error.starts_with("node 'y' (Add): the extents of input 0 depend on what"), "{error}");
     let nodes = vec![node("NonZero", &["x"], &["part"]), node("Transpose", &["part"], &["y"])];
     let error = import(&model(nodes, &[x()], &["y"]), None, &ModelOptions::default()).err().unwrap().to_string();
     assert_eq!(

@@ -283,3 +283,47 @@ fn cubic_curves_at_borders() {
         }
     }
 }
+
+/// A window that is larger than all channels: only those that exist count, and the rest costs
+/// nothing.
+#[test]
+fn windows_larger_than_the_channels() {
+    for channels in [1, 3] {
+        let values: Vec<f64> = (0..channels * 2).map(|place| f64::from(place) - 1.5).collect();
+        let x = known(F32, &[1, i64::from(channels), 2], &values);
+        for size in [1, 2, 3, 4, 5, 6, 7, 8, 1 << 20, (1 << 40) - 1, 1 << 40] {
+            let (before, behind) = ((size - 1) / 2, size / 2);
+            // A factor of 1 for each element.
+            let attrs = [("size", Attr::Int(size)), ("alpha", Attr::Float(size as f32)), ("beta", Attr::Float(0.5))];
+            let expected: Vec<f64> = (0..i64::from(channels * 2))
+                .map(|place| {
+                    let (channel, column) = (place / 2, place % 2);
+                    let window =
+                        (0..i64::from(channels)).filter(|other| (-before..=behind).contains(&(other - channel)));
+                    let sum: f64 = window.map(|other| values[(other * 2 + column) as usize].powi(2)).sum();
+                    values[place as usize] / (1.0 + sum).sqrt()
+                })
+                .collect();
+            for result in all_ways("LRN", &attrs, core::slice::from_ref(&x)) {
+                for (found, expected) in result.to_floats().unwrap().iter().zip(&expected) {
+                    assert!((found - expected).abs() < 1e-5, "{channels} {size}: {found} for {expected}");
+                }
+            }
+        }
+    }
+}
+
+/// The scales of blocks of a tensor of one axis.
+#[test]
+fn blocks_of_one_axis() {
+    let attrs = [("axis", Attr::Int(0)), ("block_size", Attr::Int(2))];
+    let scales = known(F32, &[3], &[1.0, 2.0, 0.5]);
+    let (floats, bytes) = ([3.0, 4.0, 6.0, 8.0, 5.0], [3, 4, 3, 4, 10]);
+    for attrs in [&attrs[..], &attrs[1..]] {
+        let quantized = all_ways("QuantizeLinear", attrs, &[known(F32, &[5], &floats), scales.clone()]);
+        assert!(quantized.iter().all(|result| result.bytes() == bytes), "{attrs:?}");
+        for result in all_ways("DequantizeLinear", attrs, &[quantized[0].clone(), scales.clone()]) {
+            assert_eq!(result.to_floats().unwrap(), floats, "{attrs:?}");
+        }
+    }
+}

@@ -33,6 +33,14 @@ const ROWS: &[(&str, &str)] = &[
     ("BatchNormalization|f:1,4,5,5 f:4 f:4 f:3 f:4", "numbers by channel of the shape [3], expected [4]"),
     ("InstanceNormalization|f:1,4,5,5 f:4 f:2", "numbers by channel of the shape [2], expected [4]"),
     ("GroupNormalization num_groups=2|f:1,4,5,5 f:3 f:4", "numbers by channel of the shape [3], expected [4]"),
+    (
+        "AveragePool kernel_shape=[1099511627776,1048576] pads=[1099511627776,1099511627776,0,1048576]|f:1,1,5,5",
+        "attribute `kernel_shape`",
+    ),
+    (
+        "MaxPool kernel_shape=[1048576,1048577] pads=[1048576,1048576,1048576,1048576]|f:1,1,5,5>2",
+        "attribute `kernel_shape`",
+    ),
     // What an operator makes on the way has a limit, too.
     (
         "ConvTranspose strides=[2,2]|f:1,1048576,1000,1000 f:1048576,1,3,3",
@@ -42,9 +50,96 @@ const ROWS: &[(&str, &str)] = &[
         "Resize mode=linear antialias=1|f:1,1099511627776 - =~1.0,0.00001",
         "the tensor 'indices' on the way to the result",
     ),
+    ("RoiAlign sampling_ratio=1099511627776|f:2,1,4,4 f:3,4 i:3", "attribute `sampling_ratio` is 1099511627776"),
     ("Attention|f:1,1,2097152,1 f:1,1,2097152,1 f:1,1,2097152,1", "on the way to the result"),
     ("GridSample|f:1,1,1,1,1,1,1,1,1,1,1 f:1,1,1,1,1,1,1,1,1,1,9", "9 spatial axes are not supported: at most 8 are"),
 ];
+
+/// Attributes beside an input that gives the same, and attributes that contradict others: the
+/// error names both.
+const CONTRADICTIONS: &[(&str, [&str; 2])] = &[
+    ("Clip min=1.5|f:3 f:", ["`min`", "input 1"]),
+    ("Clip max=1.5|f:3 - f:", ["`max`", "input 2"]),
+    ("DFT axis=1|f:2,4,1 - =#1", ["`axis`", "input 2"]),
+    ("Dropout ratio=0.5|f:3 f:", ["`ratio`", "input 1"]),
+    ("MaxUnpool kernel_shape=[2] output_shape=[1,1,6]|f:1,1,2 i:1,1,2 =1,1,6", ["`output_shape`", "input 2"]),
+    ("Pad pads=[1,1]|f:3 =1,1", ["`pads`", "input 1"]),
+    ("Pad value=1.5|f:3 =1,1 f:", ["`value`", "input 2"]),
+    ("ReduceSum axes=[1]|f:2,3 =1", ["`axes`", "input 1"]),
+    ("ReduceL2 axes=[1]|f:2,3 =1", ["`axes`", "input 1"]),
+    ("Reshape shape=[6]|f:2,3 =3,2", ["`shape`", "input 1"]),
+    ("Slice starts=[0]|f:3 =1 =3", ["`starts`", "input 1"]),
+    ("Slice ends=[2]|f:3 =1 =3", ["`ends`", "input 2"]),
+    ("Slice axes=[1]|f:3,3 =1 =3 =0", ["`axes`", "input 3"]),
+    ("Split split=[1,4]|f:5 =2,3>2", ["`split`", "input 1"]),
+    ("Split num_outputs=2|f:5 =2,3>2", ["`num_outputs`", "input 1"]),
+    ("Squeeze axes=[0]|f:1,3,1 =2", ["`axes`", "input 1"]),
+    ("Unsqueeze axes=[0]|f:3 =1", ["`axes`", "input 1"]),
+    ("TopK k=1|f:3 =2>2", ["`k`", "input 1"]),
+    ("Upsample scales=[1,2]|f:3,3 =~1.0,2.0", ["`scales`", "input 1"]),
+    ("ReverseSequence batch_axis=1 time_axis=1|f:3,3 i:3", ["`batch_axis`", "`time_axis`"]),
+    ("ReverseSequence batch_axis=0|f:3,3 i:3", ["`batch_axis`", "`time_axis`"]),
+    ("ReverseSequence batch_axis=-1 time_axis=1|f:3,3 i:3", ["`batch_axis`", "`time_axis`"]),
+    ("MaxPool kernel_shape=[3] auto_pad=SAME_UPPER pads=[2,2]|f:1,2,5", ["`auto_pad`", "`pads`"]),
+    ("AveragePool kernel_shape=[3] auto_pad=VALID pads=[1,1]|f:1,2,5", ["`auto_pad`", "`pads`"]),
+    ("LpPool kernel_shape=[2] auto_pad=SAME_LOWER pads=[0,1]|f:1,2,5", ["`auto_pad`", "`pads`"]),
+    ("Conv auto_pad=SAME_LOWER pads=[2,2]|f:1,2,5 f:4,2,3", ["`auto_pad`", "`pads`"]),
+    ("ConvInteger auto_pad=VALID pads=[1,1]|u:1,2,5 u:4,2,3", ["`auto_pad`", "`pads`"]),
+    ("ConvTranspose strides=[2] auto_pad=SAME_UPPER pads=[1,1]|f:1,2,5 f:2,1,3", ["`auto_pad`", "`pads`"]),
+    ("ConvTranspose strides=[2] auto_pad=VALID pads=[1,1]|f:1,2,5 f:2,1,3", ["`auto_pad`", "`pads`"]),
+    ("QuantizeLinear output_dtype=3|f:3 f: u:", ["`output_dtype`", "input 2"]),
+];
+
+/// Attributes that look as if they contradict something, and do not.
+const ACCEPTED: &[&str] = &[
+    "ConvTranspose strides=[2] output_shape=[10] pads=[1,1]|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] output_shape=[10] auto_pad=VALID|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] output_shape=[10] auto_pad=SAME_LOWER pads=[1,1]|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] output_shape=[10] output_padding=[1]|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] auto_pad=SAME_UPPER pads=[0,0]|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] auto_pad=SAME_UPPER pads=[0,1]|f:1,2,5 f:2,1,3",
+    "ConvTranspose strides=[2] output_padding=[2]|f:1,2,5 f:2,1,3",
+    "Conv auto_pad=SAME_UPPER pads=[0,0]|f:1,2,5 f:4,2,3",
+    "Conv auto_pad=SAME_UPPER pads=[1,1]|f:1,2,5 f:4,2,3",
+    "Conv auto_pad=NOTSET pads=[2,1]|f:1,2,5 f:4,2,3",
+    "MaxPool kernel_shape=[3] auto_pad=VALID pads=[0,0]|f:1,2,5",
+    "MaxPool kernel_shape=[2] auto_pad=SAME_LOWER pads=[1,0]|f:1,2,5",
+    "MaxUnpool kernel_shape=[2] strides=[2] pads=[0,0]|f:1,1,2 i:1,1,2 =1,1,6",
+    "QuantizeLinear axis=1 block_size=2|f:3,4 f:4 u:4",
+    "DequantizeLinear axis=1 block_size=2|u:3,4 f:4 u:4",
+    "QuantizeLinear block_size=2|f:3,4 f: u:",
+    "QuantizeLinear|f:3 f:3 u:3",
+    "DequantizeLinear|u:3 f:3 u:3",
+    "QuantizeLinear axis=0 block_size=2|f:4 f:2 u:2",
+    "QuantizeLinear axis=0 block_size=2|f:5 f:3",
+    "DequantizeLinear block_size=2|u:5 f:3 u:3",
+    "QuantizeLinear output_dtype=2|f:3 f: u:",
+    "QuantizeLinear output_dtype=3|f:3 f:",
+    "Clip min=1.5|f:3 - f:",
+    "Clip min=1.5 max=2.5|f:3",
+    "Dropout ratio=0.5|f:3",
+    "Pad pads=[1,1] value=1.5|f:3",
+    "Slice starts=[1] ends=[3]|f:3",
+    "Split split=[2,3]|f:5>2",
+    "Squeeze axes=[0]|f:1,3",
+    "TopK k=1|f:3>2",
+    "LRN size=1099511627776|f:1,4,2,2",
+];
+
+#[test]
+fn contradictions_name_both() {
+    for (text, wanted) in CONTRADICTIONS {
+        let error = graph(&row(text, 1), false).err().unwrap_or_else(|| panic!("{text} is accepted"));
+        assert!(error.contains("node 'tested'") && wanted.iter().all(|name| error.contains(name)), "{text}: {error}");
+    }
+}
+
+#[test]
+fn attributes_that_fit_are_accepted() {
+    for text in ACCEPTED {
+        graph(&row(text, 1), false).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
 
 #[test]
 fn errors_name_what_is_wrong() {
