@@ -11,7 +11,7 @@ use kernpack_core::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIOb
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
-use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, SetError, VERSION, api};
+use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, SetError, VERSION, known};
 use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
 use crate::lend::LentTensor;
@@ -25,6 +25,8 @@ pub(crate) struct Exchanged {
     managed: ptr::NonNull<DLManagedTensorVersioned>,
     /// A copy of its description: code of Python may change that of an array that it knows.
     described: Option<Box<LentTensor>>,
+    /// The storage of a tensor of PyTorch.
+    storage: Option<Owned>,
 }
 
 impl Drop for Exchanged {
@@ -66,15 +68,23 @@ impl Exchanged {
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
-    // SAFETY: promised by the caller; the description is that of a tensor which lives.
+    // SAFETY: promised by the caller; the description is that of a tensor which lives. The method takes the array alone.
     unsafe {
-        let Some(mut lent) = managed(py, object)? else { return Ok(None) };
+        let Some(known) = foreign(py, object)? else { return Ok(None) };
+        // Taken before the tensor is described: code of Python may run in it.
+        let storage = match (known.storage.is_null(), py.PyObject_Vectorcall()) {
+            (true, _) => None,
+            (false, Some(call)) => Some(Owned::take(py, call(known.storage, &object, 1, ptr::null_mut()))?),
+            (false, None) => Some(py.call(known.storage, [Owned::share(py, object)])?),
+        };
+        let Some(mut lent) = exported(py, object, known)? else { return Ok(None) };
         if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
             return Ok(None);
         }
         if wanted.writes() && lent.is_read_only() {
             return Err(tensor::read_only());
         }
+        lent.storage = storage;
         lent.described = LentTensor::copied(&lent.managed.as_ref().dl_tensor);
         Ok(lent.described.is_some().then_some(lent))
     }
@@ -85,13 +95,41 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
-    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
+    // SAFETY: promised by the caller. What the attribute is may be any object, and has a class of its own.
+    unsafe {
+        let Some(known) = foreign(py, object)? else { return Ok(None) };
+        if known.storage.is_null() {
+            return exported(py, object, known);
+        }
+        // Another tensor over the same storage, which only the library knows.
+        let alias = py.attribute(object, c"data")?;
+        match foreign(py, alias.as_ptr())? {
+            Some(known) => exported(py, alias.as_ptr(), known),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The class of an array, if it has the interface and is not the library's own.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Known>> {
+    // SAFETY: promised by the caller.
     unsafe {
         let class = py.type_of(object);
-        if class == State::get(py).tensor {
-            return Ok(None);
-        }
-        let Some(managed_of) = api(py, class)?.and_then(|api| api.managed_of) else { return Ok(None) };
+        if class == State::get(py).tensor { Ok(None) } else { known(py, class) }
+    }
+}
+
+/// The tensor that an array gives; `None` for one in a device's memory.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn exported(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Exchanged>> {
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
+    unsafe {
+        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
         let mut managed = ptr::null_mut();
         if managed_of(object, &mut managed) != 0 {
             return Err(Raised);
@@ -101,7 +139,7 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<E
             let text = format!("the exchange interface of {class} gave no tensor");
             return Err(py.raise(py.PyExc_BufferError(), &text));
         };
-        let lent = Exchanged { managed, described: None };
+        let lent = Exchanged { managed, described: None, storage: None };
         let device = Device::from_raw(managed.as_ref().dl_tensor.device);
         Ok(device.is_host_accessible().then_some(lent))
     }
@@ -131,11 +169,8 @@ impl Drop for CurrentStream {
 pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Option<CurrentStream>> {
     // SAFETY: promised by the caller; the functions fill their results when they succeed. A framework's current stream outlives the call.
     unsafe {
-        let class = py.type_of(object);
-        if class == State::get(py).tensor {
-            return Ok(None);
-        }
-        let Some(Api { borrow: Some(borrow), current_stream: Some(current_stream), .. }) = api(py, class)? else {
+        let Some(known) = foreign(py, object)? else { return Ok(None) };
+        let Api { borrow: Some(borrow), current_stream: Some(current_stream), .. } = known.api else {
             return Ok(None);
         };
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();
