@@ -3,7 +3,7 @@
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_int, c_void};
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use std::alloc;
 
@@ -14,6 +14,7 @@ use crate::capi::{Py, PyObject};
 use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, SetError, VERSION, known};
 use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
+use crate::interpreter::with_lock;
 use crate::lend::LentTensor;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
@@ -53,12 +54,42 @@ impl Exchanged {
 
     /// A tensor that takes this one over.
     pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
-        // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
+        // SAFETY: the tensor is this value's; when it was taken over it is not given back here. Shape and strides are copied before code of
+        // Python can run.
         unsafe {
-            let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
-            core::mem::forget(self);
+            let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = self.managed.as_ref().dl_tensor;
+            let is_padded = self.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
+            let Some(ndim) = usize::try_from(ndim).ok().filter(|_| self.storage.is_some() && !is_padded) else {
+                let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
+                core::mem::forget(self);
+                return Ok(tensor);
+            };
+            let is_read_only = self.is_read_only();
+            if writes && is_read_only {
+                return Err(tensor::read_only());
+            }
+            let extents = |start: *mut i64| {
+                if start.is_null() || ndim == 0 { &[][..] } else { core::slice::from_raw_parts(start, ndim) }
+            };
+            let (shape, strides) = (extents(shape), (!strides.is_null()).then(|| extents(strides)));
+            let owner = Kept(ManuallyDrop::new(self));
+            let tensor = embedded::tensor::new_tensor(data, device, dtype, shape, strides, byte_offset, owner)?;
+            if is_read_only {
+                embedded::tensor::set_read_only(tensor);
+            }
             Ok(tensor)
         }
+    }
+}
+
+/// What a tensor that was kept borrows from. It is given back with the interpreter's lock.
+struct Kept(ManuallyDrop<Exchanged>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // When Python has ended, its objects are gone.
+        // SAFETY: dropped once, and not used afterwards.
+        with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.0) });
     }
 }
 
@@ -68,23 +99,15 @@ impl Exchanged {
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Result<Option<Exchanged>, Refused> {
-    // SAFETY: promised by the caller; the description is that of a tensor which lives. The method takes the array alone.
+    // SAFETY: promised by the caller; the description is that of a tensor which lives.
     unsafe {
-        let Some(known) = foreign(py, object)? else { return Ok(None) };
-        // Taken before the tensor is described: code of Python may run in it.
-        let storage = match (known.storage.is_null(), py.PyObject_Vectorcall()) {
-            (true, _) => None,
-            (false, Some(call)) => Some(Owned::take(py, call(known.storage, &object, 1, ptr::null_mut()))?),
-            (false, None) => Some(py.call(known.storage, [Owned::share(py, object)])?),
-        };
-        let Some(mut lent) = exported(py, object, known)? else { return Ok(None) };
+        let Some(mut lent) = managed(py, object)? else { return Ok(None) };
         if lent.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0 {
             return Ok(None);
         }
         if wanted.writes() && lent.is_read_only() {
             return Err(tensor::read_only());
         }
-        lent.storage = storage;
         lent.described = LentTensor::copied(&lent.managed.as_ref().dl_tensor);
         Ok(lent.described.is_some().then_some(lent))
     }
@@ -95,18 +118,24 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
 /// # Safety
 /// `object` is alive.
 pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
-    // SAFETY: promised by the caller. What the attribute is may be any object, and has a class of its own.
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
-        if known.storage.is_null() {
-            return exported(py, object, known);
+        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
+        // Taken before the tensor is described: code of Python may run in it.
+        let storage = storage(py, object, known)?;
+        let mut managed = ptr::null_mut();
+        if managed_of(object, &mut managed) != 0 {
+            return Err(Raised);
         }
-        // Another tensor over the same storage, which only the library knows.
-        let alias = py.attribute(object, c"data")?;
-        match foreign(py, alias.as_ptr())? {
-            Some(known) => exported(py, alias.as_ptr(), known),
-            None => Ok(None),
-        }
+        let Some(managed) = ptr::NonNull::new(managed) else {
+            let class = py.class_name(object);
+            let text = format!("the exchange interface of {class} gave no tensor");
+            return Err(py.raise(py.PyExc_BufferError(), &text));
+        };
+        let lent = Exchanged { managed, described: None, storage };
+        let device = Device::from_raw(managed.as_ref().dl_tensor.device);
+        Ok(device.is_host_accessible().then_some(lent))
     }
 }
 
@@ -122,26 +151,20 @@ unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Kno
     }
 }
 
-/// The tensor that an array gives; `None` for one in a device's memory.
+/// The storage of a tensor of PyTorch.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
-unsafe fn exported(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Exchanged>> {
-    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
+unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Owned>> {
+    // SAFETY: promised by the caller; the method takes the array alone.
     unsafe {
-        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
-        let mut managed = ptr::null_mut();
-        if managed_of(object, &mut managed) != 0 {
-            return Err(Raised);
+        if known.storage.is_null() {
+            return Ok(None);
         }
-        let Some(managed) = ptr::NonNull::new(managed) else {
-            let class = py.class_name(object);
-            let text = format!("the exchange interface of {class} gave no tensor");
-            return Err(py.raise(py.PyExc_BufferError(), &text));
-        };
-        let lent = Exchanged { managed, described: None, storage: None };
-        let device = Device::from_raw(managed.as_ref().dl_tensor.device);
-        Ok(device.is_host_accessible().then_some(lent))
+        match py.PyObject_Vectorcall() {
+            Some(call) => Owned::take(py, call(known.storage, &object, 1, ptr::null_mut())).map(Some),
+            None => py.call(known.storage, [Owned::share(py, object)]).map(Some),
+        }
     }
 }
 
