@@ -2,6 +2,9 @@
 
 import ctypes
 import gc
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -53,6 +56,129 @@ def test_torch_dtypes(extmod, torch, name):
 def test_torch_subclasses(extmod, torch):
     weights = torch.nn.Parameter(torch.ones(3, dtype=torch.float64), requires_grad=False)
     assert extmod.sum_of_elements(weights) == 3.0
+
+
+COUNT = 1 << 16
+
+
+def give_data(torch, tensor):
+    tensor.data = torch.full((3,), 7.0, dtype=torch.float64)
+
+
+def give_storage(torch, tensor):
+    tensor.set_(torch.full((COUNT,), 7.0, dtype=torch.float64))
+
+
+def take_storage(torch, tensor):
+    tensor.set_()
+
+
+TORCH_LOSSES = [give_data, give_storage, take_storage]
+
+
+def own(torch):
+    return torch.ones(COUNT, dtype=torch.float64)
+
+
+def strided(torch):
+    return torch.ones(2 * COUNT, dtype=torch.float64)[::2]
+
+
+def many_axes(torch):
+    return torch.ones(1, 2, 1, 2, 1, COUNT // 4, dtype=torch.float64)
+
+
+def parameter(torch):
+    return torch.nn.Parameter(own(torch), requires_grad=False)
+
+
+def derived(torch):
+    return own(torch).as_subclass(type("Derived", (torch.Tensor,), {}))
+
+
+TORCH_TENSORS = [own, strided, many_axes, parameter, derived]
+
+
+def lose(torch, how, tensor):
+    how(torch, tensor)
+    # Memory that was freed is likely to be used again.
+    return [torch.full((count * COUNT,), 7.0, dtype=torch.float64) for count in (1, 2, 1, 2)]
+
+
+@pytest.mark.parametrize("made", TORCH_TENSORS)
+@pytest.mark.parametrize("how", TORCH_LOSSES)
+def test_torch_storage_is_kept_for_the_call(extmod, torch, made, how):
+    for name in ["sum_after", "sum_after_here"]:
+        tensor = made(torch)
+        assert getattr(extmod, name)(tensor, lambda: lose(torch, how, tensor) and None) == COUNT
+        assert tensor.numel() == {give_data: 3, give_storage: COUNT, take_storage: 0}[how]
+
+
+@pytest.mark.parametrize("how", TORCH_LOSSES)
+def test_torch_storage_that_is_written(extmod, torch, how):
+    tensor, made = own(torch), []
+    before = tensor.detach()
+    extmod.fill_after(tensor, lambda: made.extend(lose(torch, how, tensor)), 3.0)
+    assert before.sum() == 3 * COUNT and all((other == 7).all() for other in made)
+
+
+@pytest.mark.parametrize("how", TORCH_LOSSES)
+def test_torch_storage_while_no_lock_is_held(extmod, torch, how):
+    """It raises if an element has changed. The thread may be first."""
+    tensor = own(torch)
+
+    def other():
+        time.sleep(0.005)
+        lose(torch, how, tensor)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert extmod.same_for(tensor, 0.03) in (COUNT, 0, 21, 7 * COUNT)
+    thread.join()
+
+
+@pytest.mark.parametrize("made", TORCH_TENSORS)
+@pytest.mark.parametrize("how", TORCH_LOSSES)
+def test_torch_storage_of_a_kept_tensor(extmod, torch, made, how):
+    tensor = made(torch)
+    extmod.keep_tensor(tensor)
+    try:
+        again = lose(torch, how, tensor)
+        assert extmod.sum_of_kept() == COUNT and again
+    finally:
+        extmod.keep_tensor(None)
+
+
+def test_torch_storage_is_given_back(extmod, torch):
+    tensor = own(torch)
+    storage = tensor.untyped_storage()
+    before = sys.getrefcount(tensor), sys.getrefcount(storage)
+    for _ in range(100):
+        extmod.sum_of_elements(tensor)
+        extmod.echo_any(tensor)
+        extmod.keep_tensor(tensor)
+        extmod.keep_tensor(None)
+        with pytest.raises(TypeError):
+            extmod.sum_f32(tensor)
+    gc.collect()
+    assert (sys.getrefcount(tensor), sys.getrefcount(storage)) == before
+
+
+def test_torch_subclass_that_lies(extmod, torch):
+    """What its methods give is not taken for what it should be."""
+
+    class Lies(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return 5
+
+    tensor = own(torch).as_subclass(Lies)
+    assert extmod.sum_of_elements(tensor) == COUNT
+    extmod.keep_tensor(tensor)
+    try:
+        assert extmod.sum_of_kept() == COUNT
+    finally:
+        extmod.keep_tensor(None)
 
 
 def test_jax(extmod):

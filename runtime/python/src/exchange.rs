@@ -3,7 +3,7 @@
 
 use core::alloc::Layout;
 use core::ffi::{CStr, c_int, c_void};
-use core::mem::MaybeUninit;
+use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use std::alloc;
 
@@ -11,9 +11,10 @@ use kernpack_core::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIOb
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
-use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, SetError, VERSION, api};
+use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, SetError, VERSION, known};
 use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
+use crate::interpreter::with_lock;
 use crate::lend::LentTensor;
 use crate::object::{Owned, PyResult, Raised};
 use crate::state::State;
@@ -25,6 +26,8 @@ pub(crate) struct Exchanged {
     managed: ptr::NonNull<DLManagedTensorVersioned>,
     /// A copy of its description: code of Python may change that of an array that it knows.
     described: Option<Box<LentTensor>>,
+    /// The storage of a tensor of PyTorch.
+    storage: Option<Owned>,
 }
 
 impl Drop for Exchanged {
@@ -51,12 +54,42 @@ impl Exchanged {
 
     /// A tensor that takes this one over.
     pub(crate) fn into_tensor(self, writes: bool) -> Result<*mut TVMFFIObject, Refused> {
-        // SAFETY: the tensor is this value's; when it was taken over it is not given back here.
+        // SAFETY: the tensor is this value's; when it was taken over it is not given back here. Shape and strides are copied before code of
+        // Python can run.
         unsafe {
-            let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
-            core::mem::forget(self);
+            let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = self.managed.as_ref().dl_tensor;
+            let is_padded = self.managed.as_ref().flags & dlpack_flags::IS_SUBBYTE_TYPE_PADDED != 0;
+            let Some(ndim) = usize::try_from(ndim).ok().filter(|_| self.storage.is_some() && !is_padded) else {
+                let tensor = tensor::imported(self.managed.as_ptr(), writes)?;
+                core::mem::forget(self);
+                return Ok(tensor);
+            };
+            let is_read_only = self.is_read_only();
+            if writes && is_read_only {
+                return Err(tensor::read_only());
+            }
+            let extents = |start: *mut i64| {
+                if start.is_null() || ndim == 0 { &[][..] } else { core::slice::from_raw_parts(start, ndim) }
+            };
+            let (shape, strides) = (extents(shape), (!strides.is_null()).then(|| extents(strides)));
+            let owner = Kept(ManuallyDrop::new(self));
+            let tensor = embedded::tensor::new_tensor(data, device, dtype, shape, strides, byte_offset, owner)?;
+            if is_read_only {
+                embedded::tensor::set_read_only(tensor);
+            }
             Ok(tensor)
         }
+    }
+}
+
+/// What a tensor that was kept borrows from. It is given back with the interpreter's lock.
+struct Kept(ManuallyDrop<Exchanged>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // When Python has ended, its objects are gone.
+        // SAFETY: dropped once, and not used afterwards.
+        with_lock(|_| unsafe { ManuallyDrop::drop(&mut self.0) });
     }
 }
 
@@ -87,11 +120,10 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
 pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
     // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
-        let class = py.type_of(object);
-        if class == State::get(py).tensor {
-            return Ok(None);
-        }
-        let Some(managed_of) = api(py, class)?.and_then(|api| api.managed_of) else { return Ok(None) };
+        let Some(known) = foreign(py, object)? else { return Ok(None) };
+        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
+        // Taken before the tensor is described: code of Python may run in it.
+        let storage = storage(py, object, known)?;
         let mut managed = ptr::null_mut();
         if managed_of(object, &mut managed) != 0 {
             return Err(Raised);
@@ -101,9 +133,38 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<E
             let text = format!("the exchange interface of {class} gave no tensor");
             return Err(py.raise(py.PyExc_BufferError(), &text));
         };
-        let lent = Exchanged { managed, described: None };
+        let lent = Exchanged { managed, described: None, storage };
         let device = Device::from_raw(managed.as_ref().dl_tensor.device);
         Ok(device.is_host_accessible().then_some(lent))
+    }
+}
+
+/// The class of an array, if it has the interface and is not the library's own.
+///
+/// # Safety
+/// `object` is alive.
+unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Known>> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let class = py.type_of(object);
+        if class == State::get(py).tensor { Ok(None) } else { known(py, class) }
+    }
+}
+
+/// The storage of a tensor of PyTorch.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Owned>> {
+    // SAFETY: promised by the caller; the method takes the array alone.
+    unsafe {
+        if known.storage.is_null() {
+            return Ok(None);
+        }
+        match py.PyObject_Vectorcall() {
+            Some(call) => Owned::take(py, call(known.storage, &object, 1, ptr::null_mut())).map(Some),
+            None => py.call(known.storage, [Owned::share(py, object)]).map(Some),
+        }
     }
 }
 
@@ -131,11 +192,8 @@ impl Drop for CurrentStream {
 pub(crate) unsafe fn enter_stream(py: Py, object: *mut PyObject) -> PyResult<Option<CurrentStream>> {
     // SAFETY: promised by the caller; the functions fill their results when they succeed. A framework's current stream outlives the call.
     unsafe {
-        let class = py.type_of(object);
-        if class == State::get(py).tensor {
-            return Ok(None);
-        }
-        let Some(Api { borrow: Some(borrow), current_stream: Some(current_stream), .. }) = api(py, class)? else {
+        let Some(known) = foreign(py, object)? else { return Ok(None) };
+        let Api { borrow: Some(borrow), current_stream: Some(current_stream), .. } = known.api else {
             return Ok(None);
         };
         let mut tensor = MaybeUninit::<DLTensor>::zeroed();

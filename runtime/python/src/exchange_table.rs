@@ -35,35 +35,38 @@ type Allocate = unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVer
 type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
 
 /// A class of arrays with the interface. It is never given back, nor is the capsule, so the class and the table live on.
-struct Known {
+pub(crate) struct Known {
     class: *mut PyObject,
-    api: &'static Api,
+    pub(crate) api: &'static Api,
+    /// The method that gives an array's storage, of PyTorch's tensors; NULL for others. What such a tensor lends holds the tensor, and code of
+    /// Python may give this another storage, and another shape, at any time.
+    pub(crate) storage: *mut PyObject,
 }
 
 /// The classes that were seen; there are few in a process.
 static KNOWN: [AtomicPtr<Known>; 16] = [const { AtomicPtr::new(ptr::null_mut()) }; 16];
 
-/// The interface of a class.
+/// The class, if it has the interface.
 ///
 /// # Safety
 /// `class` is alive.
-pub(crate) unsafe fn api(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Api>> {
+pub(crate) unsafe fn known(py: Py, class: *mut PyObject) -> PyResult<Option<&'static Known>> {
     for known in &KNOWN {
         // SAFETY: what is stored lives forever.
         match unsafe { known.load(Ordering::Acquire).as_ref() } {
-            Some(known) if known.class == class => return Ok(Some(known.api)),
+            Some(known) if known.class == class => return Ok(Some(known)),
             Some(_) => {}
             None => break,
         }
     }
     // SAFETY: promised by the caller. Held: code of Python may give the attribute, and the object another class.
-    unsafe { new_api(py, Owned::share(py, class)) }
+    unsafe { new_known(py, Owned::share(py, class)) }
 }
 
-/// The interface of a class that was not seen before, which is remembered. `None`: it has no interface, or one that is not its own; such arrays
-/// go through `__dlpack__`.
+/// A class that was not seen before, which is remembered. `None`: it has no interface, or one that is not its own; such arrays go through
+/// `__dlpack__`.
 #[inline(never)]
-fn new_api(py: Py, class: Owned) -> PyResult<Option<&'static Api>> {
+fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
     // SAFETY: the objects are alive. A capsule of this name has such a table, by the rules of DLPack, which lives as long as the class and the
     // capsule; these are kept.
     unsafe {
@@ -72,13 +75,15 @@ fn new_api(py: Py, class: Owned) -> PyResult<Option<&'static Api>> {
             return Ok(None);
         }
         let Some(api) = usable(py, &capsule) else { return Ok(None) };
-        let new = Box::into_raw(Box::new(Known { class: class.as_ptr(), api }));
+        let method = py.attribute_if_any(class.as_ptr(), c"untyped_storage")?;
+        let storage = method.as_ref().map_or(ptr::null_mut(), Owned::as_ptr);
+        let new = Box::into_raw(Box::new(Known { class: class.as_ptr(), api, storage }));
         let is_taken = |place: &AtomicPtr<Known>| {
             place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
         if KNOWN.iter().any(is_taken) {
-            let _kept = (class.into_ptr(), capsule.into_ptr());
-            return Ok(Some(api));
+            let _kept = (class.into_ptr(), capsule.into_ptr(), method.map(Owned::into_ptr));
+            return Ok(Some(&*new));
         }
         // No place is left, so nothing would keep the table.
         drop(Box::from_raw(new));
