@@ -2,6 +2,9 @@
 
 #[path = "security/relays.rs"]
 mod relays;
+#[cfg(target_os = "linux")]
+#[path = "security/secrets.rs"]
+mod secrets;
 #[path = "security/slots.rs"]
 mod slots;
 
@@ -321,73 +324,4 @@ fn strangers_do_not_use_up_descriptors() {
         assert!(connect(program.1.to_string()).connect_timeout(TIME).open().unwrap().is_open());
     }
     drop(strangers);
-}
-
-/// All processes below one.
-#[cfg(target_os = "linux")]
-fn descendants(process: u32) -> Vec<u32> {
-    let mut found = vec![process];
-    let mut next = 0;
-    while next < found.len() {
-        for thread in fs::read_dir(format!("/proc/{}/task", found[next])).into_iter().flatten().flatten() {
-            let text = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            found.extend(text.split_whitespace().map(|number| number.parse::<u32>().unwrap()));
-        }
-        next += 1;
-    }
-    found.remove(0);
-    found
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn sessions_do_not_have_the_token() {
-    use std::os::unix::fs::{FileExt, MetadataExt};
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rpc-secret-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"));
-    command.args(["--port", "0", "--folder"]).arg(&folder).env("KERNPACK_RPC_TOKEN", TOKEN);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
-    let session = connect(&address).token(TOKEN).open().unwrap();
-    // The server's process belongs to root for the system: no other user's process looks into it.
-    let owner = fs::metadata(format!("/proc/{}/environ", child.id())).unwrap().uid();
-    assert_eq!(owner, 0);
-    let processes = descendants(child.id());
-    assert_eq!(processes.len(), 2, "a warden and a session");
-    for process in processes {
-        for file in ["environ", "cmdline"] {
-            let bytes = fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
-            assert!(!holds_token(&bytes), "{file} of {process}");
-        }
-        // Memory, where the system lets us read it.
-        let Ok(memory) = fs::File::open(format!("/proc/{process}/mem")) else { continue };
-        for line in fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default().lines() {
-            let Some((range, rest)) = line.split_once(' ').filter(|(_, rest)| rest.starts_with("rw")) else { continue };
-            let (begin, end) = range.split_once('-').unwrap();
-            let [begin, end] = [begin, end].map(|number| u64::from_str_radix(number, 16).unwrap());
-            let mut bytes = vec![0; usize::try_from((end - begin).min(16 << 20)).unwrap()];
-            if let Ok(count) = memory.read_at(&mut bytes, begin) {
-                assert!(!holds_token(&bytes[..count]), "memory of {process}: {rest}");
-            }
-        }
-    }
-    drop(session);
-    let _ = child.kill();
-    let _ = child.wait();
-    // A token that is made is printed.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kernpack-rpc-server"));
-    let command = command.args(["--port", "0"]).env_remove("KERNPACK_RPC_TOKEN");
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let address = lines.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
-    let token = lines.next().unwrap().strip_prefix("token: ").unwrap().to_owned();
-    assert!(connect(&address).open().is_err());
-    assert!(connect(&address).token(token).open().unwrap().is_open());
-    let _ = child.kill();
-    let _ = child.wait();
-    let _ = fs::remove_dir_all(folder);
 }
