@@ -8,6 +8,8 @@ pub mod dtype;
 pub mod json;
 pub mod json_graph;
 pub mod library_bin;
+#[cfg(feature = "models")]
+pub mod limits;
 pub mod module_tree;
 mod node;
 #[cfg(feature = "models")]

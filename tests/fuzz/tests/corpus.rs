@@ -1,5 +1,9 @@
 //! Every input that was worth keeping, through its function: what fuzzing found once stays found, on every machine.
 
+#[cfg(feature = "models")]
+#[path = "corpus/limits.rs"]
+mod limits;
+
 use std::fs;
 use std::path::Path;
 
