@@ -78,6 +78,17 @@ fn spread(x: &Operand, w: &Operand, shape: &[i64], (strides, dilations, begin): 
     })
 }
 
+/// Checks that attribute `auto_pad` is one of its words, and that attribute `kernel_shape` is the
+/// shape of the windows that the weights have.
+fn check_attributes(call: &Call, w: &Operand, auto: &str) -> Result<()> {
+    let is_known = ["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"].contains(&auto);
+    require!(is_known, "attribute `auto_pad` is `{auto}`, which is unknown");
+    if let Some(kernel) = call.attrs.ints("kernel_shape")? {
+        require!(kernel == w.shape[2..], "attribute `kernel_shape` is {kernel:?}, the weights are {:?}", w.shape);
+    }
+    Ok(())
+}
+
 fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     require!(x.rank() >= 3 && w.rank() == x.rank(), "an input {:?} and weights {:?} do not fit", x.shape, w.shape);
@@ -98,6 +109,7 @@ fn conv_transpose(call: &Call) -> Result<Vec<Tensor>> {
     let wanted = call.attrs.ints("output_shape")?;
     let wanted = wanted.map(|wanted| bounds::all_bounded("attribute `output_shape`", wanted)).transpose()?;
     let auto = call.attrs.text("auto_pad", "NOTSET")?;
+    check_attributes(call, w, auto)?;
     let (mut begin, mut end, mut out) = (pads[..rank].to_vec(), pads[rank..].to_vec(), Vec::new());
     for axis in 0..rank {
         let full = i128::from(strides[axis]) * (i128::from(spatial[axis]) - 1)

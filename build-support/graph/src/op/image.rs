@@ -85,6 +85,9 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
     let (dilations, strides, pads) =
         (list(call, "dilations", 1, 2)?, list(call, "strides", 1, 2)?, list(call, "pads", 0, 4)?);
     let (kernel, spatial, depth) = (&w.shape[2..], &x.shape[2..], w.shape[1]);
+    if let Some(given) = call.attrs.ints("kernel_shape")? {
+        require!(given == kernel, "attribute `kernel_shape` is {given:?}, the weights are {:?}", w.shape);
+    }
     let positive = dilations.iter().chain(&strides).chain(kernel).all(|value| *value > 0);
     require!(positive, "strides, dilations and windows have to be positive: {strides:?}, {dilations:?}, {kernel:?}");
     require!(
