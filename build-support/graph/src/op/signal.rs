@@ -76,7 +76,11 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
     is_signal(x)?;
     let axis = match number(call, 2)? {
         Some(axis) => axis,
-        None if call.version >= 20 => -2,
+        None if call.version >= 20 => {
+            let has_old = call.attrs.get("axis").is_some();
+            require!(!has_old, "attribute `axis` is of versions of the operators before 20: expected the axis as input 2");
+            -2
+        }
         None => call.attrs.int("axis", 1)?,
     };
     let axis = x.axis(axis)?;

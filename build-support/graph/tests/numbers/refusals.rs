@@ -20,6 +20,7 @@ const ROWS: &[(&str, &str)] = &[
     ("DFT|f:0,4,1 =#-1 =#1", "a transform of -1 elements"),
     ("DFT onesided=1|f:0,4,1 =#-1 =#1", "a transform of -1 elements"),
     ("DFT|f:2,4,1 =#0 =#1", "a transform of 0 elements"),
+    ("DFT axis=1|f:2,3,4,1", "attribute `axis` is of versions of the operators before 20"),
     ("QuantizeLinear axis=1 block_size=2|f:3,4 f:3,1", "do not fit [3, 4] in blocks of 2"),
     ("DequantizeLinear axis=0 block_size=3|u:7,2 f:2,2", "do not fit [7, 2] in blocks of 3"),
     ("Range|=~#0.0 =~#NaN =~#1.0", "there are no steps of 1"),
