@@ -95,14 +95,28 @@ fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<
 }
 
 /// Before version 7 the second input was put along the axes of the first one from one on: an attribute said which, and PRelu's slopes are by channel.
+///
+/// # Errors
+/// An axis that is not there; in a newer version, one that says something else than the shapes.
 fn old_axis(call: &Call) -> Result<Option<usize>> {
-    if call.version >= 7 || call.inputs.len() != 2 {
+    if call.inputs.len() != 2 {
         return Ok(None);
     }
     let (x, y) = (call.input(0)?, call.input(1)?);
+    let is_old = call.version < 7;
     match call.attrs.find_int("axis")? {
-        Some(axis) => x.axis(axis).map(Some),
-        None if call.name == "PRelu" && y.rank() == 1 && x.rank() > 1 && y.shape != [1] => Ok(Some(1)),
+        Some(axis) if is_old => x.axis(axis).map(Some),
+        Some(axis) => {
+            let is_same = y.shape.iter().all(|extent| *extent == 1) || x.axis(axis)? + y.rank() == x.rank();
+            require!(
+                is_same,
+                "attribute `axis` is {axis}, and is of versions of the operators before 7: now {:?} lies along the last axes of {:?}",
+                y.shape,
+                x.shape
+            );
+            Ok(None)
+        }
+        None if is_old && call.name == "PRelu" && y.rank() == 1 && x.rank() > 1 && y.shape != [1] => Ok(Some(1)),
         None => Ok(None),
     }
 }

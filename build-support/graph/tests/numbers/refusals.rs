@@ -31,6 +31,8 @@ const ROWS: &[(&str, &str)] = &[
     ("RMSNormalization|f:2,3 f:4", "an input [4] is not broadcast to [2, 3]"),
     ("Conv|f:1,2,5,5 f:4,2,3,3 f:3", "a bias [3] for 4 filters"),
     ("ConvTranspose|f:1,2,5,5 f:2,4,3,3 f:3", "a bias [3] for 4 filters"),
+    ("Add axis=1|f:2,3,3 f:3", "attribute `axis` is 1, and is of versions of the operators before 7"),
+    ("Mul axis=-2 broadcast=1|f:2,3,3 f:3", "attribute `axis` is -2, and is of versions"),
     ("Conv auto_pad=SAME|f:1,2,5 f:4,2,3", "attribute `auto_pad` is `SAME`, which is unknown"),
     ("ConvTranspose auto_pad=SAME|f:1,2,5 f:2,1,3", "attribute `auto_pad` is `SAME`, which is unknown"),
     ("ConvTranspose auto_pad=SAME output_shape=[7]|f:1,2,5 f:2,1,3", "attribute `auto_pad` is `SAME`"),
@@ -136,6 +138,10 @@ const ACCEPTED: &[&str] = &[
     "Squeeze axes=[0]|f:1,3",
     "TopK k=1|f:3>2",
     "LRN size=1099511627776|f:1,4,2,2",
+    "Add axis=2 broadcast=1|f:2,3,3 f:3",
+    "Add axis=1|f:2,3,3 f:3,3",
+    "Add axis=0|f:2,3,3 f:1",
+    "Add axis=0|f: f:",
 ];
 
 #[test]
