@@ -39,6 +39,8 @@ impl Importer<'_, '_> {
         if emitter.known_bool(training)? != Some(true) || known_ratio == Some(0.0) {
             return Ok(None);
         }
+        let has_old = input(1).is_none() && attrs.get("ratio").is_some();
+        require!(!has_old, "attribute `ratio` is of versions before 12: expected the ratio as input 1");
         let Some(seed) = attrs.find_int("seed")? else {
             fail!("training without attribute `seed` is random, which is not supported")
         };

@@ -88,6 +88,19 @@ fn attributes_of_newer_versions_are_not_skipped() {
     );
 }
 
+/// The ratio of a training is an input; the attribute of older versions would be ignored.
+#[test]
+fn the_ratio_of_a_training_is_no_attribute() {
+    let dropout = || with_int(node("Dropout", &["x", "", "training"], &["y"]), "seed", 7);
+    let import = |dropout| {
+        let nodes = vec![node("Size", &["x"], &["n"]), node("Equal", &["n", "n"], &["training"]), dropout];
+        import(&model(14, &[("", 22)], graph(nodes)).0, None, &ModelOptions::default())
+    };
+    assert!(import(dropout()).is_ok());
+    let error = import(with_int(dropout(), "ratio", 0)).err().unwrap().to_string();
+    assert!(error.contains("attribute `ratio` is of versions before 12"), "{error}");
+}
+
 /// A graph of one node, of one input and one output, as an attribute.
 fn inside(name: &str, node: Message) -> Message {
     let tensor = |name: &str| Message::default().text(1, name).message(2, Message::default());
