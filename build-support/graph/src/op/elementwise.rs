@@ -110,7 +110,7 @@ fn old_axis(call: &Call) -> Result<Option<usize>> {
             let is_same = y.shape.iter().all(|extent| *extent == 1) || x.axis(axis)? + y.rank() == x.rank();
             require!(
                 is_same,
-                "attribute `axis` is {axis}, and is of versions of the operators before 7: now {:?} lies along the last axes of {:?}",
+                "attribute `axis` is {axis}, and is of versions before 7: now {:?} lies along the last axes of {:?}",
                 y.shape,
                 x.shape
             );

@@ -78,7 +78,7 @@ fn dft(call: &Call) -> Result<Vec<Tensor>> {
         Some(axis) => axis,
         None if call.version >= 20 => {
             let has_old = call.attrs.get("axis").is_some();
-            require!(!has_old, "attribute `axis` is of versions of the operators before 20: expected the axis as input 2");
+            require!(!has_old, "attribute `axis` is of versions before 20: expected the axis as input 2");
             -2
         }
         None => call.attrs.int("axis", 1)?,
