@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::step::{self, Show};
 use crate::workspace::{Workspace, find_on_path};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// A program, and the wheels that have it.
@@ -27,9 +27,16 @@ impl Tool {
         candidates.into_iter().find(|program| self.is_at(workspace, program))
     }
 
-    /// Unpacks the wheel for this machine, and returns the program.
+    /// Unpacks the wheel for this machine, and returns the program. Waits for another process that
+    /// installs the same one.
     pub(crate) fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
         let folder = workspace.folder(&self.folder())?;
+        let alone = File::create(folder.join("lock"))?;
+        alone.lock()?;
+        let program = self.installed(workspace);
+        if self.is_at(workspace, &program) {
+            return Ok(program);
+        }
         let list = folder.join("requirements.txt");
         fs::write(&list, self.requirement()).map_err(|error| format!("cannot write {}: {error}", list.display()))?;
         let venv = workspace.root().join("target/venv/bin/python");
@@ -41,7 +48,6 @@ impl Tool {
         pip.arg("--requirement").arg(&list);
         let name = format!("install {} {} into target/{}", self.program, self.version, self.folder());
         step::run(&name, &mut pip, Show::Warnings)?;
-        let program = self.installed(workspace);
         if self.is_at(workspace, &program) {
             return Ok(program);
         }

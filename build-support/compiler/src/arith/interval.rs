@@ -155,15 +155,16 @@ impl ConstInterval {
     pub fn scaled(self, factor: i64) -> Self {
         match factor {
             1 => self,
-            0.. => Self { min: mul_end(self.min, factor), max: mul_end(self.max, factor) },
-            _ => Self { min: mul_end(self.max, factor), max: mul_end(self.min, factor) },
+            0.. => Self::new(mul_end(self.min, factor), mul_end(self.max, factor)),
+            _ => Self::new(mul_end(self.max, factor), mul_end(self.min, factor)),
         }
     }
 
     /// Sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        Self { min: add_end(self.min, other.min, NEG), max: add_end(self.max, other.max, POS) }
+        // A smallest value above i64 may come back in a longer sum: it is a bound, no infinity.
+        Self::new(add_end(self.min, other.min, NEG), add_end(self.max, other.max, POS))
     }
 
     /// Difference.
@@ -175,7 +176,7 @@ impl ConstInterval {
     /// `-self`.
     #[must_use]
     pub fn negated(self) -> Self {
-        Self { min: negate_end(self.max), max: negate_end(self.min) }
+        Self::new(negate_end(self.max), negate_end(self.min))
     }
 
     fn of_ends(self, other: Self, mut end: impl FnMut(i64, i64) -> i64) -> Self {
@@ -186,7 +187,7 @@ impl ConstInterval {
             min = min.min(end);
             max = max.max(end);
         }
-        Self { min, max }
+        Self::new(min, max)
     }
 
     /// Product.
@@ -398,5 +399,12 @@ mod tests {
         assert_eq!(large.times(large).max, POS);
         assert_eq!(ConstInterval::point(POS), ConstInterval { min: POS - 1, max: POS });
         assert_eq!(ConstInterval::EVERYTHING.plus(ConstInterval::point(1)), ConstInterval::EVERYTHING);
+        // Sums beyond i64 that come back are inside.
+        let (one, negative) = (ConstInterval::point(1), ConstInterval::point(NEG + 2));
+        assert!(large.plus(one).plus(one).plus(negative).contains(1));
+        assert!(large.plus(one).plus(one).negated().plus(large).contains(-2));
+        assert!(large.scaled(2).plus(negative).plus(negative).contains(0));
+        assert!(large.scaled(-2).plus(large).plus(large).contains(0));
+        assert!(large.times(ConstInterval::point(-2)).plus(large).plus(large).contains(0));
     }
 }

@@ -343,6 +343,36 @@ fn facts_end_at_the_limits_of_types() {
     }
 }
 
+/// A difference whose bounds leave `i64` at one term and come back at the next ones.
+#[test]
+fn bounds_come_back_from_beyond_i64() {
+    let data = Buffer::new("data", I64, [Expr::int(4)], "global");
+    let between = |element: i64, least: i128| {
+        Expr::load(&data, element).max(constant(I64, least)).min(constant(I64, least + 1))
+    };
+    let quarter = (1i128 << 62) + 10;
+    let left = between(0, 20);
+    // From 30 to 33, but the left side minus the first part of it is more than 2^63.
+    let right = between(1, 10 - (1i128 << 63)) + between(2, quarter) + between(3, quarter);
+    let conditions = [
+        left.less(&right),
+        left.less_equal(&right),
+        right.less(&left),
+        left.equals(&right),
+        left.min(&right).equals(&left),
+        left.max(&right).equals(&right),
+    ];
+    for condition in conditions {
+        let simple = Analyzer::new().simplify(&condition);
+        for at in [0, 21, 31, i128::from(i64::MAX), i128::from(i64::MIN)] {
+            let elements = (0..4).map(|element| (("data".to_owned(), element), at)).collect();
+            let values = Values { elements, ..Values::default() };
+            let expected = value(&condition, &values);
+            assert_eq!(value(&simple, &values), expected, "{} gives {} at {at}", text(&condition), text(&simple));
+        }
+    }
+}
+
 /// Bounds of integers of 64 unsigned bits, and of lanes some of which are divided by 0.
 #[test]
 fn bounds_hold_beyond_i64_and_by_zero() {
