@@ -123,12 +123,12 @@ impl Windows {
 }
 
 /// Checks that attribute `pads` does not contradict the paddings that `auto_pad` makes. Exporters
-/// write zeros beside it.
+/// write zeros beside it; optimizers that fused a `Pad` into a convolution of `VALID` left both.
 pub(super) fn check_pads(auto: &str, pads: &[i64], made: [&[i64]; 2]) -> Result<()> {
     let made = made.concat();
     require!(
         pads == made || pads.iter().all(|pad| *pad == 0),
-        "attribute `pads` is {pads:?}, and attribute `auto_pad` is `{auto}`, which makes them {made:?}: expected one of them"
+        "attribute `pads` is {pads:?}, and attribute `auto_pad` is `{auto}`, which makes them {made:?}: expected one of them; remove `auto_pad` if a `Pad` was fused into this node"
     );
     Ok(())
 }
