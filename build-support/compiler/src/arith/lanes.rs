@@ -177,7 +177,8 @@ impl State {
         }
     }
 
-    /// A sum that is linear in the lane's number, as a vector.
+    /// A sum that is linear in the lane's number, as a vector. None: it is not linear, or a number
+    /// does not fit.
     fn vector(&mut self, sum: &Sum, lanes: u16) -> Option<Expr> {
         let lane = self.lane(lanes, sum.dtype);
         let is_lane = |var: &Var| *var == lane;
@@ -196,6 +197,10 @@ impl State {
             let cofactor = cofactor.filter(|cofactor| !uses_var(cofactor, is_lane))?;
             let scale = term.scale;
             self.add(&mut stride, &cofactor, scale);
+        }
+        // A sum with a number that did not fit lacks terms.
+        if sum.overflow || base.overflow || stride.overflow {
+            return None;
         }
         let base = render(&base, None);
         Some(if stride.as_constant() == Some(0) {

@@ -343,6 +343,19 @@ fn facts_end_at_the_limits_of_types() {
     }
 }
 
+/// A stride with a factor that is no `i64` is not taken apart: no term gets lost.
+#[test]
+fn strides_beyond_i64_keep_their_terms() {
+    let data = Buffer::new("data", I64, [Expr::int(4)], "global");
+    let stride = Expr::load(&data, 0) * 3i64.pow(25) + 1;
+    let lanes = constant(I64, 0).ramp(1, 4);
+    let vector = stride.broadcast(4) * lanes * constant(I64, 3i128.pow(20)).broadcast(4);
+    let simple = Analyzer::new().simplify(&vector);
+    let mut loads = false;
+    for_each_expr(&simple, |part| loads |= matches!(**part, ExprNode::Load { .. }));
+    assert!(loads, "{}", text(&simple));
+}
+
 /// A difference whose bounds leave `i64` at one term and come back at the next ones.
 #[test]
 fn bounds_come_back_from_beyond_i64() {
