@@ -29,7 +29,7 @@ pub(crate) fn accept(listener: &UnixListener) -> io::Result<TcpStream> {
     // The type says TCP; what is done with it here is what sockets of all kinds can.
     let (stream, _) = listener.accept()?;
     let socket = OwnedFd::from(stream);
-    if !is_trusted(&socket) {
+    if !user_of_peer(&socket).is_some_and(|user| user == 0 || user == own_user()) {
         return Err(io::ErrorKind::ConnectionAborted.into());
     }
     widen(&socket);
@@ -46,7 +46,9 @@ fn widen(socket: &OwnedFd) {
     };
 }
 
-/// A connection to the server at this address, if it listens nearby; never waits.
+/// A connection to the server at this address, if it listens nearby as the same user; never waits. A
+/// server of another user, also root's, is reached by the port: it ends connections of other users
+/// here, and another user could have taken its name.
 pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     if !address.ip().is_loopback() {
         return None;
@@ -71,7 +73,7 @@ pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     // SAFETY: an address of that length, which lives for the call.
     let connected = unsafe { libc::connect(socket.as_raw_fd(), (&raw const place).cast(), length as libc::socklen_t) };
-    if connected != 0 || !is_trusted(&socket) {
+    if connected != 0 || user_of_peer(&socket) != Some(own_user()) {
         return None;
     }
     widen(&socket);
@@ -80,23 +82,28 @@ pub(crate) fn dial(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// Returns true if the peer's process is of this user or of root. Another user could have taken the name of a server that does not listen nearby,
-/// or could run code as the server's user.
-fn is_trusted(socket: &OwnedFd) -> bool {
+/// The user of the peer's process.
+fn user_of_peer(socket: &OwnedFd) -> Option<libc::uid_t> {
     let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     let target = (&raw mut peer).cast();
     // SAFETY: the descriptor is open, and the struct is as long as said.
     let known =
         unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, target, &raw mut length) };
+    (known == 0).then_some(peer.uid)
+}
+
+/// The user of this process.
+fn own_user() -> libc::uid_t {
     // SAFETY: a plain call.
-    known == 0 && (peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
+    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::os::unix::net::UnixStream;
 
     use super::*;
 
@@ -121,8 +128,7 @@ mod tests {
 
     #[test]
     fn other_users_are_turned_away() {
-        // SAFETY: a plain call.
-        if unsafe { libc::geteuid() } != 0 {
+        if own_user() != 0 {
             eprintln!("skipped: only root can be another user");
             return;
         }
@@ -134,10 +140,15 @@ mod tests {
         if child == 0 {
             // SAFETY: plain calls.
             let is_other = unsafe { libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
-            // The server is root's, whom the client trusts; the server does not trust the client.
-            let gets_in = dial(address).is_none_or(|mut stream| stream.read(&mut [0]).is_ok_and(|count| count > 0));
+            // The server ends a connection that is made all the same.
+            let gets_in = LocalAddr::from_abstract_name(name_of(address))
+                .and_then(|name| UnixStream::connect_addr(&name))
+                .and_then(|mut stream| stream.read(&mut [0]))
+                .is_ok_and(|count| count > 0);
+            // The server is root's: this user's clients take the port, where a token lets them in.
+            let takes_the_port = dial(address).is_none();
             // SAFETY: ends this process at once.
-            unsafe { libc::_exit(if is_other && !gets_in { 0 } else { 1 }) };
+            unsafe { libc::_exit(if is_other && !gets_in && takes_the_port { 0 } else { 1 }) };
         }
         let taken = loop {
             match accept(&listener) {

@@ -45,8 +45,8 @@ pub(crate) fn run() -> Result {
     let interpreter = peers::interpreter(&workspace)?;
     let machine = Machine::find(&workspace).program("rustc");
     let mut text = format!(
-        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does it by itself ({machine}). The\n\
-         last column is what `cargo build` takes when nothing has changed.\n\n\
+        "`cargo xtask bench build`: the build script of a crate with one model for four CPU levels (the oldest, AVX2, AVX-512, VNNI), compiled without optimization, as cargo does by default ({machine}). The\n\
+         last column is the time of `cargo build` when nothing has changed.\n\n\
          | model | seconds | seconds of processors | most memory, MiB | again, seconds |\n|---|---:|---:|---:|---:|\n"
     );
     let mut verdicts = String::new();

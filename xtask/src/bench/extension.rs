@@ -279,7 +279,7 @@ fn three(value: f64) -> String {
 fn report(samples: &[[Samples; 5]], imports: &[Samples; 5], weight: u64, rounds: usize, machine: &str) -> String {
     let mut text = format!(
         "`cargo xtask bench python`: a library that Python imports ([Import from Python](python.md)) beside the same functions made with PyO3 and nanobind, and beside \
-         the same library through the package tvm_ffi; {rounds} interleaved rounds ({machine}). Nanoseconds of CPU time of a call, less those of the empty loop.\n\n"
+         the same library through the package tvm_ffi; {rounds} interleaved rounds ({machine}). Figures are nanoseconds of CPU time of a call, minus those of the empty loop.\n\n"
     );
     let titles: Vec<&str> = LIBRARIES.iter().map(|library| library.title).collect();
     let _ = writeln!(text, "| | {} | ours / PyO3 | |\n|---|---:|---:|---:|---:|---:|---:|---|", titles.join(" | "));
@@ -301,8 +301,8 @@ fn report(samples: &[[Samples; 5]], imports: &[Samples; 5], weight: u64, rounds:
     );
     let _ = writeln!(
         text,
-        "\nThe feature `python` adds {} KB to a stripped library (at most {} KB, {}). {} of {} rows are within {LIMIT:.2} of PyO3. The import of tvm_ffi is that of the \
-         package and of the library.",
+        "\nThe feature `python` adds {} KB to a stripped library (at most {} KB, {}). {} of {} rows are within {LIMIT:.2} of PyO3. The import of tvm_ffi includes the \
+         package and the library.",
         weight.div_ceil(1000),
         SIZE_LIMIT / 1000,
         verdict(weight <= SIZE_LIMIT),

@@ -52,7 +52,7 @@ pub(crate) fn run(rounds: usize) -> Result {
     let kind = machine::kind(&workspace).to_lowercase();
     let mut text = format!(
         "`cargo xtask bench models`: whole models in a library beside onnxruntime, {rounds} interleaved rounds ({machine}). With one thread, calls of more than 1 ms are\n\
-         timed by the CPU time of the thread. Each contender is a process of its own, which is stopped while another one is measured: threads of onnxruntime keep a CPU busy for a while after a call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do it.\n"
+         timed by the CPU time of the thread. Each contender is a separate process, which is stopped while another one is measured, because threads of onnxruntime keep a CPU busy for a while after their last call. Weights are seeded; results are compared first. Batch norms are folded into convolutions, as exporters do.\n"
     );
     for (column, threads) in THREADS.into_iter().enumerate() {
         let mut program = workspace.command(&interpreter);
