@@ -1,6 +1,7 @@
 """PyTorch and JAX both ways; what is not installed is skipped."""
 
 import ctypes
+import functools
 import gc
 import sys
 import threading
@@ -92,8 +93,14 @@ def parameter(torch):
     return torch.nn.Parameter(own(torch), requires_grad=False)
 
 
+@functools.cache
+def derived_class(torch):
+    """One class for all tests: a module remembers sixteen, and others go another way."""
+    return type("Derived", (torch.Tensor,), {})
+
+
 def derived(torch):
-    return own(torch).as_subclass(type("Derived", (torch.Tensor,), {}))
+    return own(torch).as_subclass(derived_class(torch))
 
 
 TORCH_TENSORS = [own, strided, many_axes, parameter, derived]
