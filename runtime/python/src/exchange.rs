@@ -117,23 +117,29 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
 ///
 /// # Safety
 /// `object` is alive.
-pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
+pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exchanged>, Refused> {
     // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
-        // Taken before the tensor is described: code of Python may run in it.
+        // The place of the elements before code of Python can run, on this thread or on others.
+        let before = described(object, known)?;
+        // Taken before the tensor is described for the call: its shape may change, too.
         let storage = storage(py, object, known)?;
         let mut managed = ptr::null_mut();
         if managed_of(object, &mut managed) != 0 {
-            return Err(Raised);
+            return Err(Raised.into());
         }
         let Some(managed) = ptr::NonNull::new(managed) else {
             let class = py.class_name(object);
             let text = format!("the exchange interface of {class} gave no tensor");
-            return Err(py.raise(py.PyExc_BufferError(), &text));
+            return Err(py.raise(py.PyExc_BufferError(), &text).into());
         };
         let lent = Exchanged { managed, described: None, storage };
+        if before.is_some_and(|before| before.data != managed.as_ref().dl_tensor.data) {
+            let clause = "the tensor was given other memory while it was converted".to_owned();
+            return Err(Refused::Because { kind: "ValueError", clause });
+        }
         let device = Device::from_raw(managed.as_ref().dl_tensor.device);
         Ok(device.is_host_accessible().then_some(lent))
     }
@@ -164,6 +170,22 @@ unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Opti
         match py.PyObject_Vectorcall() {
             Some(call) => Owned::take(py, call(known.storage, &object, 1, ptr::null_mut())).map(Some),
             None => py.call(known.storage, [Owned::share(py, object)]).map(Some),
+        }
+    }
+}
+
+/// The description of a tensor of PyTorch, which is valid until code of Python runs. `None` for others.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn described(object: *mut PyObject, known: &Known) -> PyResult<Option<DLTensor>> {
+    let Some(borrow) = known.api.borrow.filter(|_| !known.storage.is_null()) else { return Ok(None) };
+    let mut tensor = MaybeUninit::<DLTensor>::zeroed();
+    // SAFETY: promised by the caller; the function fills the description when it succeeds.
+    unsafe {
+        match borrow(object, tensor.as_mut_ptr()) {
+            0 => Ok(Some(tensor.assume_init())),
+            _ => Err(Raised),
         }
     }
 }
