@@ -161,6 +161,37 @@ def test_memory_that_changes_with_the_storage(extmod):
             function(Moves(tvm_ffi.from_dlpack(np.ones(4))))
 
 
+def test_bits_that_change_the_elements(extmod):
+    """As PyTorch's, a class tells by two methods that its elements are not those in memory."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+
+    class Bits(tvm_ffi.core.DLTensorTestWrapper):
+        conjugate = negative = False
+
+        def untyped_storage(self):
+            return None
+
+        def is_conj(self):
+            return self.conjugate
+
+        def is_neg(self):
+            return self.negative
+
+    for array in [np.ones(4, "complex64"), np.ones(8)[::2], np.ones((2, 4))[:, ::2], np.ones(1)]:
+        value = Bits(tvm_ffi.from_dlpack(array))
+        assert extmod.element_count(value) == array.size
+        value.negative = True
+        for function in [extmod.element_count, extmod.echo_any, extmod.keep_tensor]:
+            with pytest.raises(ValueError, match=r"has its negative bit set; pass tensor.resolve_neg\(\)"):
+                function(value)
+        value.conjugate, value.negative = True, False
+        if array.dtype == "complex64":
+            with pytest.raises(ValueError, match=r"has its conjugate bit set; pass tensor.resolve_conj\(\)"):
+                extmod.echo_any(value)
+        else:
+            assert extmod.element_count(value) == array.size
+
+
 def test_more_classes_than_are_remembered(extmod):
     """The twenty classes are those of twenty copies of the library."""
     program = """

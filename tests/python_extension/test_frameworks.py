@@ -188,6 +188,21 @@ def test_torch_subclass_that_lies(extmod, torch):
         extmod.keep_tensor(None)
 
 
+def test_torch_conjugates(extmod, torch):
+    """A tensor whose elements are not those in memory is not lent."""
+    lazy = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    parts = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128).conj().imag
+    with pytest.raises(ValueError, match=r"conjugate bit set; pass tensor.resolve_conj\(\)"):
+        extmod.echo_any(lazy)
+    assert torch.equal(torch.from_dlpack(extmod.echo_any(lazy.resolve_conj())), lazy)
+    for negative in [parts, parts[1:], parts.reshape(2, 1), parts[0], parts.expand(3, 2).T]:
+        with pytest.raises(ValueError, match=r"negative bit set; pass tensor.resolve_neg\(\)"):
+            extmod.sum_of_elements(negative)
+        assert extmod.sum_of_elements(negative.resolve_neg()) == negative.sum()
+    # Neither bit on what looks alike.
+    assert extmod.sum_of_elements(torch.view_as_real(lazy.resolve_conj()).double()[:, 1]) == 2.0
+
+
 def test_jax(extmod):
     jnp = pytest.importorskip("jax.numpy")
     numbers = jnp.arange(4, dtype=jnp.float32)

@@ -7,7 +7,9 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use std::alloc;
 
-use kernpack_core::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags};
+use kernpack_core::abi::{
+    DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags, dtype_code,
+};
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
@@ -124,6 +126,9 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
         // The place of the elements before code of Python can run, on this thread or on others.
         let before = described(object, known)?;
+        if let Some(before) = &before {
+            check_is_plain(py, object, known, before)?;
+        }
         // Taken before the tensor is described for the call: its shape may change, too.
         let storage = storage(py, object, known)?;
         let mut managed = ptr::null_mut();
@@ -162,16 +167,11 @@ unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Kno
 /// # Safety
 /// `object` is alive, and of the class.
 unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Owned>> {
-    // SAFETY: promised by the caller; the method takes the array alone.
-    unsafe {
-        if known.storage.is_null() {
-            return Ok(None);
-        }
-        match py.PyObject_Vectorcall() {
-            Some(call) => Owned::take(py, call(known.storage, &object, 1, ptr::null_mut())).map(Some),
-            None => py.call(known.storage, [Owned::share(py, object)]).map(Some),
-        }
+    if known.storage.is_null() {
+        return Ok(None);
     }
+    // SAFETY: promised by the caller.
+    unsafe { call(py, known.storage, object) }.map(Some)
 }
 
 /// The description of a tensor of PyTorch, which is valid until code of Python runs. `None` for others.
@@ -186,6 +186,72 @@ unsafe fn described(object: *mut PyObject, known: &Known) -> PyResult<Option<DLT
         match borrow(object, tensor.as_mut_ptr()) {
             0 => Ok(Some(tensor.assume_init())),
             _ => Err(Raised),
+        }
+    }
+}
+
+/// Checks that the elements of a tensor are those in memory. PyTorch conjugates lazily: `t.conj()`
+/// is `t` with the conjugate bit, and `t.conj().imag` has the negative bit. The exchange interface
+/// gives neither.
+///
+/// # Safety
+/// `object` is alive, and of the class; the description is that of its tensor.
+unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &DLTensor) -> Result<(), Refused> {
+    let refuse = |bit: &str, method: &str| {
+        let clause = format!("the tensor has its {bit} bit set; pass tensor.{method}()");
+        Err(Refused::Because { kind: "ValueError", clause })
+    };
+    // SAFETY: promised by the caller.
+    unsafe {
+        let is_complex = tensor.dtype.code == dtype_code::COMPLEX;
+        if is_complex && is_set(py, known.is_conjugate, object)? {
+            return refuse("conjugate", "resolve_conj");
+        }
+        // The negative bit is that of views of imaginary parts. Their strides are even, except along
+        // an axis of one element. Only `as_strided` makes others, with numbers of the caller.
+        let may_be_negative = is_complex || (tensor.dtype.code == dtype_code::FLOAT && !has_odd_stride(tensor));
+        if may_be_negative && is_set(py, known.is_negative, object)? {
+            return refuse("negative", "resolve_neg");
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if elements lie at odd distances.
+///
+/// # Safety
+/// The description is valid.
+unsafe fn has_odd_stride(tensor: &DLTensor) -> bool {
+    if tensor.shape.is_null() || tensor.strides.is_null() {
+        return false;
+    }
+    let axes = usize::try_from(tensor.ndim).unwrap_or(0);
+    // SAFETY: promised by the caller: there are as many extents and strides as axes.
+    unsafe { (0..axes).any(|axis| *tensor.shape.add(axis) > 1 && *tensor.strides.add(axis) % 2 != 0) }
+}
+
+/// Returns true if a method of an array gives `True`; NULL is no method.
+///
+/// # Safety
+/// The array is alive.
+unsafe fn is_set(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult<bool> {
+    if method.is_null() {
+        return Ok(false);
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { call(py, method, object)?.as_ptr() == py._Py_TrueStruct() })
+}
+
+/// Calls a method of an array that takes the array alone.
+///
+/// # Safety
+/// Both are alive.
+unsafe fn call(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match py.PyObject_Vectorcall() {
+            Some(call) => Owned::take(py, call(method, &object, 1, ptr::null_mut())),
+            None => py.call(method, [Owned::share(py, object)]),
         }
     }
 }
