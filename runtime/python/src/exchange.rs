@@ -13,7 +13,7 @@ use kernpack_core::abi::{
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
-use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, SetError, VERSION, known};
+use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, ManagedOf, SetError, VERSION, known};
 use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
 use crate::interpreter::with_lock;
@@ -125,23 +125,16 @@ pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exc
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
         // The place of the elements before code of Python can run, on this thread or on others.
-        let before = described(object, known)?;
-        if let Some(before) = &before {
+        let before = described(py, object, known)?;
+        if let Some((before, _)) = &before {
             check_is_plain(py, object, known, before)?;
         }
         // Taken before the tensor is described for the call: its shape may change, too.
         let storage = storage(py, object, known)?;
-        let mut managed = ptr::null_mut();
-        if managed_of(object, &mut managed) != 0 {
-            return Err(Raised.into());
-        }
-        let Some(managed) = ptr::NonNull::new(managed) else {
-            let class = py.class_name(object);
-            let text = format!("the exchange interface of {class} gave no tensor");
-            return Err(py.raise(py.PyExc_BufferError(), &text).into());
-        };
-        let lent = Exchanged { managed, described: None, storage };
-        if before.is_some_and(|before| before.data != managed.as_ref().dl_tensor.data) {
+        let mut lent = taken(py, object, managed_of)?;
+        lent.storage = storage;
+        let managed = lent.managed;
+        if before.as_ref().is_some_and(|(before, _)| before.data != managed.as_ref().dl_tensor.data) {
             let clause = "the tensor was given other memory while it was converted".to_owned();
             return Err(Refused::Because { kind: "ValueError", clause });
         }
@@ -174,19 +167,51 @@ unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Opti
     unsafe { call(py, known.storage, object) }.map(Some)
 }
 
-/// The description of a tensor of PyTorch, which is valid until code of Python runs. `None` for others.
+/// The tensor that the interface of a class gives.
 ///
 /// # Safety
 /// `object` is alive, and of the class.
-unsafe fn described(object: *mut PyObject, known: &Known) -> PyResult<Option<DLTensor>> {
-    let Some(borrow) = known.api.borrow.filter(|_| !known.storage.is_null()) else { return Ok(None) };
-    let mut tensor = MaybeUninit::<DLTensor>::zeroed();
-    // SAFETY: promised by the caller; the function fills the description when it succeeds.
+unsafe fn taken(py: Py, object: *mut PyObject, managed_of: ManagedOf) -> PyResult<Exchanged> {
+    let mut managed = ptr::null_mut();
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
-        match borrow(object, tensor.as_mut_ptr()) {
-            0 => Ok(Some(tensor.assume_init())),
-            _ => Err(Raised),
+        if managed_of(object, &mut managed) != 0 {
+            return Err(Raised);
         }
+        let Some(managed) = ptr::NonNull::new(managed) else {
+            let class = py.class_name(object);
+            let text = format!("the exchange interface of {class} gave no tensor");
+            return Err(py.raise(py.PyExc_BufferError(), &text));
+        };
+        Ok(Exchanged { managed, described: None, storage: None })
+    }
+}
+
+/// The description of a tensor of PyTorch, and what lends it if it is not the tensor itself. It is valid
+/// until code of Python runs. `None` for others.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn described(
+    py: Py,
+    object: *mut PyObject,
+    known: &Known,
+) -> PyResult<Option<(DLTensor, Option<Exchanged>)>> {
+    if known.storage.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller; the functions fill the description when they succeed.
+    unsafe {
+        if let Some(borrow) = known.api.borrow {
+            let mut tensor = MaybeUninit::<DLTensor>::zeroed();
+            return match borrow(object, tensor.as_mut_ptr()) {
+                0 => Ok(Some((tensor.assume_init(), None))),
+                _ => Err(Raised),
+            };
+        }
+        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
+        let lent = taken(py, object, managed_of)?;
+        Ok(Some((lent.managed.as_ref().dl_tensor, Some(lent))))
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Api {
 }
 
 type Allocate = unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int;
-type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
+pub(crate) type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
 
 /// A class of arrays with the interface. It is never given back, nor is the capsule, so the class and the table live on.
 pub(crate) struct Known {
