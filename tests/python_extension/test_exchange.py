@@ -1,9 +1,11 @@
 """DLPack's exchange interface, `__dlpack_c_exchange_api__`, on classes that it is not for, and tables that are not what they say."""
 
 import ctypes
+import gc
 import subprocess
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -115,6 +117,79 @@ def test_classes_that_have_the_interface(extmod):
     for shape in [(), (0,), (2, 3), (1, 2, 1, 2), (1, 1, 1, 1, 2)]:
         ones = np.ones(shape)
         assert extmod.sum_of_elements(wrap(ones)) == extmod.element_count(wrap(ones)) == ones.size
+
+
+def test_a_class_with_storage(extmod):
+    """As PyTorch's: the storage is held for a call, and by a kept tensor. No PyTorch is needed."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    given, alive = [], []
+
+    class Storage:
+        pass
+
+    class Stored(tvm_ffi.core.DLTensorTestWrapper):
+        def untyped_storage(self):
+            storage = Storage()
+            given.append(weakref.ref(storage))
+            return storage
+
+    value = Stored(tvm_ffi.from_dlpack(np.ones(4)))
+    for name in ["sum_after", "sum_after_here"]:
+        assert getattr(extmod, name)(value, lambda: alive.append(given[-1]() is not None)) == 4.0
+    assert alive == [True, True] and len(given) == 2
+    extmod.keep_tensor(value)
+    kept = given[-1]
+    del value
+    gc.collect()
+    assert kept() is not None and extmod.sum_of_kept() == 4.0
+    extmod.keep_tensor(None)
+    gc.collect()
+    assert not any(storage() for storage in given)
+
+
+def test_memory_that_changes_with_the_storage(extmod):
+    """The storage that is held has to be that of the memory that is lent."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+
+    class Moves(tvm_ffi.core.DLTensorTestWrapper):
+        def untyped_storage(self):
+            self.__init__(tvm_ffi.from_dlpack(np.zeros(4)))
+            return object()
+
+    for function in [extmod.sum_of_elements, extmod.echo_any, extmod.keep_tensor]:
+        with pytest.raises(ValueError, match="was given other memory while it was converted"):
+            function(Moves(tvm_ffi.from_dlpack(np.ones(4))))
+
+
+def test_bits_that_change_the_elements(extmod):
+    """As PyTorch's, a class tells by two methods that its elements are not those in memory."""
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+
+    class Bits(tvm_ffi.core.DLTensorTestWrapper):
+        conjugate = negative = False
+
+        def untyped_storage(self):
+            return None
+
+        def is_conj(self):
+            return self.conjugate
+
+        def is_neg(self):
+            return self.negative
+
+    for array in [np.ones(4, "complex64"), np.ones(8)[::2], np.ones((2, 4))[:, ::2], np.ones(1)]:
+        value = Bits(tvm_ffi.from_dlpack(array))
+        assert extmod.element_count(value) == array.size
+        value.negative = True
+        for function in [extmod.element_count, extmod.echo_any, extmod.keep_tensor]:
+            with pytest.raises(ValueError, match=r"has its negative bit set; pass tensor.resolve_neg\(\)"):
+                function(value)
+        value.conjugate, value.negative = True, False
+        if array.dtype == "complex64":
+            with pytest.raises(ValueError, match=r"has its conjugate bit set; pass tensor.resolve_conj\(\)"):
+                extmod.echo_any(value)
+        else:
+            assert extmod.element_count(value) == array.size
 
 
 def test_more_classes_than_are_remembered(extmod):

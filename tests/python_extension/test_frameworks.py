@@ -1,6 +1,7 @@
 """PyTorch and JAX both ways; what is not installed is skipped."""
 
 import ctypes
+import functools
 import gc
 import sys
 import threading
@@ -92,8 +93,14 @@ def parameter(torch):
     return torch.nn.Parameter(own(torch), requires_grad=False)
 
 
+@functools.cache
+def derived_class(torch):
+    """One class for all tests: a module remembers sixteen, and others go another way."""
+    return type("Derived", (torch.Tensor,), {})
+
+
 def derived(torch):
-    return own(torch).as_subclass(type("Derived", (torch.Tensor,), {}))
+    return own(torch).as_subclass(derived_class(torch))
 
 
 TORCH_TENSORS = [own, strided, many_axes, parameter, derived]
@@ -179,6 +186,21 @@ def test_torch_subclass_that_lies(extmod, torch):
         assert extmod.sum_of_kept() == COUNT
     finally:
         extmod.keep_tensor(None)
+
+
+def test_torch_conjugates(extmod, torch):
+    """A tensor whose elements are not those in memory is not lent."""
+    lazy = torch.tensor([1 + 2j, 3 - 4j]).conj()
+    parts = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128).conj().imag
+    with pytest.raises(ValueError, match=r"conjugate bit set; pass tensor.resolve_conj\(\)"):
+        extmod.echo_any(lazy)
+    assert torch.equal(torch.from_dlpack(extmod.echo_any(lazy.resolve_conj())), lazy)
+    for negative in [parts, parts[1:], parts.reshape(2, 1), parts[0], parts.expand(3, 2).T]:
+        with pytest.raises(ValueError, match=r"negative bit set; pass tensor.resolve_neg\(\)"):
+            extmod.sum_of_elements(negative)
+        assert extmod.sum_of_elements(negative.resolve_neg()) == negative.sum()
+    # Neither bit on what looks alike.
+    assert extmod.sum_of_elements(torch.view_as_real(lazy.resolve_conj()).double()[:, 1]) == 2.0
 
 
 def test_jax(extmod):

@@ -167,6 +167,7 @@ fn convert<T: Clone + IntoAny + for<'a> FromAny<'a>>(counts: u64, value: T) {
 #[test]
 fn end_the_process() {
     if let Ok(chosen) = std::env::var(WAY) {
+        no_core_files();
         let counts = std::env::var(COUNTS).unwrap().parse().unwrap();
         let (_, add) = STRONG.iter().chain(&WEAK).find(|(name, _)| *name == chosen).unwrap();
         add(counts);
@@ -179,6 +180,13 @@ fn end_the_process() {
         assert_eq!(outcome(name, below), (None, true), "{name}: one below the limit is allowed");
         assert_eq!(outcome(name, limit), (Some(libc::SIGABRT), false), "{name}");
     }
+}
+
+/// Keeps this process from writing its memory into the folder of the sources when it aborts.
+fn no_core_files() {
+    let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &nothing) }, 0);
 }
 
 /// The signal that ended a process which adds a reference to these counts, after it said why, and

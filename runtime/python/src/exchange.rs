@@ -7,11 +7,13 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr;
 use std::alloc;
 
-use kernpack_core::abi::{DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags};
+use kernpack_core::abi::{
+    DLManagedTensorVersioned, DLTensor, TVMFFIAny, TVMFFIObject, device_type, dlpack_flags, dtype_code,
+};
 use kernpack_core::{Device, Error, embedded, provider};
 
 use crate::capi::{Py, PyObject};
-use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, SetError, VERSION, known};
+use crate::exchange_table::{ATTRIBUTE, Api, CAPSULE, Known, ManagedOf, SetError, VERSION, known};
 use crate::from_python::Refused;
 use crate::heap_type::{Shared, pointer_place};
 use crate::interpreter::with_lock;
@@ -117,23 +119,25 @@ pub(crate) unsafe fn lend(py: Py, object: *mut PyObject, wanted: &Wanted) -> Res
 ///
 /// # Safety
 /// `object` is alive.
-pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> PyResult<Option<Exchanged>> {
+pub(crate) unsafe fn managed(py: Py, object: *mut PyObject) -> Result<Option<Exchanged>, Refused> {
     // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
         let Some(known) = foreign(py, object)? else { return Ok(None) };
         let Some(managed_of) = known.api.managed_of else { return Ok(None) };
-        // Taken before the tensor is described: code of Python may run in it.
-        let storage = storage(py, object, known)?;
-        let mut managed = ptr::null_mut();
-        if managed_of(object, &mut managed) != 0 {
-            return Err(Raised);
+        // The place of the elements before code of Python can run, on this thread or on others.
+        let before = described(py, object, known)?;
+        if let Some((before, _)) = &before {
+            check_is_plain(py, object, known, before)?;
         }
-        let Some(managed) = ptr::NonNull::new(managed) else {
-            let class = py.class_name(object);
-            let text = format!("the exchange interface of {class} gave no tensor");
-            return Err(py.raise(py.PyExc_BufferError(), &text));
-        };
-        let lent = Exchanged { managed, described: None, storage };
+        // Taken before the tensor is described for the call: its shape may change, too.
+        let storage = storage(py, object, known)?;
+        let mut lent = taken(py, object, managed_of)?;
+        lent.storage = storage;
+        let managed = lent.managed;
+        if before.as_ref().is_some_and(|(before, _)| before.data != managed.as_ref().dl_tensor.data) {
+            let clause = "the tensor was given other memory while it was converted".to_owned();
+            return Err(Refused::Because { kind: "ValueError", clause });
+        }
         let device = Device::from_raw(managed.as_ref().dl_tensor.device);
         Ok(device.is_host_accessible().then_some(lent))
     }
@@ -156,14 +160,123 @@ unsafe fn foreign(py: Py, object: *mut PyObject) -> PyResult<Option<&'static Kno
 /// # Safety
 /// `object` is alive, and of the class.
 unsafe fn storage(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<Owned>> {
-    // SAFETY: promised by the caller; the method takes the array alone.
+    if known.storage.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    unsafe { call(py, known.storage, object) }.map(Some)
+}
+
+/// The tensor that the interface of a class gives.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn taken(py: Py, object: *mut PyObject, managed_of: ManagedOf) -> PyResult<Exchanged> {
+    let mut managed = ptr::null_mut();
+    // SAFETY: promised by the caller; the function gives a tensor when it succeeds.
     unsafe {
-        if known.storage.is_null() {
-            return Ok(None);
+        if managed_of(object, &mut managed) != 0 {
+            return Err(Raised);
         }
+        let Some(managed) = ptr::NonNull::new(managed) else {
+            let class = py.class_name(object);
+            let text = format!("the exchange interface of {class} gave no tensor");
+            return Err(py.raise(py.PyExc_BufferError(), &text));
+        };
+        Ok(Exchanged { managed, described: None, storage: None })
+    }
+}
+
+/// The description of a tensor of PyTorch, and what lends it if it is not the tensor itself. It is valid
+/// until code of Python runs. `None` for others.
+///
+/// # Safety
+/// `object` is alive, and of the class.
+unsafe fn described(
+    py: Py,
+    object: *mut PyObject,
+    known: &Known,
+) -> PyResult<Option<(DLTensor, Option<Exchanged>)>> {
+    if known.storage.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller; the functions fill the description when they succeed.
+    unsafe {
+        if let Some(borrow) = known.api.borrow {
+            let mut tensor = MaybeUninit::<DLTensor>::zeroed();
+            return match borrow(object, tensor.as_mut_ptr()) {
+                0 => Ok(Some((tensor.assume_init(), None))),
+                _ => Err(Raised),
+            };
+        }
+        let Some(managed_of) = known.api.managed_of else { return Ok(None) };
+        let lent = taken(py, object, managed_of)?;
+        Ok(Some((lent.managed.as_ref().dl_tensor, Some(lent))))
+    }
+}
+
+/// Checks that the elements of a tensor are those in memory. PyTorch conjugates lazily: `t.conj()`
+/// is `t` with the conjugate bit, and `t.conj().imag` has the negative bit. The exchange interface
+/// gives neither.
+///
+/// # Safety
+/// `object` is alive, and of the class; the description is that of its tensor.
+unsafe fn check_is_plain(py: Py, object: *mut PyObject, known: &Known, tensor: &DLTensor) -> Result<(), Refused> {
+    let refuse = |bit: &str, method: &str| {
+        let clause = format!("the tensor has its {bit} bit set; pass tensor.{method}()");
+        Err(Refused::Because { kind: "ValueError", clause })
+    };
+    // SAFETY: promised by the caller.
+    unsafe {
+        let is_complex = tensor.dtype.code == dtype_code::COMPLEX;
+        if is_complex && is_set(py, known.is_conjugate, object)? {
+            return refuse("conjugate", "resolve_conj");
+        }
+        // The negative bit is that of views of imaginary parts. Their strides are even, except along
+        // an axis of one element. Only `as_strided` makes others, with numbers of the caller.
+        let may_be_negative = is_complex || (tensor.dtype.code == dtype_code::FLOAT && !has_odd_stride(tensor));
+        if may_be_negative && is_set(py, known.is_negative, object)? {
+            return refuse("negative", "resolve_neg");
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if elements lie at odd distances.
+///
+/// # Safety
+/// The description is valid.
+unsafe fn has_odd_stride(tensor: &DLTensor) -> bool {
+    if tensor.shape.is_null() || tensor.strides.is_null() {
+        return false;
+    }
+    let axes = usize::try_from(tensor.ndim).unwrap_or(0);
+    // SAFETY: promised by the caller: there are as many extents and strides as axes.
+    unsafe { (0..axes).any(|axis| *tensor.shape.add(axis) > 1 && *tensor.strides.add(axis) % 2 != 0) }
+}
+
+/// Returns true if a method of an array gives `True`; NULL is no method.
+///
+/// # Safety
+/// The array is alive.
+unsafe fn is_set(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult<bool> {
+    if method.is_null() {
+        return Ok(false);
+    }
+    // SAFETY: promised by the caller.
+    Ok(unsafe { call(py, method, object)?.as_ptr() == py._Py_TrueStruct() })
+}
+
+/// Calls a method of an array that takes the array alone.
+///
+/// # Safety
+/// Both are alive.
+unsafe fn call(py: Py, method: *mut PyObject, object: *mut PyObject) -> PyResult<Owned> {
+    // SAFETY: promised by the caller.
+    unsafe {
         match py.PyObject_Vectorcall() {
-            Some(call) => Owned::take(py, call(known.storage, &object, 1, ptr::null_mut())).map(Some),
-            None => py.call(known.storage, [Owned::share(py, object)]).map(Some),
+            Some(call) => Owned::take(py, call(method, &object, 1, ptr::null_mut())),
+            None => py.call(method, [Owned::share(py, object)]),
         }
     }
 }

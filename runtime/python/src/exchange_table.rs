@@ -32,7 +32,7 @@ pub(crate) struct Api {
 }
 
 type Allocate = unsafe extern "C" fn(*mut DLTensor, *mut *mut DLManagedTensorVersioned, *mut c_void, SetError) -> c_int;
-type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
+pub(crate) type ManagedOf = unsafe extern "C" fn(*mut PyObject, *mut *mut DLManagedTensorVersioned) -> c_int;
 
 /// A class of arrays with the interface. It is never given back, nor is the capsule, so the class and the table live on.
 pub(crate) struct Known {
@@ -41,6 +41,10 @@ pub(crate) struct Known {
     /// The method that gives an array's storage, of PyTorch's tensors; NULL for others. What such a tensor lends holds the tensor, and code of
     /// Python may give this another storage, and another shape, at any time.
     pub(crate) storage: *mut PyObject,
+    /// The methods `is_conj` and `is_neg` of PyTorch's tensors: the elements are the conjugates, or
+    /// the negatives, of those in memory, which the interface does not say. NULL for others.
+    pub(crate) is_conjugate: *mut PyObject,
+    pub(crate) is_negative: *mut PyObject,
 }
 
 /// The classes that were seen; there are few in a process.
@@ -75,14 +79,23 @@ fn new_known(py: Py, class: Owned) -> PyResult<Option<&'static Known>> {
             return Ok(None);
         }
         let Some(api) = usable(py, &capsule) else { return Ok(None) };
-        let method = py.attribute_if_any(class.as_ptr(), c"untyped_storage")?;
-        let storage = method.as_ref().map_or(ptr::null_mut(), Owned::as_ptr);
-        let new = Box::into_raw(Box::new(Known { class: class.as_ptr(), api, storage }));
+        let mut methods = [None, None, None];
+        for (method, name) in methods.iter_mut().zip([c"untyped_storage", c"is_conj", c"is_neg"]) {
+            *method = py.attribute_if_any(class.as_ptr(), name)?;
+            // Not one of PyTorch's classes.
+            if method.is_none() {
+                break;
+            }
+        }
+        let [storage, is_conjugate, is_negative] =
+            methods.each_ref().map(|method| method.as_ref().map_or(ptr::null_mut(), Owned::as_ptr));
+        let known = Known { class: class.as_ptr(), api, storage, is_conjugate, is_negative };
+        let new = Box::into_raw(Box::new(known));
         let is_taken = |place: &AtomicPtr<Known>| {
             place.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
         if KNOWN.iter().any(is_taken) {
-            let _kept = (class.into_ptr(), capsule.into_ptr(), method.map(Owned::into_ptr));
+            let _kept = (class.into_ptr(), capsule.into_ptr(), methods.map(|method| method.map(Owned::into_ptr)));
             return Ok(Some(&*new));
         }
         // No place is left, so nothing would keep the table.

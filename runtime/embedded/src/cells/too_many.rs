@@ -246,6 +246,7 @@ unsafe extern "C" fn destroy_nothing(_: *mut c_void, _: i32) {}
 #[test]
 fn end_the_process() {
     if let Ok(chosen) = std::env::var(WAY) {
+        no_core_files();
         let before = std::env::var(COUNTS).unwrap().parse().unwrap();
         let way = STRONG.iter().chain(&WEAK).find(|way| way.name == chosen).unwrap();
         let object = (way.make)();
@@ -262,6 +263,13 @@ fn end_the_process() {
         assert_eq!(outcome(way, below), (None, true), "{}: one below the limit is allowed", way.name);
         assert_eq!(outcome(way, limit), (Some(libc::SIGABRT), false), "{}", way.name);
     }
+}
+
+/// Keeps this process from writing its memory into the folder of the sources when it aborts.
+fn no_core_files() {
+    let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure lives for the call.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &nothing) }, 0);
 }
 
 /// The signal that ended a process which adds a reference to these counts, after it said why, and whether it added it.
