@@ -360,9 +360,8 @@ fn strides_beyond_i64_keep_their_terms() {
 #[test]
 fn bounds_come_back_from_beyond_i64() {
     let data = Buffer::new("data", I64, [Expr::int(4)], "global");
-    let between = |element: i64, least: i128| {
-        Expr::load(&data, element).max(constant(I64, least)).min(constant(I64, least + 1))
-    };
+    let between =
+        |element: i64, least: i128| Expr::load(&data, element).max(constant(I64, least)).min(constant(I64, least + 1));
     let quarter = (1i128 << 62) + 10;
     let left = between(0, 20);
     // From 30 to 33, but the left side minus the first part of it is more than 2^63.
