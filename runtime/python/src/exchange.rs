@@ -192,11 +192,7 @@ unsafe fn taken(py: Py, object: *mut PyObject, managed_of: ManagedOf) -> PyResul
 ///
 /// # Safety
 /// `object` is alive, and of the class.
-unsafe fn described(
-    py: Py,
-    object: *mut PyObject,
-    known: &Known,
-) -> PyResult<Option<(DLTensor, Option<Exchanged>)>> {
+unsafe fn described(py: Py, object: *mut PyObject, known: &Known) -> PyResult<Option<(DLTensor, Option<Exchanged>)>> {
     if known.storage.is_null() {
         return Ok(None);
     }
