@@ -3,143 +3,29 @@
 use std::collections::HashMap;
 
 use kernpack::{Any, Array, Function, Map, Shape, Str};
-use linkme::distributed_slice;
 
 use super::layout::Layout;
+use super::layout_rules::{correct, whole};
 use super::make::op;
-use super::op::pattern;
 use super::simplify::keep_inputs;
-use crate::error::{GraphError, Result, fail, require};
+use crate::error::{GraphError, Result, fail};
 use crate::op::extents;
-use crate::symbol::registry::{Cell, OPERATORS, Registrar};
-use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, LayoutCall, Native, Use, Value, attr, rewrite};
-
-/// Layouts that attributes name.
-#[distributed_slice(OPERATORS)]
-static LAYOUTS: fn(&mut Registrar) = |operators| {
-    for name in ["conv2d", "_contrib_conv2d_NCHWc"] {
-        let _ = operators.add(name).set("FCorrectLayout", Native::Layout(convolution));
-    }
-    let _ = operators.add("conv2d_transpose").set("FCorrectLayout", Native::Layout(transposed));
-    for name in ["max_pool2d", "avg_pool2d", "global_max_pool2d", "global_avg_pool2d", "upsampling", "resize"] {
-        let _ = operators.add(name).set("FCorrectLayout", Native::Layout(windows));
-    }
-    let _ = operators.add("__layout_transform__").set(
-        "FCorrectLayout",
-        Native::Layout(|call| {
-            call.inputs[0] = call.used.text("src_layout")?;
-            call.outputs[0] = call.used.text("dst_layout")?;
-            Ok(())
-        }),
-    );
-};
-
-fn convolution(call: &mut LayoutCall) -> Result<()> {
-    let data = call.used.text("layout")?;
-    let out = call.used.text("out_layout")?;
-    call.outputs[0] = if out == "__undef__" { data.clone() } else { out };
-    call.inputs[0] = data;
-    call.inputs[1] = call.used.text("kernel_layout")?;
-    if let Some(bias) = call.inputs.get_mut(2) {
-        let layout = Layout::parse(&call.outputs[0])?;
-        let part = layout.part('C');
-        // A bias by split channels, if it is not one axis already.
-        if part == 1 || bias.is_empty() {
-            *bias = "C".to_owned();
-        }
-    }
-    Ok(())
-}
-
-fn transposed(call: &mut LayoutCall) -> Result<()> {
-    call.inputs[0] = call.used.text("layout")?;
-    call.inputs[1] = call.used.text("kernel_layout")?;
-    if let Some(bias) = call.inputs.get_mut(2) {
-        "C".clone_into(bias);
-    }
-    call.outputs[0].clone_from(&call.inputs[0]);
-    Ok(())
-}
-
-fn windows(call: &mut LayoutCall) -> Result<()> {
-    call.inputs[0] = call.used.text("layout")?;
-    call.outputs[0].clone_from(&call.inputs[0]);
-    Ok(())
-}
-
-/// The axes of a layout in its order, without parts: `NCHW16c` becomes `NCHW`.
-fn whole(layout: &str) -> Result<String> {
-    if layout.is_empty() {
-        return Ok(String::new());
-    }
-    Ok(Layout::parse(layout)?.plain().into_iter().collect())
-}
-
-/// The layouts of an operator that has no function for them: elementwise ones take what comes, others take whole axes.
-fn usual(call: &mut LayoutCall) -> Result<()> {
-    let code = call.used.pattern();
-    let elementwise = code == pattern::ELEMENTWISE || call.used.op.name.starts_with("elemwise_");
-    let first = call.inputs.iter().find(|layout| !layout.is_empty()).cloned().unwrap_or_default();
-    if elementwise {
-        for layout in &mut call.inputs {
-            layout.clone_from(&first);
-        }
-    } else if code == pattern::BROADCAST && call.inputs.iter().all(|layout| *layout == first) {
-        // All alike: so is the result.
-    } else {
-        for layout in &mut call.inputs {
-            *layout = whole(layout)?;
-        }
-        let keeps = code == pattern::BROADCAST && call.inputs.len() > 1
-            || matches!(
-                call.used.op.name.as_str(),
-                "softmax" | "log_softmax" | "batch_norm" | "dropout" | "lrn" | "pad" | "prelu"
-            );
-        if let Some(out) = call.outputs.first_mut() {
-            if keeps { out.clone_from(&call.inputs[0]) } else { out.clear() }
-        }
-        return Ok(());
-    }
-    for out in &mut call.outputs {
-        out.clone_from(&first);
-    }
-    Ok(())
-}
-
-fn ask(call: &mut LayoutCall) -> Result<()> {
-    match call.used.op.cell("FCorrectLayout") {
-        Some(Cell::Native(Native::Layout(correct))) => correct(call),
-        Some(Cell::Value(value)) => {
-            let function: Function = value.to()?;
-            let attrs = call.used.op.all_attrs(call.used.attrs)?;
-            let texts = |list: &[String]| list.iter().map(|text| Str::from(text.as_str())).collect::<Array<Str>>();
-            let arguments = (attrs, texts(&call.inputs), texts(&call.last_inputs), texts(&call.outputs));
-            let (inputs, outputs): (Vec<String>, Vec<String>) = function.call_as(arguments)?;
-            require!(
-                inputs.len() == call.inputs.len() && outputs.len() == call.outputs.len(),
-                "FCorrectLayout gave {} and {} layouts for {} inputs and {} outputs",
-                inputs.len(),
-                outputs.len(),
-                call.inputs.len(),
-                call.outputs.len()
-            );
-            (call.inputs, call.outputs) = (inputs, outputs);
-            Ok(())
-        }
-        _ => usual(call),
-    }
-}
+use crate::symbol::registry::Cell;
+use crate::symbol::{Entry, Graph, GraphRef, IndexedGraph, IndexedNode, LayoutCall, Use, Value, attr, rewrite};
 
 /// Pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" where it does not matter; `layout_inputs` gives those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
-    let given: Map<Str, Str> = graph.attr("layout_inputs").unwrap_or_default();
+    let given: Map<Str, Str> = match graph.attrs.get("layout_inputs") {
+        Some(_) => graph.attr("layout_inputs")?,
+        None => Map::default(),
+    };
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let mut layouts: Vec<String> = Vec::new();
     let mut changed: HashMap<(usize, String), Value> = HashMap::new();
     let old = IndexedGraph::new(graph)?;
     let has_last = last.len() == old.num_entries();
     let defined = |text: &str| if text == "__undef__" { String::new() } else { text.to_owned() };
-    let mut new_layouts: HashMap<usize, String> = HashMap::new();
+    let mut new_layouts: HashMap<usize, Vec<String>> = HashMap::new();
     let corrected = rewrite(graph, |index, number, inputs| {
         let node = &index.nodes[number];
         if node.node.is_variable() {
@@ -157,7 +43,7 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
             last_inputs: node.inputs.iter().map(last_of).collect(),
             outputs: vec![String::new(); node.num_outputs],
         };
-        ask(&mut call).map_err(|error| error.within(&node.node.place()))?;
+        correct(&mut call).map_err(|error| error.within(&node.node.place()))?;
         let mut values = Vec::new();
         for (place, (value, wanted)) in inputs.iter().zip(&call.inputs).enumerate() {
             let id = index.entry_id(node.inputs[place]);
@@ -192,7 +78,7 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
             let name = format!("{}_{wanted}", value.node.name);
             let turned =
                 op("__layout_transform__", &name, &[value], &[("src_layout", &from), ("dst_layout", &wanted)])?;
-            new_layouts.insert(crate::symbol::address(&turned.node), wanted);
+            new_layouts.insert(crate::symbol::address(&turned.node), vec![wanted]);
             changed.insert(key, turned.clone());
             values.push(turned);
         }
@@ -201,11 +87,8 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
         let same = node.node.input_values().iter().zip(&values).all(|(old, new)| old.same_as(new));
         let kept = if same && control.is_empty() { node.node.clone() } else { node.node.with_inputs(&values, control) };
         let first = Value::of(kept);
-        for output in 0..node.num_outputs {
-            if output == 0 {
-                new_layouts.insert(crate::symbol::address(&first.node), layouts[index.row_ptr[number]].clone());
-            }
-        }
+        let own = layouts[index.row_ptr[number]..].to_vec();
+        new_layouts.insert(crate::symbol::address(&first.node), own);
         Ok(Some((0..node.num_outputs).map(|output| first.output(output)).collect()))
     })?;
     // The layouts of the new graph's entries, in its order.
@@ -213,11 +96,11 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let mut all = Vec::new();
     for node in &index.nodes {
         let known = match old.number(&node.node) {
-            Some(number) => Some(layouts[old.row_ptr[number]].clone()),
-            None => new_layouts.get(&crate::symbol::address(&node.node)).cloned(),
+            Some(number) => Some(&layouts[old.row_ptr[number]..][..node.num_outputs]),
+            None => new_layouts.get(&crate::symbol::address(&node.node)).map(Vec::as_slice),
         };
-        let text = known.filter(|text| !text.is_empty()).unwrap_or_else(|| "__undef__".to_owned());
-        all.extend((0..node.num_outputs).map(|_| Str::from(text.as_str())));
+        let text = |output: usize| known.and_then(|known| known.get(output)).filter(|text| !text.is_empty());
+        all.extend((0..node.num_outputs).map(|output| Str::from(text(output).map_or("__undef__", String::as_str))));
     }
     Ok(keep_inputs(graph, &corrected).with_attr("layout", all.into_iter().collect::<Array<Str>>()))
 }
@@ -262,22 +145,37 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
         Ok(Some(values))
     })?;
     let altered = keep_inputs(graph, &altered);
-    // What the next CorrectLayout has to know: the layouts before, of nodes that still have their names.
+    // The next CorrectLayout reads the layouts before: those of the entries that unchanged nodes read and give.
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let old = IndexedGraph::new(graph)?;
     if last.len() != old.num_entries() {
         return Ok(altered);
     }
-    let known: HashMap<&str, usize> =
-        old.nodes.iter().enumerate().map(|(number, node)| (node.node.name.as_str(), number)).collect();
-    let mut layouts: Vec<Str> = Vec::new();
-    for node in &IndexedGraph::new(&altered)?.nodes {
-        let before =
-            known.get(node.node.name.as_str()).filter(|number| old.nodes[**number].num_outputs == node.num_outputs);
+    let new = IndexedGraph::new(&altered)?;
+    let known: HashMap<(&str, &str), usize> =
+        old.nodes.iter().enumerate().map(|(number, node)| ((name_of(node), op_of(node)), number)).collect();
+    let mut layouts = vec!["__undef__"; new.num_entries()];
+    for (number, node) in new.nodes.iter().enumerate() {
+        let Some(&before) = known.get(&(name_of(node), op_of(node))) else { continue };
+        let unchanged = &old.nodes[before];
+        if unchanged.node.attrs.iter().ne(node.node.attrs.iter()) || unchanged.num_outputs != node.num_outputs {
+            continue;
+        }
+        for (own, entry) in node.inputs.iter().zip(&unchanged.inputs) {
+            layouts[new.entry_id(*own)] = &last[old.entry_id(*entry)];
+        }
         for output in 0..node.num_outputs {
-            let layout = before.map_or("__undef__", |number| last[old.row_ptr[*number] + output].as_str());
-            layouts.push(Str::from(layout));
+            layouts[new.row_ptr[number] + output] = &last[old.row_ptr[before] + output];
         }
     }
-    Ok(altered.with_attr("layout", layouts.into_iter().collect::<Array<Str>>()))
+    let layouts = layouts.into_iter().map(Str::from);
+    Ok(altered.with_attr("layout", layouts.collect::<Array<Str>>()))
+}
+
+fn name_of(node: &IndexedNode) -> &str {
+    node.node.name.as_str()
+}
+
+fn op_of(node: &IndexedNode) -> &str {
+    node.node.op_name()
 }

@@ -163,7 +163,14 @@ fn register(operators: &mut Registrar) {
     let all: &[(&str, GradientFn)] = &[
         ("copy", |call| Ok(vec![call.head[0].clone()])),
         ("negative", |call| Ok(vec![call.make().apply("negative", &[&call.head[0]], &[])?])),
-        ("block_grad", |call| Ok(vec![call.make().apply("zeros_like", &[&call.inputs[0]], &[])?])),
+        ("block_grad", zero),
+        ("zeros_like", zero),
+        ("ones_like", zero),
+        ("full_like", zero),
+        ("floor", zero),
+        ("ceil", zero),
+        ("round", zero),
+        ("trunc", zero),
         ("exp", |call| Ok(vec![call.make().apply("elemwise_mul", &[&call.head[0], &call.output()], &[])?])),
         ("log", |call| Ok(vec![call.make().apply("elemwise_div", &[&call.head[0], &call.inputs[0]], &[])?])),
         ("sqrt", |call| {
@@ -351,6 +358,11 @@ fn register(operators: &mut Registrar) {
     for (name, gradient) in all {
         let _ = operators.add(name).set("FGradient", Native::Gradient(*gradient));
     }
+}
+
+/// The gradient of a result that does not change with its input.
+fn zero(call: &Gradient) -> Result<Vec<Value>> {
+    Ok(vec![call.make().apply("zeros_like", &[&call.inputs[0]], &[])?])
 }
 
 fn reshaped(call: &Gradient) -> Result<Vec<Value>> {

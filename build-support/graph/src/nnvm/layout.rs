@@ -83,6 +83,16 @@ impl Layout {
         self.axes.iter().filter(|axis| axis.part.is_none()).map(|axis| axis.name).collect()
     }
 
+    /// The layout of one axis: that axis and its part.
+    ///
+    /// # Errors
+    /// The layout does not have the axis.
+    pub fn only(&self, name: char) -> Result<Self> {
+        let axes: Vec<Axis> = self.axes.iter().copied().filter(|axis| axis.name == name).collect();
+        require!(!axes.is_empty(), "layout {self} has no axis `{name}`");
+        Ok(Self { axes })
+    }
+
     /// Tells whether both have the same axes, so that one can become the other.
     pub fn converts_to(&self, other: &Self) -> bool {
         let (mut a, mut b) = (self.plain(), other.plain());
@@ -180,15 +190,18 @@ impl Layout {
     }
 }
 
+impl core::fmt::Display for Axis {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.part {
+            None => write!(f, "{}", self.name),
+            Some(part) => write!(f, "{part}{}", self.name.to_ascii_lowercase()),
+        }
+    }
+}
+
 impl core::fmt::Display for Layout {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for axis in &self.axes {
-            match axis.part {
-                None => write!(f, "{}", axis.name)?,
-                Some(part) => write!(f, "{part}{}", axis.name.to_ascii_lowercase())?,
-            }
-        }
-        Ok(())
+        self.axes.iter().try_for_each(|axis| write!(f, "{axis}"))
     }
 }
 

@@ -28,6 +28,7 @@ mod executor;
 mod fuse;
 mod gradient;
 pub mod layout;
+mod layout_rules;
 mod make;
 mod memory;
 pub mod op;

@@ -17,7 +17,8 @@ pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
         match node.op_name() {
             "dropout" => Ok(Some(vec![inputs[0].clone(), undefined(&node.name)])),
             "batch_norm" => {
-                let rank = shapes[index.entry_id(index.nodes[number].inputs[0])].len();
+                let rank_of = |input: usize| shapes[index.entry_id(index.nodes[number].inputs[input])].len();
+                let rank = rank_of(0);
                 if rank == 0 {
                     return Err(GraphError::new(
                         "the shape of its data is not known: apply InferShape before, with the shapes of the inputs",
@@ -26,7 +27,7 @@ pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
                 }
                 let used = Use::new(&node.operator()?, node).clone();
                 let result =
-                    scale_and_shift(&used, &node.name, inputs, rank).map_err(|error| error.within(&node.place()))?;
+                    scale_and_shift(&used, &node.name, inputs, rank, rank_of(3)).map_err(|error| error.within(&node.place()))?;
                 let undefined = undefined(&node.name);
                 Ok(Some(vec![result, undefined.clone(), undefined]))
             }
@@ -50,7 +51,8 @@ pub(super) fn keep_inputs(old: &GraphRef, new: &GraphRef) -> GraphRef {
 /// Attributes of graphs that do not depend on its nodes.
 const KEPT: &[&str] = &["shape_inputs", "dtype_inputs", "layout_inputs", "target", "opt_level", "param_name_list"];
 
-fn scale_and_shift(used: &Use, name: &str, inputs: &[Value], rank: usize) -> Result<Value> {
+/// `rank` is that of the data. Parameters have one axis, or two in C16c.
+fn scale_and_shift(used: &Use, name: &str, inputs: &[Value], rank: usize, parameters: usize) -> Result<Value> {
     let [data, gamma, beta, mean, var] = inputs else { return Err(GraphError::new("it has five inputs")) };
     let axis = crate::op::axis_of(used.int("axis")?, rank)?;
     let make = Make::new(name);
@@ -66,7 +68,7 @@ fn scale_and_shift(used: &Use, name: &str, inputs: &[Value], rank: usize) -> Res
         shift = make.apply("elemwise_add", &[&shift, beta], &[])?;
     }
     // A channel axis with room for the axes behind it.
-    let behind = rank - axis - 1;
+    let behind = rank.saturating_sub(axis + parameters.max(1));
     let along = |value: &Value| -> Result<Value> {
         if behind == 0 {
             return Ok(value.clone());

@@ -1,6 +1,6 @@
 //! Tells whether two graphs compute the same.
 
-use super::index::IndexedGraph;
+use super::index::{Entry, IndexedGraph};
 use super::node::Graph;
 use crate::error::Result;
 
@@ -13,6 +13,16 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
     if a.nodes.len() != b.nodes.len() {
         return Ok(Some(format!("{} and {} nodes", a.nodes.len(), b.nodes.len())));
     }
+    // Versions tell apart reads of a variable before and after nodes that write to it. Without such nodes they mean nothing.
+    let versioned = |graph: &IndexedGraph, written: &[String], entry: &Entry| {
+        let is_written = written.iter().any(|name| *name == graph.nodes[entry.node].node.name.as_str());
+        Entry { version: if is_written { entry.version } else { 0 }, ..*entry }
+    };
+    let written = (super::mutated(left)?, super::mutated(right)?);
+    let same = |of_a: &[Entry], of_b: &[Entry]| {
+        let of_a = of_a.iter().map(|entry| versioned(&a, &written.0, entry));
+        of_a.eq(of_b.iter().map(|entry| versioned(&b, &written.1, entry)))
+    };
     for (one, other) in a.nodes.iter().zip(&b.nodes) {
         let (x, y) = (&one.node, &other.node);
         let places = format!("{} and {}", x.place(), y.place());
@@ -31,9 +41,9 @@ pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<Str
         if sorted(x) != sorted(y) {
             return Ok(Some(format!("{places}: other attributes")));
         }
-        if one.inputs != other.inputs || one.control_deps != other.control_deps {
+        if !same(&one.inputs, &other.inputs) || one.control_deps != other.control_deps {
             return Ok(Some(format!("{places}: other inputs")));
         }
     }
-    Ok((a.outputs != b.outputs).then(|| "other outputs".to_owned()))
+    Ok((!same(&a.outputs, &b.outputs)).then(|| "other outputs".to_owned()))
 }

@@ -195,12 +195,17 @@ fn infer_node<F: Fact>(index: &IndexedGraph, number: usize, facts: &mut [F]) -> 
     Ok(changed)
 }
 
+/// The name of the attribute of variables that inference begins with, which a graph may set.
+fn own_key(graph: &Graph, key: &str, default: &str) -> Result<String> {
+    if graph.attrs.get(key).is_some() { graph.attr(key) } else { Ok(default.to_owned()) }
+}
+
 /// The facts that are given for the variables: a map by name, or a list in the order of the variables.
 fn given<T>(
     graph: &Graph,
     index: &IndexedGraph,
     key: &str,
-    own: &str,
+    own: [&str; 2],
     convert: impl Fn(&Any) -> Result<T>,
     parse: impl Fn(&str) -> Result<T>,
     mut take: impl FnMut(usize, T),
@@ -208,7 +213,8 @@ fn given<T>(
     let variables: Vec<usize> = index.variables().collect();
     for number in &variables {
         let node = &index.nodes[*number].node;
-        if let Some(text) = node.attrs.get(own) {
+        let set = own.into_iter().find_map(|own| Some((own, node.attrs.get(own)?)));
+        if let Some((own, text)) = set {
             let value = parse(&text).map_err(|error| error.within(&format!("{}: attribute `{own}`", node.place())))?;
             take(index.row_ptr[*number], value);
         }
@@ -264,7 +270,8 @@ pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
 /// Shapes that contradict each other.
 pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> {
     let mut facts = vec![PartialShape::unknown(); index.num_entries()];
-    given(graph, index, "shape_inputs", "__shape__", shape_of, attr::ints, |id, shape| facts[id] = shape)?;
+    let own = ["__shape__", &own_key(graph, "shape_attr_key", "shape")?];
+    given(graph, index, "shape_inputs", own, shape_of, attr::ints, |id, shape| facts[id] = shape)?;
     if let Ok(old) = graph.attr::<Vec<Shape>>("shape")
         && old.len() == facts.len()
     {
@@ -287,7 +294,8 @@ pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>
         Ok(code) => attr::type_of_code(code),
         Err(_) => attr::data_type(text).map(Some),
     };
-    given(graph, index, "dtype_inputs", "__dtype__", type_of, parse, |id, dtype| facts[id] = dtype)?;
+    let own = ["__dtype__", &own_key(graph, "dtype_attr_key", "dtype")?];
+    given(graph, index, "dtype_inputs", own, type_of, parse, |id, dtype| facts[id] = dtype)?;
     infer(index, facts).map(|(types, _)| types)
 }
 

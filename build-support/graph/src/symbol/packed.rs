@@ -26,7 +26,7 @@ fn single(graph: &GraphRef, what: &str) -> Result<Value> {
 }
 
 /// Applies an operator to graphs of one output each, by position and by name; inputs that are not given become variables. An operator of any number of inputs
-/// takes graphs of several outputs as well. A node without a name gets one.
+/// takes graphs of several outputs as well. A node without a name gets one. The result has the visible outputs of the node: `batch_norm` has one.
 #[packed_func(name = "kernpack.graph.apply_op")]
 fn apply_op(
     op: &str,
@@ -47,7 +47,10 @@ fn apply_op(
     let named = named
         .iter()
         .map(|(key, graph)| Ok((key.as_str().to_owned(), single(&graph, &format!("input `{key}` of {op}"))?)));
-    let outputs = super::apply_named(op, name, &values, &named.collect::<Result<Vec<_>>>()?, &attrs)?;
+    let mut outputs = super::apply_named(op, name, &values, &named.collect::<Result<Vec<_>>>()?, &attrs)?;
+    if let Some(Cell::Value(count)) = operator.cell("FNumVisibleOutputs") {
+        outputs.truncate(usize::try_from(count.to::<i64>()?).unwrap_or(usize::MAX));
+    }
     Ok(Graph::new(&outputs))
 }
 

@@ -337,9 +337,9 @@ impl Op {
             match params.iter().find(|param| param.name == key.as_str()) {
                 Some(param) => errors.extend(param.check(&value).err()),
                 None if key.starts_with("__") && key.ends_with("__") => {}
+                None if params.is_empty() => {}
                 None => {
-                    let known: Vec<&str> = params.iter().map(|param| param.name).collect();
-                    let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
+                    let known = params.iter().map(|param| param.name).collect::<Vec<&str>>().join(", ");
                     errors.push(GraphError::new(format!("attribute `{key}` is unknown; known: {known}")));
                 }
             }

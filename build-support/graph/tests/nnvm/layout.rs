@@ -123,7 +123,7 @@ fn results_in_another_layout() {
         ("out_layout", "NCHW8c"),
     ];
     let conv = named("_contrib_conv2d_NCHWc", "c", &[&var("x"), &var("w"), &var("b")], &attrs);
-    check(&[&conv], &[], "x NCHW16c, w OIHW16i16o, b C, c=_contrib_conv2d_NCHWc NCHW8c");
+    check(&[&conv], &[], "x NCHW16c, w OIHW16i16o, b C8c, c=_contrib_conv2d_NCHWc NCHW8c");
 }
 
 #[test]
@@ -155,4 +155,88 @@ fn a_function_of_another_language() {
         &[],
         "x NCHW, c_w OIHW, c=conv2d NCHW, c_NHWC=__layout_transform__ NHWC, s=tests.swap NCHW, r=relu NCHW",
     );
+}
+
+/// The layouts after a pass with the first layouts, and after another with the second ones.
+fn twice(output: &Value, first: &[(&str, &str)], second: &[(&str, &str)]) -> [String; 2] {
+    let once = corrected(&graph(&[output]), first).unwrap();
+    [shown(&once), shown(&corrected(&once, second).unwrap())]
+}
+
+#[test]
+fn an_operator_stays_in_the_layout_of_the_pass_before() {
+    let dense = named("dense", "d", &[&var("x"), &var("w"), &var("b")], &[("units", "4")]);
+    let [first, second] = twice(&dense, &[("x", "HW")], &[("x", "HW8w")]);
+    assert_eq!(first, "x HW, w __undef__, b __undef__, d=dense HW");
+    assert_eq!(second, "x HW8w, x_HW=__layout_transform__ HW, w __undef__, b __undef__, d=dense HW");
+    for (turns, layouts, result) in [
+        (["False", "False"], ["HW", "WC"], "HC"),
+        (["True", "False"], ["WH", "WC"], "HC"),
+        (["False", "True"], ["HW", "CW"], "HC"),
+        (["True", "True"], ["WH", "CW"], "HC"),
+        // The axis of the result would be there twice.
+        (["False", "False"], ["HW", "WH"], "__undef__"),
+    ] {
+        let attrs = [("transpose_a", turns[0]), ("transpose_b", turns[1])];
+        let product = named("matmul", "m", &[&var("a"), &var("b")], &attrs);
+        let [first, _] = twice(&product, &[("a", layouts[0]), ("b", layouts[1])], &[]);
+        assert_eq!(first, format!("a {}, b {}, m=matmul {result}", layouts[0], layouts[1]));
+    }
+    let turned = named("transpose", "t", &[&var("x")], &[("axes", "(0, 2, 3, 1)")]);
+    let [first, second] = twice(&turned, &[("x", "NCHW")], &[("x", "NCHW4c")]);
+    assert_eq!(first, "x NCHW, t=transpose NHWC");
+    assert_eq!(second, "x NCHW4c, x_NCHW=__layout_transform__ NCHW, t=transpose NHWC");
+}
+
+#[test]
+fn joined_axes_stay_where_they_are() {
+    let joined = named("concatenate", "c", &[&var("x"), &var("y")], &[("axis", "1")]);
+    let both = |layout| [("x", layout), ("y", layout)];
+    let [first, second] = twice(&joined, &both("HW"), &both("HW16w"));
+    assert_eq!(first, "x HW, y HW, c=concatenate HW");
+    assert_eq!(second, "x HW16w, y HW16w, c=concatenate HW16w");
+    let [_, second] = twice(&joined, &both("HW"), &both("WH"));
+    assert_eq!(
+        second,
+        "x WH, x_HW=__layout_transform__ HW, y WH, y_HW=__layout_transform__ HW, c=concatenate HW"
+    );
+}
+
+#[test]
+fn channels_of_parameters_follow_the_data() {
+    let inputs = ["x", "gamma", "beta", "mean", "var"].map(var);
+    let norm = named("batch_norm", "n", &inputs.each_ref(), &[("axis", "1")]);
+    let [first, second] = twice(&norm, &[("x", "NCHW")], &[("x", "NCHW8c")]);
+    assert_eq!(first, "x NCHW, gamma C, beta C, mean C, var C, n=batch_norm NCHW");
+    let parameter = |name: &str| format!("{name} C, {name}_C8c=__layout_transform__ C8c");
+    let parameters = ["gamma", "beta", "mean", "var"].map(parameter).join(", ");
+    assert_eq!(second, format!("x NCHW8c, {parameters}, n=batch_norm NCHW8c"));
+    // A part that is not at the end: the data goes back.
+    let [_, second] = twice(&norm, &[("x", "NCHW")], &[("x", "NCH8cW")]);
+    let expected = "x NCH8cW, x_NCHW=__layout_transform__ NCHW, gamma C, beta C, mean C, var C, n=batch_norm NCHW";
+    assert_eq!(second, expected);
+    let pooled = named("max_pool2d", "p", &[&var("x")], &[("pool_size", "(2, 2)")]);
+    let [first, second] = twice(&pooled, &[("x", "NCHW16c")], &[("x", "NHWC")]);
+    assert_eq!(first, "x NCHW16c, p=max_pool2d NCHW16c");
+    assert_eq!(second, "x NHWC, x_NCHW=__layout_transform__ NCHW, p=max_pool2d NCHW");
+}
+
+#[test]
+fn the_smaller_operand_takes_the_last_axes_of_the_larger() {
+    for (layouts, expected) in [
+        (["NCHW", "CHW"], "x NCHW, y CHW, s=broadcast_add NCHW"),
+        (["NCHW16c", "CHW"], "x NCHW16c, y CHW, y_CHW16c=__layout_transform__ CHW16c, s=broadcast_add NCHW16c"),
+        (["HCW8c", "N8nCH8cW"], "x HCW8c, x_CH8cW=__layout_transform__ CH8cW, y N8nCH8cW, s=broadcast_add N8nCH8cW"),
+    ] {
+        let sum = named("broadcast_add", "s", &[&var("x"), &var("y")], &[]);
+        assert_eq!(twice(&sum, &[("x", layouts[0]), ("y", layouts[1])], &[])[0], expected);
+    }
+}
+
+#[test]
+fn layouts_of_variables_that_are_a_list() {
+    let list: Array<Str> = [Str::from("NCHW")].into_iter().collect();
+    let net = graph(&[&named("relu", "r", &[&var("x")], &[])]).with_attr("layout_inputs", list);
+    let error = symbol::apply_passes(&net, &["CorrectLayout"]).unwrap_err().to_string();
+    assert!(error.contains("graph attribute `layout_inputs`: expected Map"), "{error}");
 }

@@ -163,12 +163,12 @@ pub(super) fn infer_with(
 
 fn set_bias(ins: &mut [PartialShape], out_layout: &Layout, channels: i64) -> Result<()> {
     let Some(bias) = ins.get_mut(2) else { return Ok(()) };
-    // A convolution in NCHW16c takes its bias in C16c.
-    match out_layout.part('C') {
-        part if part > 1 && bias.len() == 2 => set(bias, &[channels / part, part]),
-        part if part > 1 && bias.is_empty() => set(bias, &[channels / part, part]),
-        _ => set(bias, &[channels]),
+    // A convolution in NCHW16c takes its bias in C16c; one axis of all channels is accepted, too.
+    let blocked = out_layout.only('C')?;
+    if bias.len() == 1 || blocked.axes().len() == 1 {
+        return set(bias, &[channels]);
     }
+    set(bias, &blocked.shape(&[channels], "C")?)
 }
 
 fn infer_types(
@@ -221,8 +221,7 @@ fn convolve(call: &Compute, name: &str, weights: &str, attrs: &[(&str, Attr)]) -
         widened(call, in_plain(call.input(1)?, &kernel_layout, weights)?)?,
     ];
     if let Some(bias) = call.inputs.get(2) {
-        let flat = super::infer::count(&bias.shape).unwrap_or(0);
-        inputs.push(if bias.rank() == 1 { bias.clone() } else { operand(&super::call::reshaped(bias, &[flat])) });
+        inputs.push(if bias.rank() == 1 { bias.clone() } else { in_plain(bias, &out_layout.only('C')?, "C")? });
     }
     let result = call.run(name, attrs, &inputs)?;
     let plain = Layout::parse("NCHW")?;

@@ -84,13 +84,17 @@ fn infer_matmul(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape])
 
 fn product_shape(used: &Use, a: &[i64], b: &[i64]) -> Result<(PartialShape, i64)> {
     let (turns_a, turns_b) = (used.flag("transpose_a")?, used.flag("transpose_b")?);
-    let split = |shape: &[i64], first: bool| -> (i64, Vec<i64>) {
-        let place = if first { 0 } else { shape.len() - 1 };
-        (shape[place], shape.iter().enumerate().filter(|(axis, _)| *axis != place).map(|(_, extent)| *extent).collect())
+    // A transposed factor has its axes in the reverse order.
+    let ordered = |shape: &[i64], turns: bool| -> Vec<i64> {
+        if turns { shape.iter().rev().copied().collect() } else { shape.to_vec() }
     };
-    let ((k, left), (other, right)) = (split(a, turns_a), split(b, !turns_b));
+    let (mut left, right) = (ordered(a, turns_a), ordered(b, turns_b));
+    let (Some(k), Some((other, right))) = (left.pop(), right.split_first()) else {
+        fail!("{a:?} and {b:?} cannot be multiplied: one of them has no axes")
+    };
+    let other = *other;
     require!(k == other, "{a:?} and {b:?} cannot be multiplied: {k} and {other} elements meet");
-    let shape: PartialShape = left.into_iter().chain(right).collect();
+    let shape: PartialShape = left.iter().chain(right).copied().collect();
     Ok((if shape.is_empty() { vec![1] } else { shape }, k))
 }
 
@@ -106,8 +110,14 @@ fn matmul(call: &Compute) -> Result<Vec<Tensor>> {
     Ok(vec![element_tensor(&shape, |position| {
         let kept = a.rank() - 1;
         let (mut left, mut right) = (position[..kept].to_vec(), position[kept..kept + b.rank() - 1].to_vec());
-        left.insert(if turns_a { 0 } else { left.len() }, k.expr());
-        right.insert(if turns_b { right.len() } else { 0 }, k.expr());
+        left.push(k.expr());
+        right.insert(0, k.expr());
+        if turns_a {
+            left.reverse();
+        }
+        if turns_b {
+            right.reverse();
+        }
         te::sum(a.at(&left) * b.at(&right), &k)
     })])
 }
@@ -119,7 +129,11 @@ fn infer_batch_norm(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialSha
     if data.is_empty() {
         return Ok(());
     }
-    let channels = [data[axis(used.int("axis")?, data.len())?]];
+    let mut channels = vec![data[axis(used.int("axis")?, data.len())?]];
+    // Parameters in C16c, for data in NCHW16c.
+    if ins[1..].iter().any(|shape| shape.len() == 2) {
+        channels.extend(data.last());
+    }
     for shape in ins[1..].iter_mut().chain(outs[1..].iter_mut()) {
         set(shape, &channels)?;
     }
@@ -233,7 +247,7 @@ fn register(operators: &mut Registrar) {
         .value("TOpPattern", pattern::OUT_FUSABLE);
     let _ = operators
         .add("matmul")
-        .describe("the sums over the last axis of the first factor and the first of the second; transposed factors the other way round")
+        .describe("the sums over the last axis of the first factor and the first axis of the second; a transposed factor has its axes in reverse order")
         .arguments(&["lhs", "rhs"])
         .params(&[Param::new("transpose_a", Kind::Bool, "False"), Param::new("transpose_b", Kind::Bool, "False")])
         .level(1)

@@ -53,6 +53,17 @@ impl Pool {
     }
 }
 
+/// The layout of the attribute. Data with one more axis has a part of its channels there: `NCHW16c`.
+fn layout_of(used: &Use, shape: &[i64]) -> Result<Layout> {
+    let own = layout(used, "layout")?;
+    match shape {
+        [outer @ .., part] if outer.len() == own.axes().len() && own.part('C') == 1 => {
+            Layout::parse(&format!("{own}{part}c"))
+        }
+        _ => Ok(own),
+    }
+}
+
 fn infer_in_layout(
     used: &Use,
     ins: &mut [PartialShape],
@@ -62,7 +73,7 @@ fn infer_in_layout(
     if !is_known(&ins[0]) {
         return Ok(());
     }
-    let layout = layout(used, "layout")?;
+    let layout = layout_of(used, &ins[0])?;
     let shape = layout.shape(&result(&layout.extents(&ins[0], "NCHW")?)?, "NCHW")?;
     set(&mut outs[0], &shape)
 }
@@ -77,8 +88,8 @@ fn infer_global(used: &Use, ins: &mut [PartialShape], outs: &mut [PartialShape])
 
 /// Computes in NCHW, and gives the result in the layout of the data.
 fn in_layout(call: &Compute, compute: impl FnOnce(&Operand) -> Result<Tensor>) -> Result<Vec<Tensor>> {
-    let (own, plain) = (layout(&call.used, "layout")?, Layout::parse("NCHW")?);
     let x = call.input(0)?;
+    let (own, plain) = (layout_of(&call.used, &x.shape)?, Layout::parse("NCHW")?);
     if own == plain {
         return Ok(vec![compute(x)?]);
     }

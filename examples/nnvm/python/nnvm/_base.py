@@ -1,0 +1,42 @@
+"""The library with the compiler, and calls of its functions `kernpack.graph.*`."""
+
+import os
+
+import tvm_ffi
+
+
+class NNVMError(Exception):
+    """An error of an operator, a pass or a build."""
+
+
+_path = os.environ.get("PYTHON_COMPILER_LIBRARY")
+if not _path:
+    raise ImportError("set PYTHON_COMPILER_LIBRARY to the path of libpython_compiler.so (cargo build -p python-compiler)")
+library = tvm_ffi.load_module(_path)
+
+
+def call(name, *arguments):
+    """Calls `kernpack.graph.<name>`; its errors become `NNVMError`."""
+    function = tvm_ffi.get_global_func(f"kernpack.graph.{name}")
+    try:
+        return function(*arguments)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise NNVMError(str(error)) from error
+
+
+def text_of(value):
+    """A value as the text of an attribute: `(3, 3)`, `True`, `0.1`."""
+    return value if isinstance(value, str) else str(value)
+
+
+def plain(value):
+    """A value of the library as a value of Python: lists, dictionaries, numbers, texts."""
+    if isinstance(value, (str, bytes, int, float, bool)) or value is None:
+        return value
+    if type(value).__name__ == "Typed" and hasattr(value, "type_name"):
+        return plain(value.value)
+    if hasattr(value, "items"):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list, tvm_ffi.Array, tvm_ffi.Shape)):
+        return [plain(item) for item in value]
+    return value

@@ -1,0 +1,5 @@
+"""The registry of operators' attributes."""
+
+from . import registry
+
+__all__ = ["registry"]
