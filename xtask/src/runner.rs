@@ -25,6 +25,7 @@ const PYTHON_TESTS: &[&str] = &[
     "examples/dspkit/python",
     "examples/imagekit/python",
     "examples/extension/python",
+    "examples/nnvm/python",
     "examples/python-compiler/python",
     "examples/python-rpc/python",
     "examples/tensor-kernels/python",

@@ -265,6 +265,12 @@ fn register(operators: &mut Registrar) {
             let product = make.apply("elemwise_mul", &[&call.head[0], &quotient], &[])?;
             Ok(vec![make.apply("negative", &[&product], &[])?])
         }),
+        ("__rpow_scalar__", |call| {
+            let make = call.make();
+            let base = crate::symbol::attr::float(&call.text("scalar")?)?;
+            let product = make.apply("elemwise_mul", &[&call.head[0], &call.output()], &[])?;
+            Ok(vec![make.apply("__mul_scalar__", &[&product], &[("scalar", &base.ln().to_string())])?])
+        }),
         ("__pow_scalar__", |call| {
             let make = call.make();
             let exponent = crate::symbol::attr::float(&call.text("scalar")?)?;

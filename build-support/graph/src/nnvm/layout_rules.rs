@@ -231,7 +231,8 @@ fn transpose(call: &mut LayoutCall) -> Result<()> {
         [] => Some(axes.iter().rev().copied().collect()),
         order => order.iter().map(|axis| axes.get(crate::op::axis_of(*axis, axes.len()).ok()?).copied()).collect(),
     };
-    call.outputs[0] = permuted.filter(|permuted| permuted.len() == axes.len()).map_or_else(String::new, |axes| text_of(&axes));
+    call.outputs[0] =
+        permuted.filter(|permuted| permuted.len() == axes.len()).map_or_else(String::new, |axes| text_of(&axes));
     Ok(())
 }
 
@@ -264,7 +265,8 @@ fn batch_norm(call: &mut LayoutCall) -> Result<()> {
         let layout = Layout::parse(text)?;
         let axes = layout.axes();
         let Ok(own) = crate::op::axis_of(axis, axes.len()).map(|axis| axes[axis]) else { return Ok(None) };
-        let parts: Vec<Axis> = axes.iter().copied().filter(|axis| axis.name == own.name && axis.part.is_some()).collect();
+        let parts: Vec<Axis> =
+            axes.iter().copied().filter(|axis| axis.name == own.name && axis.part.is_some()).collect();
         let fits = own.part.is_none() && parts.iter().all(|part| Some(part) == axes.last());
         Ok(fits.then(|| format!("{own}{}", text_of(&parts))))
     };

@@ -26,8 +26,8 @@ pub(super) fn simplify_inference(graph: &GraphRef) -> Result<GraphRef> {
                     .within(&node.place()));
                 }
                 let used = Use::new(&node.operator()?, node).clone();
-                let result =
-                    scale_and_shift(&used, &node.name, inputs, rank, rank_of(3)).map_err(|error| error.within(&node.place()))?;
+                let result = scale_and_shift(&used, &node.name, inputs, rank, rank_of(3))
+                    .map_err(|error| error.within(&node.place()))?;
                 let undefined = undefined(&node.name);
                 Ok(Some(vec![result, undefined.clone(), undefined]))
             }

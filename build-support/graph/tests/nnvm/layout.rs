@@ -196,10 +196,7 @@ fn joined_axes_stay_where_they_are() {
     assert_eq!(first, "x HW, y HW, c=concatenate HW");
     assert_eq!(second, "x HW16w, y HW16w, c=concatenate HW16w");
     let [_, second] = twice(&joined, &both("HW"), &both("WH"));
-    assert_eq!(
-        second,
-        "x WH, x_HW=__layout_transform__ HW, y WH, y_HW=__layout_transform__ HW, c=concatenate HW"
-    );
+    assert_eq!(second, "x WH, x_HW=__layout_transform__ HW, y WH, y_HW=__layout_transform__ HW, c=concatenate HW");
 }
 
 #[test]

@@ -18,9 +18,9 @@ class Module:
 
     __getitem__ = get_function
 
-    def export_library(self, file_name):
-        """Writes the library as a shared library, which `load` reads. Returns the path."""
-        tvm_ffi.get_global_func("kernpack.module.export_library")(self.handle, str(file_name))
+    def export_library(self, file_name, options=()):
+        """Writes a shared library, which `load` reads; `options` are flags for the linker (`cc`). Returns the path."""
+        tvm_ffi.get_global_func("kernpack.module.export_library")(self.handle, str(file_name), list(options))
         return file_name
 
 
