@@ -12,9 +12,12 @@ use crate::error::{Result, fail, require};
 use crate::symbol::registry::{Cell, OPERATORS, Registrar};
 use crate::symbol::{LayoutCall, Native};
 
+/// Replaces the layouts of inputs and outputs by those that an operator wants.
+type Rule = fn(&mut LayoutCall) -> Result<()>;
+
 #[distributed_slice(OPERATORS)]
 static LAYOUTS: fn(&mut Registrar) = |operators| {
-    let rules: [(&str, fn(&mut LayoutCall) -> Result<()>); 15] = [
+    let rules: [(&str, Rule); 15] = [
         ("conv2d", convolution),
         ("_contrib_conv2d_NCHWc", convolution),
         ("conv2d_transpose", transposed_convolution),
