@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-/// What was wrong with a binary stream, and where.
+/// The problem in a binary stream and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError(Box<Detail>);
 
-/// What an error says; in a box, so that results stay small.
+/// The content of an error; boxed, so that results stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Detail {
     format: &'static str,
@@ -19,7 +19,7 @@ struct Detail {
 }
 
 impl StreamError {
-    /// What was wrong with `structure`, which begins `offset` bytes into the stream.
+    /// Creates an error about `structure`, which begins `offset` bytes into the stream.
     #[cold]
     pub fn new(format: &'static str, structure: &dyn fmt::Display, offset: usize, problem: fmt::Arguments<'_>) -> Self {
         Self(Box::new(Detail { format, structure: structure.to_string(), offset, problem: problem.to_string() }))
@@ -58,7 +58,7 @@ impl<'a> StreamReader<'a> {
         Self { format, bytes, offset: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read so far.
     pub fn offset(&self) -> usize {
         self.offset
     }

@@ -30,7 +30,8 @@ use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 /// The kind of compressed modules.
 pub const KIND: &str = "kernpack.zstd";
 
-/// How much one byte of a frame can become at the most: a block of 4 bytes repeats one byte 128 KiB times.
+/// Maximum number of bytes that one byte of a frame can decompress to: a 4-byte block repeats one
+/// byte 128 KiB times.
 const LARGEST_EXPANSION: u64 = 32 * 1024;
 
 /// The window that any frame may have: what RFC 8878 asks of every decoder.
@@ -39,10 +40,10 @@ const SMALL_WINDOW: u64 = 8 << 20;
 /// The largest window at all.
 const LARGE_WINDOW: u64 = 128 << 20;
 
-/// How much is decompressed at a time.
+/// Number of bytes that are decompressed at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// What is inside a compressed module.
+/// The module inside a compressed module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside<'a> {
     /// Its kind.
@@ -60,10 +61,12 @@ pub fn compress(kind: &str, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+/// Decompresses a compressed module. Memory use grows with the real content of the frame, never
+/// with the size that the frame claims.
 ///
 /// # Errors
-/// Where and why a payload is cut off, no sound frame, or that has another size than it says.
+/// Describes the problem and its offset if the payload is truncated, is not a valid frame, or has a
+/// different size than it declares.
 pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let mut reader = StreamReader::new(KIND, payload);
     let start = reader.offset();

@@ -8,7 +8,7 @@ use super::{DLDataType, DLDevice, TVMFFIObject, assert_layout, type_index};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIAny {
-    /// Which type the payload has; see [`type_index`].
+    /// Type of the payload; see [`type_index`].
     pub type_index: i32,
     /// Length of a small string or small bytes; 0 for all other types.
     pub small_len: u32,

@@ -18,7 +18,7 @@ pub struct DLPackVersion {
 pub struct DLDevice {
     /// One of [`device_type`], kept as an integer because foreign code may use values of its own.
     pub device_type: i32,
-    /// Which one of that kind, from 0.
+    /// Index among the devices of that kind, from 0.
     pub device_id: i32,
 }
 
@@ -84,7 +84,7 @@ pub mod dtype_code {
 pub struct DLTensor {
     /// Start of the data on `device`; the first element is `byte_offset` further.
     pub data: *mut c_void,
-    /// Where the data is.
+    /// Device of the data.
     pub device: DLDevice,
     /// Number of dimensions.
     pub ndim: i32,
@@ -134,7 +134,7 @@ pub mod dlpack_flags {
     pub const IS_SUBBYTE_TYPE_PADDED: u64 = 4;
 }
 
-/// How an allocator reports a failure: error context, kind, message.
+/// Callback with which an allocator reports a failure: error context, kind, message.
 pub type DLPackSetError = unsafe extern "C" fn(error_ctx: *mut c_void, kind: *const c_char, message: *const c_char);
 
 /// Allocates a tensor like `prototype` (data, strides and offset ignored) with a frontend's allocator; 0 is success.

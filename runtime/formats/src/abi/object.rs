@@ -17,7 +17,7 @@ pub struct TVMFFIObject {
     pub type_index: i32,
     /// Zero.
     pub padding: u32,
-    /// How to destroy the object; `None` for objects that are never destroyed.
+    /// Destroys the object; `None` for objects that are never destroyed.
     pub deleter: Option<ObjectDeleter>,
 }
 

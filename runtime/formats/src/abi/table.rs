@@ -63,7 +63,8 @@ macro_rules! api_table {
             /// The first required name for which `lookup` returns NULL.
             ///
             /// # Safety
-            /// What `lookup` returns for a name is NULL or the address of the function that the ABI gives this name.
+            /// For each name, `lookup` returns NULL or the address of the function that has this
+            /// name in the ABI.
             pub unsafe fn from_symbols(
                 mut lookup: impl FnMut(&'static core::ffi::CStr) -> *mut c_void,
             ) -> Result<Self, &'static str> {
@@ -148,7 +149,8 @@ macro_rules! for_each_function {
                 TVMFFITypeGetOrAllocIndex: type_get_or_alloc_index(
                     key: *const TVMFFIByteArray, static_index: i32, depth: i32, num_child_slots: i32,
                     child_slots_can_overflow: i32, parent_index: i32) -> i32;
-                /// What is known about a type; NULL for an index that is not registered. The address never changes.
+                /// Returns the record of a type; NULL for an index that is not registered. The
+                /// address never changes.
                 TVMFFIGetTypeInfo: get_type_info(type_index: i32) -> *const TVMFFITypeInfo;
                 /// Adds a field to a type. All texts are copied; values get a reference of their own.
                 TVMFFITypeRegisterField: type_register_field(type_index: i32, info: *const TVMFFIFieldInfo) -> c_int;

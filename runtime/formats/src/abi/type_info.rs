@@ -101,7 +101,7 @@ pub struct TVMFFIMethodInfo {
     pub method: TVMFFIAny,
 }
 
-/// What a type registers about itself.
+/// Metadata that a type registers about itself.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFITypeMetadata {
@@ -115,7 +115,7 @@ pub struct TVMFFITypeMetadata {
     pub structural_eq_hash_kind: i32,
 }
 
-/// What the type table knows about a type. Its address never changes.
+/// A type's record in the type table. Its address never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFITypeInfo {

@@ -3,16 +3,17 @@ use core::fmt;
 use super::{ArgType, DYNAMIC_SHARED_MEMORY, GRID_AND_BLOCK};
 use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 
-/// How a kernel is called (`FunctionInfo` in TVM).
+/// The signature and launch parameters of a kernel (`FunctionInfo` in TVM).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFunction<'a> {
     /// Name of the kernel in the code and of the function in the module.
     pub name: &'a str,
     /// The kernel's own arguments.
     pub arg_types: Vec<ArgType>,
-    /// What follows them in a call: extents in this order, such as those of [`GRID_AND_BLOCK`] and [`CLUSTER`](super::CLUSTER), then
-    /// the number of bytes of [`DYNAMIC_SHARED_MEMORY`]. [`COOPERATIVE_LAUNCH`](super::COOPERATIVE_LAUNCH) and
-    /// [`PROGRAMMATIC_LAUNCH`](super::PROGRAMMATIC_LAUNCH) are flags, for which a call passes nothing.
+    /// The arguments that a call passes after the kernel's own arguments: extents in this order,
+    /// such as those of [`GRID_AND_BLOCK`] and [`CLUSTER`](super::CLUSTER), then the number of
+    /// bytes of [`DYNAMIC_SHARED_MEMORY`]. [`COOPERATIVE_LAUNCH`](super::COOPERATIVE_LAUNCH) and
+    /// [`PROGRAMMATIC_LAUNCH`](super::PROGRAMMATIC_LAUNCH) are flags without an argument.
     pub launch_params: Vec<&'a str>,
     /// Per argument: 0 plain, 1 tensor map. Empty when all are plain.
     pub extra_tags: Vec<i32>,

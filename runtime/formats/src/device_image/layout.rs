@@ -1,6 +1,6 @@
 use crate::OWN_KIND_PREFIX;
 
-/// How the payload of a kind of device module is laid out.
+/// The payload layout of a kind of device module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// Format, kernels, one piece of code.

@@ -95,12 +95,12 @@ impl<'a> DeviceImage<'a> {
     /// Parses the payload of a module of kind `cuda`, `hip`, `rocm` or `opencl`.
     ///
     /// # Errors
-    /// What is wrong, and at which byte.
+    /// Describes the problem and its byte offset.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         Self::parse_layout(Layout::Whole, bytes)
     }
 
-    /// Whether modules of `kind` are device images.
+    /// Returns whether modules of `kind` are device images.
     #[must_use]
     pub fn is_kind(kind: &str) -> bool {
         Layout::of(kind).is_some()
@@ -109,7 +109,8 @@ impl<'a> DeviceImage<'a> {
     /// Parses the payload of a module of `kind`.
     ///
     /// # Errors
-    /// What is wrong, and at which byte; also when modules of the kind are not device images.
+    /// Describes the problem and its byte offset; also fails if modules of the kind are not device
+    /// images.
     pub fn parse_as(kind: &str, bytes: &'a [u8]) -> Result<Self, StreamError> {
         let Some(layout) = Layout::of(kind) else {
             return Err(StreamError::new(
@@ -171,8 +172,8 @@ impl<'a> DeviceImage<'a> {
         Ok(codes)
     }
 
-    /// What the code is: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`, `vulkan` (SPIR-V), `metal` (source),
-    /// `metallib`, `wgsl`.
+    /// The format of the code: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`,
+    /// `vulkan` (SPIR-V), `metal` (source), `metallib`, `wgsl`.
     pub fn format(&self) -> &'a str {
         self.format
     }
@@ -195,7 +196,7 @@ impl<'a> DeviceImage<'a> {
         }
     }
 
-    /// Whether all kernels are in one piece of code.
+    /// Returns whether all kernels share one piece of code.
     pub fn is_whole(&self) -> bool {
         matches!(self.code, Code::Whole(_))
     }
@@ -208,7 +209,8 @@ impl<'a> DeviceImage<'a> {
         }
     }
 
-    /// Whether modules of `kind` are laid out like this image; else what to do.
+    /// Checks that modules of `kind` have the same layout as this image; the error is the end of a
+    /// sentence about such modules.
     #[doc(hidden)]
     pub fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
         match (Layout::of(kind), &self.code) {

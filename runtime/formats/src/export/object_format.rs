@@ -1,10 +1,11 @@
-//! What object files look like: the one place that knows how ELF and Mach-O hold a blob of read-only bytes.
+//! Object file formats: the only module that depends on the layout of a read-only blob in ELF and
+//! Mach-O.
 
 use std::env::consts;
 
 use super::{ExportError, Result};
 
-/// How object files of a system are made.
+/// The object file format of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFormat {
     /// Linux, Android, the BSDs.
@@ -13,7 +14,7 @@ pub enum ObjectFormat {
     MachO,
 }
 
-/// What a library is made for.
+/// The target that a library is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     triple: Option<String>,
@@ -28,7 +29,7 @@ pub struct Section {
     pub segment: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// Whether it may be out of the reach of 32-bit offsets (`SHF_X86_64_LARGE`).
+    /// True if the blob may be out of reach of 32-bit offsets (`SHF_X86_64_LARGE`).
     pub is_large: bool,
 }
 
@@ -39,7 +40,7 @@ pub const BLOB_ALIGNMENT: u64 = 16;
 pub const LARGE_BLOB: u64 = 1 << 30;
 
 impl Target {
-    /// What this process runs on.
+    /// The target of the running process.
     ///
     /// # Errors
     /// RuntimeError on systems whose object files are neither ELF nor Mach-O.
@@ -101,7 +102,7 @@ impl Target {
         self.format
     }
 
-    /// What a symbol of C is called in an object file.
+    /// Returns the name of the C symbol `symbol` in an object file.
     #[inline]
     pub fn symbol_name(&self, symbol: &str) -> String {
         match self.format {

@@ -37,7 +37,7 @@ impl<'a> Blob<'a> {
     /// Writes the bytes; the payloads are not copied on the way.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Returns the errors of `out`.
     #[inline]
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.writer.write_to(out)
@@ -46,7 +46,7 @@ impl<'a> Blob<'a> {
     /// The bytes in memory, once.
     ///
     /// # Errors
-    /// What reading the payloads reports, and a lack of memory.
+    /// Returns the errors of reading the payloads, and an error if memory runs out.
     #[inline]
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         self.writer.try_to_vec()

@@ -48,8 +48,11 @@ pub const SHOWN_LIBRARY_BIN_SYMBOL: &str = "__kernpack_library_bin_v1";
 #[doc(hidden)]
 pub const FIRST_LIBRARY_BIN_SYMBOL: &str = "__kernpack_first_library_bin";
 
-/// Whether, in a library for such a system, [`LIBRARY_BIN_SYMBOL`] is a function that the dynamic linker calls when it looks the symbol up
-/// (an indirect function of ELF). So a library that cannot be used shows a tree that fails to load. The runtime asks the same of `cfg`.
+/// Returns whether [`LIBRARY_BIN_SYMBOL`] is an indirect function (ELF) in libraries for the given
+/// system: the dynamic linker calls it to resolve the symbol.
+///
+/// This way a library that cannot be used exposes a tree that fails to load. The runtime makes the
+/// same decision with `cfg`.
 #[doc(hidden)]
 pub fn has_resolver(arch: &str, os: &str, env: &str) -> bool {
     os == "linux" && env == "gnu" && matches!(arch, "x86_64" | "aarch64")

@@ -26,7 +26,8 @@ pub struct Order {
     pub library: Option<usize>,
 }
 
-/// Why there is no order: two modules of the library, and the modules through which the first imports the second.
+/// The reason that no order exists: two modules of the library, and the modules through which the
+/// first imports the second.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The importing module.
@@ -155,7 +156,7 @@ impl Order {
         Self { places, imports, library }
     }
 
-    /// Whether each module's imports come after it.
+    /// Returns whether the imports of each module come after it.
     #[inline]
     fn is_forward(&self) -> bool {
         self.imports.iter().enumerate().all(|(place, imports)| imports.first().is_none_or(|first| *first > place))

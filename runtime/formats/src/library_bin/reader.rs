@@ -28,13 +28,13 @@ impl<'a> Entry<'a> {
         self.kind
     }
 
-    /// What the loader receives; `None` for the library itself.
+    /// The payload for the module's loader; `None` for the library itself.
     #[inline]
     pub fn payload(&self) -> Option<&'a [u8]> {
         self.payload
     }
 
-    /// Whether this is the shared library itself.
+    /// Returns whether this is the shared library itself.
     #[inline]
     pub fn is_library(&self) -> bool {
         self.payload.is_none()

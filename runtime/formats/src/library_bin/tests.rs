@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::stream::{put_bytes, put_u64};
 
-/// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
+/// The output of `apache-tvm` 0.27 for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
 
 /// A blob from its parts: row pointers, imports, and kinds with payloads.

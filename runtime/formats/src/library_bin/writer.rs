@@ -7,7 +7,7 @@ use std::io;
 use super::{FORMAT, LIBRARY_KIND};
 use crate::stream::put_u64;
 
-/// Why a tree cannot be written.
+/// The reason that a tree cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -24,7 +24,7 @@ pub enum WriteError {
     UnknownModule {
         /// The index that was named.
         index: usize,
-        /// How many modules there are.
+        /// Number of modules.
         modules: usize,
     },
     /// An import of the module itself or of one that was added before it.
@@ -58,7 +58,7 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// What a module of a tree is written from.
+/// The source of a module's content.
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Library,
@@ -193,7 +193,8 @@ impl<'a> LibraryBinWriter<'a> {
     /// Writes the blob; the payloads are not copied on the way.
     ///
     /// # Errors
-    /// What `out` and the streams report; `InvalidData` when a stream has another size than was said.
+    /// Returns the errors of `out` and of the streams, and `InvalidData` if a stream has a
+    /// different size than declared.
     #[inline]
     pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
@@ -224,7 +225,7 @@ impl<'a> LibraryBinWriter<'a> {
     /// The blob.
     ///
     /// # Errors
-    /// What the streams report; none when there is none.
+    /// Returns the errors of the streams. Infallible without streams.
     #[inline]
     pub fn try_to_vec(&self) -> io::Result<Vec<u8>> {
         let mut blob = Vec::new();
