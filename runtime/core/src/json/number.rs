@@ -37,7 +37,7 @@ pub(super) fn read(token: &[u8]) -> Option<Number> {
     fits.then_some(Number::Float(float))
 }
 
-/// Whether C accepts a number at or below the smallest normal float.
+/// Returns whether C's `strtod` accepts a number at or below the smallest normal float.
 #[cfg(target_os = "linux")]
 #[cold]
 #[inline]
@@ -173,7 +173,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What C writes.
+    /// The output of C's `snprintf` with `%.17g`.
     fn printed(float: f64) -> String {
         let mut buffer = [0u8; 64];
         // SAFETY: the buffer has room for 17 digits, a sign, a point and an exponent.

@@ -24,7 +24,7 @@ pub fn parse(text: &[u8]) -> Result<Any> {
     }
 }
 
-/// Why parsing stopped.
+/// The reason that parsing stopped.
 enum Stop {
     Syntax { problem: &'static str, at: usize },
     Failure(crate::embedded::failure::Failure),
@@ -253,7 +253,8 @@ impl Parser<'_> {
         self.unusual_number(digits, negative)
     }
 
-    /// What is not a short integer; `text` is behind a minus sign.
+    /// Parses any number that is not a short integer. If it is negative, `text` starts after the
+    /// minus sign.
     #[inline]
     fn unusual_number(&mut self, text: &[u8], negative: bool) -> Result<TVMFFIAny, Stop> {
         let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };

@@ -1,16 +1,18 @@
-//! Which characters of a text can be taken as they are, eight at a time.
+//! Finds the characters of a text that can be copied unchanged, eight bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Where, at `from` or behind it, the first byte stands that ends a string literal or is not allowed in it as it is: a quote, a
-/// backslash, or a control character. The end of the text when there is none.
+/// Returns the index, at `from` or later, of the first byte that ends a string literal or must not
+/// be in it unescaped: a quote, a backslash, or a control character. Returns the length of the text
+/// if there is no such byte.
 #[inline]
 pub(super) fn end_of_plain(text: &[u8], from: usize) -> usize {
     find(text, from, |word| below(word, b' ') | equal(word, b'"') | equal(word, b'\\'))
 }
 
-/// Where, at `from` or behind it, the first byte stands that has to be escaped. The end of the text when there is none.
+/// Returns the index, at `from` or later, of the first byte that must be escaped, or the length of
+/// the text if there is no such byte.
 #[inline]
 pub(super) fn end_of_unescaped(text: &[u8], from: usize) -> usize {
     find(text, from, |word| {

@@ -44,7 +44,7 @@ struct Level {
     parts: Parts,
 }
 
-/// Which part comes next.
+/// The remaining parts of a container.
 enum Parts {
     Array { elements: Contents<'static>, next: usize },
     List { elements: Contents<'static>, next: usize },

@@ -16,7 +16,7 @@ pub struct KernelInfo {
     pub call: SafeCall,
     /// Source file, relative to the crate.
     pub source: &'static str,
-    /// What the comment before it says.
+    /// Text of the comment before the kernel.
     pub doc: &'static str,
     /// Its parameters and its result, where they are declared.
     pub types: Option<HostKernelTypes>,
@@ -26,7 +26,7 @@ pub struct KernelInfo {
     pub register: fn(&'static KernelInfo) -> Result<()>,
 }
 
-/// What a cpu kernel is declared to take and to give.
+/// The declared parameter and result types of a cpu kernel.
 pub struct HostKernelTypes {
     /// Names of the parameters.
     pub names: &'static [&'static str],
@@ -111,8 +111,8 @@ impl Kernel {
         self.info.name
     }
 
-    /// Which version of the kernel runs on this machine: a level such as `x86-64-v3` where build.rs made several
-    /// (`.multiversion(..)`), else `baseline`.
+    /// The version of the kernel that runs on this machine: a level such as `x86-64-v3` if build.rs
+    /// compiled several (`.multiversion(..)`), else `baseline`.
     pub fn cpu_level(&self) -> &'static str {
         crate::multiversion::level_of(self.info.name, self.info.call)
     }
@@ -124,7 +124,7 @@ impl Kernel {
     /// Calls with a tuple of arguments.
     ///
     /// # Errors
-    /// What the kernel raises.
+    /// Returns the kernel's error.
     #[inline]
     pub fn call(&self, args: impl Args) -> Result<Any> {
         // SAFETY: the build script found the symbol under the name that the packed calling convention reserves; packed
@@ -135,7 +135,7 @@ impl Kernel {
     /// Calls and converts the result.
     ///
     /// # Errors
-    /// What the kernel raises, or TypeError when its result has another type.
+    /// Returns the kernel's error, or a TypeError if its result has another type.
     #[inline]
     pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
         // SAFETY: as in `call`.

@@ -9,7 +9,7 @@ use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata, 
 use crate::value::{Any, IntoAny};
 use crate::{Result, module};
 
-/// Whether a build script made the device image that a kernel is in.
+/// Tells whether a build script built the device image that contains a kernel.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ImageStatus {
@@ -25,9 +25,9 @@ pub struct DeviceKernelInfo {
     pub name: &'static str,
     /// Kind of the image's module.
     pub kind: &'static str,
-    /// Whether there is an image.
+    /// Build status of the image.
     pub status: ImageStatus,
-    /// What the comment before it says, and what its arguments are.
+    /// Text of the comment before the kernel, with a description of its arguments.
     pub doc: &'static str,
     /// Names of the kernel's own arguments; empty when nothing tells them.
     pub arg_names: &'static [&'static str],
@@ -70,7 +70,7 @@ impl DeviceKernel {
         self.info.name
     }
 
-    /// Whether the image was built.
+    /// The build status of the image.
     #[inline]
     pub const fn status(&self) -> ImageStatus {
         self.info.status

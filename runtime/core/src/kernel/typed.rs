@@ -1,4 +1,5 @@
-//! What the functions of a generated module `kernels::typed` call: kernels whose arguments have names and types.
+//! Functions that a generated module `kernels::typed` calls: kernels whose arguments have names and
+//! types.
 
 use super::{DeviceKernel, Kernel};
 use crate::layout;
@@ -68,7 +69,7 @@ fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)>
     )
 }
 
-/// What the data types that declarations name are called, by their codes and bits.
+/// The names of data types in declarations, by type code and bits.
 const NAMES: [(u8, u8, &str); 13] = [
     (0, 8, "int8"),
     (0, 16, "int16"),
@@ -85,7 +86,8 @@ const NAMES: [(u8, u8, &str); 13] = [
     (6, 8, "bool"),
 ];
 
-/// Whether a data type has this name. Calls ask again and again, so nothing is allocated for the usual types.
+/// Returns whether a data type has this name. Runs on every call, so the usual types do not
+/// allocate.
 #[inline]
 fn is_called(dtype: DataType, name: &str) -> bool {
     let raw = dtype.as_raw();

@@ -1,4 +1,4 @@
-//! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
+//! Validation of the memory layout that a `DLTensor` of any origin describes.
 
 mod complex;
 mod element;
@@ -110,7 +110,7 @@ impl<'a> Layout<'a> {
         Ok(Self { shape, strides, len })
     }
 
-    /// Whether the elements lie in row-major order without gaps.
+    /// Returns whether the elements are stored in row-major order without gaps.
     pub(crate) fn is_contiguous(&self) -> bool {
         let Some(strides) = self.strides else { return true };
         if self.len <= 1 {
@@ -249,7 +249,8 @@ pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<
     Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
 }
 
-/// What [`elements_of`] gives, and the addresses that the elements take; nothing for a tensor without elements.
+/// Returns the result of [`elements_of`] and the addresses of the elements; an empty range for a
+/// tensor without elements.
 #[inline]
 pub(crate) fn viewed<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>, Range<usize>), Mismatch> {
     match plain_elements_of::<T>(tensor) {
@@ -286,7 +287,8 @@ pub(crate) fn element_type(value: &AnyView<'_>) -> Option<DataType> {
     dl_tensor(value).map(|tensor| DataType::from_raw(tensor.dtype))
 }
 
-/// Whether the strides are, one by one, those of a row-major tensor without gaps; when not, a closer look decides.
+/// Returns whether the strides equal those of a row-major tensor without gaps. If not, the caller
+/// checks more closely.
 #[inline]
 fn is_row_major(tensor: &DLTensor) -> bool {
     if tensor.strides.is_null() {

@@ -17,7 +17,7 @@ pub(crate) fn bring(types: &'static [TypeDef], methods: &'static [MethodsDef]) {
     BROUGHT.set(Box::leak(Box::new(Brought { types, methods })));
 }
 
-/// What this artifact brings; nothing, before its constructor ran.
+/// Returns the definitions of this artifact; empty before its constructor ran.
 pub(super) fn brought() -> Brought {
     BROUGHT.get().copied().unwrap_or(Brought { types: &[], methods: &[] })
 }

@@ -14,8 +14,8 @@ use crate::function::guard_nameless;
 use crate::value::Any;
 use crate::{Error, Function, Result, bail};
 
-/// What an incomplete object says about itself. Behind it is one byte for each field of the lineage, those of the type itself first:
-/// 1 when the field is set.
+/// The construction state of an incomplete object. It is followed by one byte for each field of the
+/// lineage, those of the type itself first: 1 if the field is set.
 #[repr(C)]
 struct Record {
     definition: &'static TypeDef,
@@ -137,7 +137,7 @@ unsafe fn flag_of(record: *mut Record, owner: &'static TypeDef, index: usize) ->
     }
 }
 
-/// Whether a field of an incomplete object has a value.
+/// Returns whether a field of an incomplete object has a value.
 ///
 /// # Safety
 /// The object is alive, its state was `Incomplete(record)`, and its type is `owner` or derived from it.
@@ -222,7 +222,7 @@ pub const fn create_of<D: Defined>(creatable: bool) -> Option<crate::abi::TVMFFI
 
 const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_of::<Record>() == 8);
 
-/// What a type that other languages cannot construct registers as `__ffi_init__`.
+/// The function that a type registers as `__ffi_init__` if other languages cannot construct it.
 pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     Function::from_packed(move |_| -> Result<Any> {
         if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
@@ -246,7 +246,7 @@ pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     })
 }
 
-/// What a type with a creator registers as `__ffi_new__`.
+/// The function that a type with a creator registers as `__ffi_new__`.
 pub(super) fn new_function(def: &'static TypeDef) -> Function {
     Function::from_fn(move || -> Result<Any> {
         let mut object = core::ptr::null_mut();

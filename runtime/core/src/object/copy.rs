@@ -16,7 +16,8 @@ pub type CopyFn = unsafe fn(*mut TVMFFIObject) -> *mut TVMFFIObject;
 
 static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
 
-/// How objects with this value are copied: the value's duplicate in a new object.
+/// The function that copies objects with this value: it stores the value's duplicate in a new
+/// object.
 pub const fn copy_of<T: Object>() -> Option<CopyFn> {
     match T::DUPLICATE {
         Some(_) => Some(copy::<T>),
@@ -65,7 +66,7 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
     }
 }
 
-/// What a type registers as `__ffi_shallow_copy__`.
+/// The function that a type registers as `__ffi_shallow_copy__`.
 pub(super) fn copy_function(def: &'static TypeDef) -> Option<Function> {
     let copy = def.copy?;
     let function = embedded::new_function(call, CopyOf { def, copy });

@@ -1,4 +1,5 @@
-//! What `#[derive(Object)]` says about a type: the data that registration, construction and reflection work with.
+//! The output of `#[derive(Object)]` for a type: the data for registration, construction and
+//! reflection.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -25,7 +26,7 @@ pub struct TypeDef {
     pub child_slots: i32,
     /// One of [`crate::abi::seq_hash_kind`].
     pub structural_kind: i32,
-    /// Whether no type may be derived from this one.
+    /// True if no type may be derived from this one.
     pub is_final: bool,
     /// Fields that other languages see.
     pub fields: &'static [FieldDef],
@@ -45,9 +46,9 @@ pub struct TypeDef {
     pub index: TypeIndexCell,
     /// Crate that defines the type.
     pub crate_name: &'static str,
-    /// Where the type is defined.
+    /// Source file of the definition.
     pub file: &'static str,
-    /// Where the type is defined.
+    /// Line of the definition in `file`.
     pub line: u32,
 }
 
@@ -67,9 +68,9 @@ pub struct FieldDef {
     pub align: usize,
     /// Bits of [`crate::abi::field_flag`], without those about the default.
     pub flags: i64,
-    /// How the field lies in memory.
+    /// The memory representation of the field.
     pub storage: Storage,
-    /// Whether it is an unsigned integer of 32 bits or more.
+    /// True if the field is an unsigned integer of 32 bits or more.
     pub is_unsigned: bool,
     /// Reads the field.
     pub getter: TVMFFIFieldGetter,
@@ -81,7 +82,7 @@ pub struct FieldDef {
     pub default: Option<DefaultDef>,
     /// Drops the value in place.
     pub drop: unsafe fn(*mut c_void),
-    /// Whether a field of an object that was made of zeros has a value.
+    /// Returns whether a field of an object that was created from zeros has a value.
     pub is_set: unsafe fn(*const c_void) -> bool,
 }
 
@@ -155,7 +156,8 @@ impl TypeDef {
     }
 }
 
-/// Where a definition is to be found, for code that is made for one object type: a struct itself, or a marker for an enum's variant.
+/// Gives access to a definition, for code that is generated per object type. Implemented by a
+/// struct itself, or by a marker type for an enum's variant.
 ///
 /// # Safety
 /// `type_def` describes objects with a `Body` as [`Object`](super::Object) demands.

@@ -1,4 +1,4 @@
-//! What generated code asks about a type's base and fields.
+//! Queries of generated code about a type's base and fields.
 //!
 //! It asks through the type and through the fields' markers, so that a base which is not an object, or a field whose type does not fit, is
 //! one error at its place, not one for each question.
@@ -16,17 +16,17 @@ pub fn parent_def<T: Object>() -> Option<&'static TypeDef> {
     T::Parent::type_def()
 }
 
-/// Whether objects of the base type can be created field by field.
+/// Returns whether objects of the base type can be created field by field.
 pub const fn is_parent_creatable<T: Object>() -> bool {
     T::Parent::CREATABLE
 }
 
-/// Whether objects of the type can be created field by field.
+/// Returns whether objects of the type can be created field by field.
 pub const fn is_creatable<T: Object>() -> bool {
     T::CREATABLE
 }
 
-/// How the value of the base is duplicated.
+/// The function that duplicates the value of the base.
 #[expect(clippy::type_complexity, reason = "a name for it would say no more")]
 pub const fn parent_duplicate<T: Object>() -> Option<fn(&T::Parent) -> T::Parent> {
     T::Parent::DUPLICATE

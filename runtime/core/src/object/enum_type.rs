@@ -40,7 +40,7 @@ pub struct EnumDef {
     pub key: &'static str,
     /// Documentation.
     pub doc: &'static str,
-    /// What other languages take for the value of a variant.
+    /// Representation of a variant's value in other languages.
     pub kind: EnumKind,
     /// The variants.
     pub variants: &'static [VariantDef],
@@ -50,9 +50,9 @@ pub struct EnumDef {
     pub instances: EnumInstances,
     /// Crate that defines the enum.
     pub crate_name: &'static str,
-    /// Where the enum stands.
+    /// Source file of the enum.
     pub file: &'static str,
-    /// Where the enum stands.
+    /// Line of the enum in `file`.
     pub line: u32,
 }
 
@@ -66,7 +66,7 @@ pub struct VariantDef {
     pub doc: &'static str,
 }
 
-/// What other languages take for the value of an enum's variant.
+/// Representation of an enum variant's value in other languages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnumKind {
     /// The discriminant: a type derived from `ffi.IntEnum`.
@@ -75,13 +75,13 @@ pub enum EnumKind {
     Str,
 }
 
-/// What registering an enum comes to.
+/// The result of registering an enum.
 pub struct RegisteredEnum {
     /// Index of the type; negative when there is none.
     type_index: i32,
     /// The object of each variant. Empty when the provider refused the type.
     objects: Vec<Instance>,
-    /// What went wrong.
+    /// The problem, if there was one.
     problem: Option<Error>,
 }
 
@@ -107,7 +107,8 @@ unsafe impl Sync for Instance {}
 /// The instances of an enum, filled in when it is registered.
 pub struct EnumInstances {
     instances: OnceLock<Instances>,
-    /// What registers the enum, so that only an artifact with enums has that.
+    /// The function that registers the enum. A field, so that only artifacts with enums link that
+    /// code.
     register: fn(&'static EnumDef) -> Result<()>,
 }
 
@@ -148,7 +149,7 @@ pub trait EnumType: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn at_position(position: usize) -> Option<Self>;
 
-    /// Where the variant stands in the definition.
+    /// Index of the variant in the definition.
     #[doc(hidden)]
     fn position(&self) -> usize;
 
@@ -171,7 +172,7 @@ pub trait EnumType: Sized + Send + Sync + 'static {
 /// The Rust value of an enum's object, or of the integer or name that stands for it.
 ///
 /// # Errors
-/// What the variants are.
+/// Lists the variants.
 #[inline]
 pub fn enum_from_any<T: EnumType>(value: &AnyView<'_>) -> core::result::Result<T, Mismatch> {
     T::at_position(T::enum_def().position_of(value)?).ok_or(Mismatch::TYPE)
@@ -251,7 +252,7 @@ impl EnumDef {
     /// The object of the variant that a value stands for.
     ///
     /// # Errors
-    /// What the variants are.
+    /// Lists the variants.
     #[doc(hidden)]
     pub fn convert(&'static self, value: &AnyView<'_>) -> Result<Any> {
         let position =
@@ -259,7 +260,7 @@ impl EnumDef {
         Ok(self.instance(position).and_then(|view| Any::from_view(&view)).unwrap_or_default())
     }
 
-    /// What other languages take for the value of a variant.
+    /// The value of a variant as other languages see it.
     #[cold]
     fn payload(&self, position: usize) -> Any {
         match (self.kind, self.variants.get(position)) {
@@ -272,7 +273,7 @@ impl EnumDef {
     /// The position of the variant that a value stands for.
     ///
     /// # Errors
-    /// What the variants are.
+    /// Lists the variants.
     pub(crate) fn position_of(&'static self, value: &AnyView<'_>) -> core::result::Result<usize, Mismatch> {
         let instances = self.instances();
         let value = &value.lent();

@@ -114,7 +114,8 @@ pub trait NoSetter {
 
 impl<F> NoSetter for SetterOf<F> {}
 
-/// How a value is cloned, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from [`NoClone`]).
+/// The function that clones a value, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from
+/// [`NoClone`]).
 pub struct CloneOf<T>(PhantomData<T>);
 
 impl<T: Clone> CloneOf<T> {
@@ -161,7 +162,8 @@ unsafe extern "C" fn get_plain<F: FieldAt>(field: *mut c_void, result: *mut TVMF
     0
 }
 
-/// What a class gets that was bound to a type without a constructor, and made an instance all the same.
+/// The error for a class that was bound to a type without a constructor, and was instantiated
+/// anyway.
 #[cold]
 #[inline(never)]
 fn no_object() -> i32 {
@@ -245,7 +247,7 @@ impl Reading {
         read()
     }
 
-    /// Whether a getter of this field runs on this thread.
+    /// Returns whether a getter of this field runs on this thread.
     fn is_running(field: *mut c_void) -> bool {
         let mut reading = READING.get();
         // SAFETY: each lies on the stack of a getter that has not returned, and takes itself off the list before it does.
@@ -274,7 +276,7 @@ fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
     Ok(())
 }
 
-/// Whether the field of an object of whatever origin holds a value.
+/// Returns whether the field of an object of any origin holds a value.
 #[inline(never)]
 unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -> bool {
     // SAFETY: the caller passes a live object and the field's address in it.

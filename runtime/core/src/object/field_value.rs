@@ -61,7 +61,7 @@ pub trait FromFieldValue: FieldValue + Sized {
     /// Converts a value.
     ///
     /// # Errors
-    /// Why the value does not convert.
+    /// Returns the reason that the value does not convert.
     fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch>;
 }
 

@@ -13,7 +13,7 @@ use crate::value::{Mismatch, Storage, type_key};
 /// differ only in private fields, say `Vec<u8>` and `[usize; 3]`, look the same in everything else that is registered.
 pub(super) static FINGERPRINT: AttrColumn = AttrColumn::new("__kernpack_fingerprint__");
 
-/// Whether objects of a type are made by `#[derive(Object)]`'s code only.
+/// Returns whether objects of a type are only created by the code of `#[derive(Object)]`.
 #[inline]
 #[doc(hidden)]
 pub fn is_made_by_rust(index: i32) -> bool {
@@ -29,7 +29,7 @@ pub(super) fn key_of(index: i32) -> String {
 /// Checks that a complete object of a foreign type is a value of the Rust type that its type is derived from.
 ///
 /// # Errors
-/// What is in the way.
+/// Returns the reason that the object is not usable as one of this type.
 ///
 /// # Safety
 /// The object is alive, and its type is derived from `definition`'s.

@@ -19,13 +19,13 @@ pub struct MethodsDef {
     pub ty: fn() -> Option<&'static TypeDef>,
     /// The type's key.
     pub key: &'static str,
-    /// What the block brings.
+    /// The methods of the block.
     pub members: &'static [MethodDef],
     /// Crate that the block is in.
     pub crate_name: &'static str,
-    /// Where the block stands.
+    /// Source file of the block.
     pub file: &'static str,
-    /// Where the block stands.
+    /// Line of the block in `file`.
     pub line: u32,
 }
 
@@ -37,7 +37,7 @@ pub enum MethodDef {
         name: &'static str,
         /// The function.
         info: &'static FunctionInfo,
-        /// Whether it takes no object.
+        /// True if the method does not take the object.
         is_static: bool,
     },
     /// The constructor.
@@ -60,7 +60,8 @@ pub enum MethodDef {
         attribute: &'static str,
         /// The function.
         info: &'static FunctionInfo,
-        /// What compares and hashes such objects for a caller that has no walk of its own, in artifacts with such a caller.
+        /// Compares and hashes such objects for callers that do not traverse values themselves;
+        /// `None` in artifacts without such callers.
         recursion: Option<&'static Recursion>,
     },
     /// A type attribute that is a value.
@@ -75,7 +76,7 @@ pub enum MethodDef {
 /// `==`, `<` and `hash` of values by the hooks of their types, through everything that they consist of. An artifact has it where a type of its own has
 /// such a hook.
 pub struct Recursion {
-    /// Whether two values are equal.
+    /// Returns whether two values are equal.
     pub equal: fn(&Any, &Any) -> Result<bool>,
     /// The order of two values.
     pub compare: fn(&Any, &Any) -> Result<core::cmp::Ordering>,
@@ -128,13 +129,13 @@ macro_rules! __method_name {
 /// The constructor's name, as a method and as a type attribute.
 const INIT: &str = "__ffi_init__";
 
-/// What the impl blocks of this artifact bring for a type.
+/// The members that the impl blocks of this artifact define for a type.
 fn members(def: &'static TypeDef) -> impl Iterator<Item = (&'static MethodsDef, &'static MethodDef)> {
     let of_type = move |block: &&MethodsDef| (block.ty)().is_some_and(|ty| core::ptr::eq(ty, def));
     brought().methods.iter().filter(of_type).flat_map(|block| block.members.iter().map(move |member| (block, member)))
 }
 
-/// Whether a type brings its own constructor.
+/// Returns whether a type has its own constructor.
 pub(crate) fn has_constructor(def: &'static TypeDef) -> bool {
     members(def).any(|(_, member)| matches!(member, MethodDef::Constructor { .. }))
 }
@@ -143,7 +144,8 @@ pub(crate) fn has_constructor(def: &'static TypeDef) -> bool {
 /// type has a constructor now.
 ///
 /// # Errors
-/// What could not be registered, one sentence each; the rest is registered all the same.
+/// Describes all members that could not be registered, one sentence each; the others are registered
+/// nevertheless.
 pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     let mut problems = Vec::new();
     let mut seen = Vec::new();

@@ -68,7 +68,7 @@ impl<T: Object> ObjRef<T> {
         type_key(self.type_index())
     }
 
-    /// Whether both refer to the same object.
+    /// Returns whether both refer to the same object.
     pub fn ptr_eq<U: Object>(&self, other: &ObjRef<U>) -> bool {
         self.object == other.object
     }
@@ -91,13 +91,13 @@ impl<T: Object> ObjRef<T> {
         Err(self)
     }
 
-    /// Whether the object is a `U`, of that type or one derived from it.
+    /// Returns whether the object is a `U`: of that type or of one derived from it.
     pub fn is<U: Object>(&self) -> bool {
         // SAFETY: `self` keeps the object alive.
         unsafe { check_instance::<U>(self.as_ptr()) }.is_ok()
     }
 
-    /// Whether the object's own type is `U`.
+    /// Returns whether the object's own type is `U`.
     pub fn is_exactly<U: Object>(&self) -> bool {
         self.is::<U>() && (U::VARIANTS.is_some() || self.type_index() == U::type_index())
     }
@@ -185,12 +185,12 @@ impl<T: Object> ObjRef<T> {
     }
 }
 
-/// Whether a registered type is `T` or derived from it.
+/// Returns whether a registered type is `T` or derived from it.
 pub(crate) fn is_instance<T: Object>(index: i32) -> bool {
     is_derived(index, T::type_index())
 }
 
-/// Whether a registered type is another one or derived from it.
+/// Returns whether a registered type is another one or derived from it.
 fn is_derived(index: i32, expected: i32) -> bool {
     if index == expected || expected == type_index::OBJECT {
         return true;

@@ -1,4 +1,4 @@
-//! How a library whose types conflict with others is refused by loaders that do not ask it.
+//! Makes loaders that do not check for conflicts refuse a library whose types conflict with others.
 //!
 //! The stock loader looks for an import tree after the library's constructor has run, and restores the modules in it. So a library with a
 //! conflict shows it a tree of one module, of a kind whose loader raises what went wrong.

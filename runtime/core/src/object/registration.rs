@@ -190,7 +190,7 @@ fn build() -> String {
     format!("kernpack {}, {compiler}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Where a type was defined.
+/// Describes the place where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
     if let Some(file) = artifact::file_of(ptr::from_ref(def).cast()) {
@@ -212,7 +212,8 @@ pub(super) fn type_metadata(ty: &TypeSchema, more: &str) -> String {
     schema_metadata(&schema, more)
 }
 
-/// Why a type cannot be the one that is registered under its key; `None` when it is the same.
+/// Returns the reason that a type is not the same as the one that is registered under its key;
+/// `None` if they are the same.
 fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option<String> {
     const ADVICE: &str = "give one of them another key";
     let Some(fingerprint) = FINGERPRINT.get(info.type_index) else {

@@ -23,7 +23,7 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
     /// Run-time type index; registers the type when needed.
     fn type_index() -> i32;
 
-    /// What the derive knows about the type; `None` for a type that another library defines.
+    /// The definition from the derive; `None` for a type that another library defines.
     #[doc(hidden)]
     fn type_def() -> Option<&'static TypeDef> {
         None
@@ -39,11 +39,12 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
     #[doc(hidden)]
     const VARIANTS: Option<&'static [&'static TypeDef]> = None;
 
-    /// Whether other languages can create objects of the type: each field can be set, or is made by Rust code.
+    /// True if other languages can create objects of the type: each field can be set, or is
+    /// initialized by Rust code.
     #[doc(hidden)]
     const CREATABLE: bool = false;
 
-    /// Whether no type may be derived from this one.
+    /// True if no type may be derived from this one.
     #[doc(hidden)]
     const FINAL: bool = false;
 

@@ -1,4 +1,5 @@
-//! What generated code asks about threads, so that a field which does not belong into an object is an error at the field's type.
+//! Checks of generated code for thread safety: a field that must not be in an object is an error at
+//! the field's type.
 //!
 //! That objects are `Send` and `Sync` is a bound of [`Object`](super::Object). An error about that bound is at the struct and does not
 //! say what to do, so generated code checks each field as well, unless the author of the struct vouches for it with `unsafe impl`.
@@ -22,7 +23,8 @@ impl<T: Send + Sync> ObjectPart<false> for T {}
 /// Compiles for a field that may be in an object.
 pub const fn assert_object_part<T: ObjectPart<VOUCHED>, const VOUCHED: bool>() {}
 
-/// Whether a type is safe to use from several threads: `ThreadSafety::<T>::HOLDS`, with [`NotThreadSafe`] in scope.
+/// Tells whether a type is safe to use from several threads: `ThreadSafety::<T>::HOLDS`, with
+/// [`NotThreadSafe`] in scope.
 pub struct ThreadSafety<T>(PhantomData<T>);
 
 impl<T: Send + Sync> ThreadSafety<T> {

@@ -89,7 +89,7 @@ impl<T: Object> WeakRef<T> {
         unsafe { embedded::try_promote(object).then(|| ObjRef::from_raw(object)) }
     }
 
-    /// Whether both refer to the same object, or both to none.
+    /// Returns whether both refer to the same object, or both to none.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.object == other.object
     }

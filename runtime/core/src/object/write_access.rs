@@ -29,7 +29,7 @@ const LOCKED: u32 = u32::MAX;
 /// All fields have values, and no Rust code has seen the object. The other bits are the number of the thread that made it.
 const FRESH: u32 = 1 << 31;
 
-/// What the state word of an object says.
+/// The decoded state word of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// All fields have values.
@@ -40,7 +40,7 @@ pub(super) enum State {
     Incomplete(u32),
 }
 
-/// Whether a state word says that the object is fresh.
+/// Returns whether a state word marks the object as fresh.
 const fn is_fresh(word: u32) -> bool {
     word >= FRESH && word != LOCKED
 }
@@ -103,7 +103,7 @@ pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// Where the construction record of an object is, if it is not complete.
+/// Returns the offset of the construction record of an object if the object is incomplete.
 ///
 /// # Safety
 /// The object is alive.
@@ -113,8 +113,8 @@ pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
     (record > SHARED && record < FRESH).then_some(record)
 }
 
-/// Whether all fields of an object have values, which no other thread changes while this one reads a field; waits while other code
-/// writes to the object.
+/// Returns whether all fields of an object have values and no other thread changes them while this
+/// one reads a field. Waits while other code writes to the object.
 ///
 /// # Safety
 /// The object is alive, and the caller owns a reference to it.
@@ -174,7 +174,8 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// Whether no setter of a read-only field writes to the object any more, be there one reference or many.
+/// Returns whether no setter of a read-only field can write to the object any more, regardless of
+/// the number of references.
 ///
 /// # Safety
 /// The object is alive.

@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::names::Names;
 use crate::Result;
 
-/// Where an operand's elements are.
+/// The memory layout of an operand's elements.
 #[derive(Clone, Copy)]
 pub struct Extent<'a> {
     pub(super) first: *mut u8,
@@ -15,7 +15,7 @@ pub struct Extent<'a> {
     /// Bytes of an element.
     pub(super) size: usize,
     pub(super) writes: bool,
-    /// Whether an item is a row: all of the last axis.
+    /// True if an item is a row: the whole last axis.
     pub(super) is_rows: bool,
 }
 
@@ -37,11 +37,11 @@ pub(super) enum Order {
 
 /// The indices of a loop over `N` operands.
 pub struct Domain<const N: usize> {
-    /// How many items each operand has.
+    /// Number of items of each operand.
     pub(super) len: usize,
     /// The shape that the operands have in common.
     pub(super) shape: Vec<i64>,
-    /// How many elements the longest item has.
+    /// Number of elements of the longest item.
     pub(super) weight: usize,
     first: [*mut u8; N],
     /// Elements of an item: the row's, else 1.
@@ -92,7 +92,8 @@ impl Extent<'_> {
         }
     }
 
-    /// Whether the strides are, one by one, those of row-major order. Where they count for nothing, they may be others.
+    /// Returns whether the strides equal those of row-major order. Strides that are never used may
+    /// differ.
     #[inline]
     fn has_no_gaps(&self) -> bool {
         let mut expected = 1i64;
@@ -105,7 +106,7 @@ impl Extent<'_> {
         })
     }
 
-    /// Whether two indices lead to one address, or may do so.
+    /// Returns whether two indices lead to one address, or may do so.
     #[inline]
     fn overlaps_itself(&self, strides: &[i64]) -> bool {
         let mut axes: Vec<(i128, i128)> = self
@@ -274,7 +275,7 @@ impl<const N: usize> Domain<N> {
     }
 }
 
-/// Whether going over both axes is the same as going over one.
+/// Returns whether the two axes can be merged into one without changing the iteration.
 #[inline]
 fn joins<const N: usize>(outer: &Axis<N>, inner: &Axis<N>) -> bool {
     let length = inner.dimension as isize;

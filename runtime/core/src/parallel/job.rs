@@ -10,7 +10,7 @@ use crate::function::caught;
 use crate::thread_pool::TVMParallelGroupEnv;
 use crate::{Error, Result};
 
-/// What a loop does with a piece of its indices.
+/// The loop body, which processes a range of the indices.
 pub(super) type Body<'a> = dyn Fn(Range<usize>) -> Result<()> + Sync + 'a;
 
 /// A loop over `range` in pieces of `piece` indices; the last one may be shorter. A free thread takes the next.

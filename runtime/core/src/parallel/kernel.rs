@@ -1,4 +1,4 @@
-//! What `#[packed_func(parallel)]` expands to calls these.
+//! Functions that the expansion of `#[packed_func(parallel)]` calls.
 
 use super::domain::Order;
 use super::names::Names;
@@ -47,7 +47,7 @@ fn paced<'a, O: Operands<'a>>(operands: O, grain: usize) -> Zip<'a, O> {
     if grain == 0 { loops } else { loops.grain(grain) }
 }
 
-/// What each call of a parallel function can be given by value.
+/// A value that each call of a parallel function can receive by value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given to each call of a parallel function",
     label = "not `Copy`, or not `Sync`",

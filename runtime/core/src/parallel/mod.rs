@@ -45,7 +45,8 @@ pub use self::operand::{Operand, Operands, Rows, rows};
 pub use self::outcome::{Outcome, Yield};
 pub use self::zip::{Zip, zip};
 
-/// How many threads work on a loop that begins here, if it is long enough; this one is among them. 1 inside of a loop.
+/// Number of threads that run a loop that starts here, if it is long enough, including this one. 1
+/// inside a loop.
 #[inline]
 pub fn threads() -> usize {
     pool::threads()
@@ -68,7 +69,8 @@ pub fn threads() -> usize {
 /// ```
 ///
 /// # Errors
-/// What `body` returns as an error, which stops the loop (of several, that of the lowest range); InternalError when it panics.
+/// Returns the error of `body`, which stops the loop (of several errors, that of the lowest range),
+/// or an InternalError if it panics.
 #[inline]
 pub fn for_range<R: Outcome>(range: Range<usize>, grain: usize, body: impl Fn(Range<usize>) -> R + Sync) -> Result<()> {
     let pace = Pace { grain: Some(grain), threads: None };

@@ -1,4 +1,4 @@
-//! What messages call the operands of a loop.
+//! Names for the operands of a loop in messages.
 
 use crate::Error;
 use crate::function::FunctionInfo;

@@ -1,4 +1,4 @@
-//! What a loop can go over: slices, vectors, arrays, views of tensors, and rows of these views.
+//! The operands of loops: slices, vectors, arrays, views of tensors, and rows of these views.
 
 use super::domain::{Domain, Extent, Order, Sizes};
 use super::names::Names;
@@ -6,7 +6,8 @@ use crate::Result;
 use crate::layout::Element;
 use crate::tensor::{TensorView, TensorViewMut};
 
-/// What has items for a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and [`rows`] of views.
+/// An operand of a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and
+/// [`rows`] of views.
 ///
 /// # Safety
 /// The extent's elements may be used until `'a` ends; where it writes, by no other code. `item` makes of the address of an item what may be
@@ -17,10 +18,10 @@ use crate::tensor::{TensorView, TensorViewMut};
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]
 pub unsafe trait Operand<'a>: Sized {
-    /// What the body gets: a reference to an element, or a row as a slice.
+    /// The body's argument: a reference to an element, or a row as a slice.
     type Item;
 
-    /// Where the elements are.
+    /// Returns the memory layout of the elements.
     #[doc(hidden)]
     fn extent(self) -> Extent<'a>;
 
@@ -195,13 +196,13 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]
 pub unsafe trait Operands<'a>: Sized {
-    /// What the body gets: an item, or a tuple of items.
+    /// The body's argument: an item, or a tuple of items.
     type Items;
-    /// Where the items are.
+    /// The memory layout of the items.
     #[doc(hidden)]
     type Domain: Sync;
 
-    /// Where the items are.
+    /// Returns the memory layout of the items.
     #[doc(hidden)]
     fn domain(self, asked: Asked<'_>) -> Result<Self::Domain>;
 
@@ -221,7 +222,7 @@ pub unsafe trait Operands<'a>: Sized {
     ) -> Result<(), E>;
 }
 
-/// What a domain is made for.
+/// The request for a domain.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub(super) order: Order,

@@ -15,16 +15,17 @@ use crate::Result;
 /// Into how many pieces for each thread a loop is cut at least, where they are not too small: threads that are slower, or come later, take fewer.
 const PIECES_PER_THREAD: usize = 8;
 
-/// What remains is shared if that saves more than this: what it takes to wake the workers, if they sleep.
+/// The remaining work is shared if that saves more than this: the time to wake the workers if they
+/// sleep.
 const COST: Duration = Duration::from_micros(15);
 
-/// How long the beginning is watched.
+/// Duration of the measurement at the start of a loop.
 const WATCHED: Duration = Duration::from_micros(2);
 
-/// How many items are done before the first look, at most.
+/// Maximum number of items before the first look at the clock.
 const FIRST: usize = 256;
 
-/// How long a piece takes at least, if that is known.
+/// Minimum duration of a piece, if durations are known.
 const PIECE: Duration = Duration::from_micros(5);
 
 /// An item of so many elements is worth a piece, whatever is done with it; it is not waited for to find that out.
@@ -33,12 +34,12 @@ const LONG_ROW: usize = 1 << 14;
 /// Pieces of more than so many elements end where a cache line does.
 const ALIGNED: usize = 64;
 
-/// What a loop's user says about it.
+/// Settings of a loop by its user.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// How many items a piece has at least; `None`: as the clock says.
+    /// Minimum number of items of a piece; `None`: measured by the clock.
     pub(super) grain: Option<usize>,
-    /// How many threads there may be; `None`: as many as the pool has.
+    /// Maximum number of threads; `None`: as many as the pool has.
     pub(super) threads: Option<usize>,
 }
 

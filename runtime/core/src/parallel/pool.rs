@@ -10,7 +10,8 @@ use crate::{Error, Result};
 /// A pool as libraries built from different versions share it.
 #[repr(C)]
 struct PoolTable {
-    /// How many threads a launch from here would have at most, the caller's own among them; 1 inside a task.
+    /// Maximum number of threads of a launch from here, including the caller's own; 1 inside a
+    /// task.
     threads: extern "C" fn() -> c_int,
     /// As `TVMBackendParallelLaunch`: runs the function as so many tasks and returns when all have ended; inside a task as one.
     launch: unsafe extern "C" fn(lambda: Option<Lambda>, data: *mut c_void, num_task: c_int) -> c_int,
@@ -22,7 +23,8 @@ static OWN: PoolTable = PoolTable { threads: thread_pool::parallel_threads, laun
 static TABLE: ProcessTable<PoolTable> =
     unsafe { ProcessTable::new("kernpack.parallel_pool_v1", &OWN, |_theirs, _own| {}) };
 
-/// How many threads would work on a loop that starts here, the caller's own among them: 1 inside a loop.
+/// Number of threads that would run a loop that starts here, including the caller's own; 1 inside a
+/// loop.
 #[inline]
 pub(super) fn threads() -> usize {
     usize::try_from((TABLE.get().threads)()).unwrap_or(1).max(1)
@@ -32,7 +34,7 @@ pub(super) fn threads() -> usize {
 /// It never waits for a worker that has not begun.
 ///
 /// # Errors
-/// What the pool reports: a task that failed.
+/// Returns the pool's error: a task failed.
 ///
 /// # Safety
 /// `lambda` can be called with `data` for each task, on several threads at the same time.

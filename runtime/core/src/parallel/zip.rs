@@ -11,7 +11,7 @@ use super::pace::{self, Pace};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// How many elements [`Zip::reduce`] puts together before it looks at other results, where no grain is given.
+/// Number of elements that [`Zip::reduce`] combines before it merges results, if no grain is set.
 const REDUCED: usize = 1 << 14;
 
 /// Operands whose items are taken together; see [`zip`].
@@ -44,15 +44,17 @@ pub fn zip<'a, O: Operands<'a>>(operands: O) -> Zip<'a, O> {
 }
 
 impl<'a, O: Operands<'a>> Zip<'a, O> {
-    /// How many items a thread takes at a time, at least; 1 when each is long work. Without it the clock decides: the loop begins on this
-    /// thread, and what remains is shared when that takes longer than sharing costs.
+    /// Sets the minimum number of items that a thread takes at a time; 1 if each item is long work.
+    /// Without it, the clock decides: the loop starts on this thread, and the remaining work is
+    /// shared if it takes longer than sharing costs.
     #[inline]
     pub fn grain(mut self, items: usize) -> Self {
         self.pace.grain = Some(items);
         self
     }
 
-    /// How many threads work on it at most, this one among them. 1: it runs here.
+    /// Sets the maximum number of threads, including this one. With 1, the loop runs on this
+    /// thread.
     #[inline]
     pub fn threads(mut self, most: usize) -> Self {
         self.pace.threads = Some(most);
@@ -174,7 +176,7 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     }
 }
 
-/// Where the results of a map go.
+/// The buffer for the results of a map.
 struct Results<T>(*mut T);
 
 // SAFETY: each thread writes to other places, plain numbers.

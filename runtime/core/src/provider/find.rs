@@ -1,4 +1,5 @@
-//! Where an implementation of the ABI is: the libtvm_ffi in the process, another artifact that is bound, or this one.
+//! Finds the implementation of the ABI: the libtvm_ffi in the process, another artifact that is
+//! already bound, or this one.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -80,8 +81,9 @@ unsafe fn usable(table: *const ApiTable) -> Option<&'static ApiTable> {
 /// A function that only an implementation has.
 const PROBE: &CStr = c"TVMFFIErrorSetRaised";
 
-/// How to look up symbols of the libtvm_ffi in this process; `None` when there is none. What this artifact itself exports is
-/// none: a program can offer our functions to the libraries that it loads, and `kernpack-capi` does nothing else.
+/// Returns a function that looks up symbols of the libtvm_ffi in this process; `None` without one.
+/// Exports of this artifact do not count: a program can offer our functions to the libraries that
+/// it loads, and `kernpack-capi` does nothing else.
 pub(super) fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
     let is_in = |scope: &Scope| {
         let symbol = scope.symbol(PROBE);

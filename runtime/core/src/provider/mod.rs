@@ -1,4 +1,4 @@
-//! Which implementation of the C ABI serves this process.
+//! The implementation of the C ABI that serves this process.
 //!
 //! A library or program finds its provider once, at first use: the libtvm_ffi that is already in the process, else the
 //! implementation of another Kernpack library that is already bound, else its own ([`crate::embedded`]). A Rust program
@@ -33,15 +33,17 @@ static PENDING: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
 static BINDER: AtomicUsize = AtomicUsize::new(0);
 static ORIGIN: AtomicU8 = AtomicU8::new(0);
 static BINDING: Mutex<()> = Mutex::new(());
-/// What this artifact does when it is bound, a [`Register`]; NULL when it does nothing, or has done it.
+/// The [`Register`] function to run when this artifact is bound; NULL if there is none or if it has
+/// run.
 static REGISTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-/// What went wrong while this artifact registered; kept because a constructor cannot report it.
+/// Problems during the registration of this artifact; kept because a constructor cannot report
+/// them.
 static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Registers what this artifact brings with the provider that it is bound to; gives what went wrong, one sentence each.
 pub(crate) type Register = fn(Origin) -> Vec<String>;
 
-/// Where the implementation in use comes from.
+/// The origin of the implementation in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -67,7 +69,7 @@ pub fn api() -> &'static ApiTable {
     unsafe { &*table }
 }
 
-/// Where the implementation in use comes from; binds at first use.
+/// Returns the origin of the implementation in use; binds at first use.
 pub fn origin() -> Origin {
     api();
     origin_while_binding()
@@ -171,14 +173,16 @@ fn bound_or_pending() -> *const ApiTable {
     if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
 }
 
-/// Whether two tables lead to one implementation. Their functions may differ: exported names and an implementation's own table
-/// need not hold the same addresses. Its type table is one.
+/// Returns whether two tables belong to the same implementation, which is the case if they share a
+/// type table. Comparing the function addresses would not work: exported names and an
+/// implementation's own table may hold different addresses.
 pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
     // SAFETY: the root of all objects has this index in every implementation.
     unsafe { ptr::eq((a.get_type_info)(type_index::OBJECT), (b.get_type_info)(type_index::OBJECT)) }
 }
 
-/// Whether a `TVMFFIGetTypeInfo` is one of the implementation in use, under whatever address: see [`same_implementation`].
+/// Returns whether a `TVMFFIGetTypeInfo` belongs to the implementation in use, whatever its
+/// address; see [`same_implementation`].
 ///
 /// # Safety
 /// `get_type_info` is such a function.

@@ -12,7 +12,8 @@ pub trait AttrSlot {
     /// Sets the field to a value that converts to its type.
     ///
     /// # Errors
-    /// What does not convert, in which case the field stays as it is. TypeError for a type that does not convert from values.
+    /// Returns an error if the value does not convert, in which case the field is unchanged.
+    /// Returns a TypeError for a type that does not convert from values.
     fn set(&mut self, value: &Any) -> Result<()>;
 
     /// The field's type.
@@ -22,7 +23,8 @@ pub trait AttrSlot {
 /// Sets a field to a value; what generated code passes for types that convert from values.
 pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Mismatch>;
 
-/// Whether a concrete type converts from values, and how: `ConvertOf::<T>::SET`, with [`NoConvert`] in scope.
+/// The conversion from values of a concrete type, if it has one: `ConvertOf::<T>::SET`, with
+/// [`NoConvert`] in scope.
 pub struct ConvertOf<T>(PhantomData<T>);
 
 impl<T: FromFieldValue> ConvertOf<T> {

@@ -1,4 +1,4 @@
-//! What `#[derive(Object)]` calls to visit the fields of a type.
+//! Functions that the code of `#[derive(Object)]` calls to visit the fields of a type.
 
 use core::marker::PhantomData;
 
@@ -11,7 +11,8 @@ use crate::{Error, Object, Result};
 /// Shows the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
 ///
 /// # Errors
-/// What the visitor raises; TypeError for a base that implements [`Object`] by hand, without [`VisitAttrs`].
+/// Returns the visitor's error, or a TypeError for a base that implements [`Object`] by hand
+/// without [`VisitAttrs`].
 #[inline]
 pub fn visit_base<T: Object>(
     visit: Option<ShowFields<T::Parent>>,
@@ -44,7 +45,7 @@ fn no_visits<T: Object>() -> Error {
 type ShowFields<T> = fn(&T, &mut dyn AttrVisitor) -> Result<()>;
 type LendFields<T> = fn(&mut T, &mut dyn AttrVisitorMut) -> Result<()>;
 
-/// How the fields of a concrete type are visited, with [`NoVisit`] in scope.
+/// The functions that visit the fields of a concrete type, with [`NoVisit`] in scope.
 pub struct VisitOf<T>(PhantomData<T>);
 
 impl<T: VisitAttrs> VisitOf<T> {
@@ -67,7 +68,7 @@ impl<T> NoVisit<T> for VisitOf<T> {}
 /// Shows a field.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     show(value.shown(), name, visitor)
@@ -76,7 +77,7 @@ pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn A
 /// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_field_mut<F: FieldAt>(
     value: &mut F::Value,

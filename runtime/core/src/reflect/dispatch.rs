@@ -10,7 +10,7 @@ use crate::{ObjRef, ObjectRoot, Result, Tensor, embedded};
 /// Shows a value to a visitor, through the method of its kind. Integers are `i64`, or `u64` when they are larger.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     dispatch(&value.lent(), name, visitor)

@@ -5,7 +5,8 @@ use super::{AttrVisitor, Field, TypeInfo};
 use crate::abi::{TVMFFIObject, type_index};
 use crate::{ObjRef, Object, Result, error};
 
-/// How the metadata of fields end that are unsigned integers of 32 bits or more; see `Schema::IS_UNSIGNED`.
+/// The end of the metadata of fields that are unsigned integers of 32 bits or more; see
+/// `Schema::IS_UNSIGNED`.
 const UNSIGNED: &[u8] = b"\"kernpack.unsigned\":true}";
 
 /// Shows each registered field of an object to a visitor, those of the type's ancestors first.
@@ -16,7 +17,7 @@ const UNSIGNED: &[u8] = b"\"kernpack.unsigned\":true}";
 /// so that a visitor that goes on should keep a list of what is left rather than recurse. Containers and functions have no fields.
 ///
 /// # Errors
-/// What a field's getter or the visitor raises first.
+/// Returns the first error of a field's getter or of the visitor.
 ///
 /// ```
 /// use kernpack::reflect::{AttrVisitor, visit_object};

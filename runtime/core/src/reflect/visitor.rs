@@ -61,7 +61,8 @@ pub trait AttrVisitor {
     /// A floating point number.
     ///
     /// # Errors
-    /// What the visitor wants to end with; so for all methods.
+    /// Any error stops the visit and becomes its result. The same holds for all methods of this
+    /// trait.
     #[inline]
     fn visit_f64(&mut self, name: &str, value: f64) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
@@ -217,14 +218,15 @@ pub trait VisitAttrs {
     /// Shows each field to the visitor.
     ///
     /// # Errors
-    /// What the visitor raises first.
+    /// Returns the first error of the visitor.
     fn visit_attrs(&self, visitor: &mut dyn AttrVisitor) -> Result<()>;
 
     /// Gives the visitor each field to change, which needs exclusive access: a value that is not an object yet, or
     /// `ObjRef::get_mut` of an object without other references.
     ///
     /// # Errors
-    /// What the visitor raises first; the fields before that one stay changed.
+    /// Returns the first error of the visitor; fields that were visited before it keep their new
+    /// values.
     fn visit_attrs_mut(&mut self, visitor: &mut dyn AttrVisitorMut) -> Result<()>;
 }
 
@@ -245,7 +247,7 @@ impl Any {
     /// Shows the value to a visitor, through the method of its kind.
     ///
     /// # Errors
-    /// What the visitor raises.
+    /// Returns the visitor's error.
     #[inline]
     pub fn visit(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
         visit_value(self.as_view(), name, visitor)

@@ -62,7 +62,8 @@ pub trait AttrVisitorMut {
     /// A floating point number.
     ///
     /// # Errors
-    /// What the visitor wants to end with; so for all methods.
+    /// Any error stops the visit and becomes its result. The same holds for all methods of this
+    /// trait.
     #[inline]
     fn visit_f64(&mut self, name: &str, value: &mut f64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))

@@ -1,4 +1,5 @@
-//! Where launches are offered to idle workers, without a lock and without an allocation for each.
+//! The slots where launches are offered to idle workers, without a lock and without an allocation
+//! per launch.
 //!
 //! A launch lies on its caller's stack. The caller posts its address in a slot; a worker that finds the slot open *joins*
 //! it, which keeps the caller from returning until the worker has *left*.

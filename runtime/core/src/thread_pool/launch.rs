@@ -10,10 +10,10 @@ use super::sync::{AtomicBool, Ordering};
 use super::{Lambda, TVMParallelGroupEnv};
 use crate::{Error, Result};
 
-/// How many different errors of one launch its message tells.
+/// Maximum number of distinct errors of one launch in its message.
 const ERRORS_KEPT: usize = 4;
 
-/// What this thread is doing.
+/// The activity of this thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Nothing,
@@ -27,7 +27,7 @@ thread_local! {
     static DOING: Cell<Doing> = const { Cell::new(Doing::Nothing) };
 }
 
-/// Whether this thread runs a task of a launch.
+/// Returns whether this thread runs a task of a launch.
 pub(super) fn is_in_task() -> bool {
     DOING.get() != Doing::Nothing
 }
@@ -37,7 +37,7 @@ pub(super) struct Launch {
     lambda: Lambda,
     data: *mut c_void,
     pool: &'static Pool,
-    /// Where it is offered.
+    /// Slot of the board in which the launch is offered.
     slot: usize,
     progress: Progress,
     has_failed: AtomicBool,
@@ -151,7 +151,7 @@ impl Launch {
         }
     }
 
-    /// What became of it, when every task has ended.
+    /// The result of the launch, after every task has ended.
     pub(super) fn outcome(self) -> Result<()> {
         let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if failures.first.is_empty() { Ok(()) } else { Err(failures.join(self.progress.tasks())) }

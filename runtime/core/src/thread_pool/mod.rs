@@ -15,12 +15,12 @@ use self::launch::Launch;
 use crate::function::caught;
 use crate::{Error, Result};
 
-/// What a task of a parallel launch is told.
+/// The environment that a task of a parallel launch receives.
 #[repr(C)]
 pub(crate) struct TVMParallelGroupEnv {
     /// For the barrier.
     sync_handle: *mut c_void,
-    /// How many tasks there are.
+    /// Number of tasks.
     num_task: i32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn parallel_launch(lambda: Option<Lambda>, data: *m
     })
 }
 
-/// How many threads a launch from here would have at most, the caller's own among them: 1 inside a task.
+/// Maximum number of threads of a launch from here, including the caller's own; 1 inside a task.
 pub(crate) extern "C" fn parallel_threads() -> c_int {
     caught(|| Ok(pool::threads())).unwrap_or(1)
 }

@@ -17,20 +17,21 @@ use super::launch::{Launch, is_in_task};
 use super::{Lambda, TVMParallelGroupEnv};
 use crate::{Error, Result};
 
-/// How long a thread looks for work, or for the end of others' work, before it sleeps: longer than a model's operators are
-/// apart, because it takes some 10 us to wake a thread.
+/// Time for which a thread spins, for new work or for the end of other threads' work, before it
+/// sleeps. Longer than the pauses between a model's operators, because waking a thread takes some
+/// 10 us.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long a thread beyond the pool's size waits for work before it ends.
+/// Time for which a thread beyond the pool's size waits for work before it ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What the variables can ask for, at most.
+/// Upper limit of the environment variables.
 const MOST_THREADS: u32 = 1 << 16;
 
 /// Runs `lambda` as `num_task` tasks, 0 for one on each thread of the pool, and returns when all have ended.
 ///
 /// # Errors
-/// What a task raised; see [`Launch::outcome`].
+/// Returns the error that a task raised; see [`Launch::outcome`].
 ///
 /// # Safety
 /// `lambda` can be called with `data` for each task, on several threads at the same time.
@@ -46,7 +47,7 @@ pub(super) unsafe fn launch(lambda: Lambda, data: *mut c_void, num_task: i32) ->
     unsafe { Pool::get().launch(lambda, data, tasks) }
 }
 
-/// How many tasks of a launch from this thread would run at the same time.
+/// Number of tasks of a launch from this thread that would run at the same time.
 pub(super) fn threads() -> i32 {
     // The size came from a number of at most `MOST_THREADS`, or counts CPUs.
     if is_in_task() { 1 } else { Pool::get().size as i32 }
@@ -71,9 +72,10 @@ static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 /// The workers, and what is offered to them.
 pub(super) struct Pool {
     board: Board<Launch>,
-    /// How many tasks run at the same time: one on the caller's thread, the others on workers.
+    /// Number of tasks that run at the same time: one on the caller's thread, the others on
+    /// workers.
     size: u32,
-    /// How many workers there may be: `size - 1`, less when no more could be started.
+    /// Maximum number of workers: `size - 1`, less if no more could be started.
     most_workers: AtomicU32,
     workers: AtomicU32,
     /// Nothing where threads share CPUs: a thread that looks then keeps the others from working.
@@ -187,7 +189,8 @@ impl Pool {
         start_thread(self, Role::Extra(joined, task))
     }
 
-    /// What a worker does: work, or wait for it. With a `linger`, it ends when it waited so long in vain.
+    /// The loop of a worker: runs work, or waits for it. With a `linger`, it returns after waiting
+    /// that long without work.
     fn work(&self, number: u32, linger: Option<Duration>) {
         loop {
             while let Some(joined) = self.board.join(number % u64::BITS) {
@@ -206,8 +209,9 @@ unsafe extern "C" fn forget_pool() {
     POOL.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// How many threads a pool has: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS` (of a list, the first), else one for each CPU that the
-/// thread may use. A variable that is not a positive number does not count.
+/// Returns the number of threads of a pool: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS` (of a list,
+/// the first), else one for each CPU that the thread may use. A variable that is not a positive
+/// number is ignored.
 fn size<'a>(cpus: u32, variable: impl Fn(&CStr) -> Option<&'a [u8]>) -> u32 {
     let asked = [c"TVM_NUM_THREADS", c"OMP_NUM_THREADS"].into_iter().find_map(|name| number(variable(name)?));
     asked.unwrap_or(cpus)
@@ -225,13 +229,13 @@ fn number(text: &[u8]) -> Option<u32> {
     number.filter(|number| (1..=MOST_THREADS).contains(number))
 }
 
-/// How many CPUs this thread may use, and the threads that it starts.
+/// Number of CPUs that this thread, and the threads that it starts, may use.
 #[cfg(not(target_os = "linux"))]
 fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
 }
 
-/// How many CPUs this thread may use, and the threads that it starts.
+/// Number of CPUs that this thread, and the threads that it starts, may use.
 #[cfg(target_os = "linux")]
 fn cpus() -> u32 {
     // SAFETY: the set is writable and has the size that is given; zeros are valid.
@@ -247,7 +251,7 @@ fn cpus() -> u32 {
     count.max(1) as u32
 }
 
-/// What a new thread is for.
+/// The purpose of a new thread.
 enum Role {
     /// A worker of the pool.
     Worker(u32),

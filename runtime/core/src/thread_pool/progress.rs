@@ -1,14 +1,16 @@
-//! How far the tasks of one parallel launch are: which are claimed, which have ended, which wait at the barrier.
+//! The progress of the tasks of one parallel launch: which are claimed, which have ended, which
+//! wait at the barrier.
 
 use core::time::Duration;
 
 use super::signal::Signal;
 use super::sync::{AtomicU32, AtomicU64, Ordering, spin};
 
-/// How long a barrier waits for workers that are awake.
+/// Time for which a barrier waits for workers that are awake.
 const HASTE: Duration = Duration::from_micros(100);
 
-/// How long a barrier waits for sleeping workers to come: longer than they need, if they are not called elsewhere.
+/// Time for which a barrier waits for sleeping workers to arrive: longer than they need, unless
+/// they are called elsewhere.
 const GRACE: Duration = Duration::from_millis(5);
 
 /// One task, in both halves of [`Progress::standing`].
@@ -34,7 +36,7 @@ struct Standing(AtomicU64);
 pub(super) struct Claim {
     /// Its number.
     pub(super) task: u32,
-    /// Whether there is none after it.
+    /// True if this is the last task.
     pub(super) is_last: bool,
 }
 

@@ -1,4 +1,5 @@
-//! How a thread waits for others without a lock: it looks, then sleeps until it is called.
+//! Waiting for other threads without a lock: a thread checks a condition, then sleeps until it is
+//! woken.
 
 use core::time::Duration;
 

@@ -1,11 +1,11 @@
-//! What the thread pool waits with: atomics, a futex, and patience. `tests/loom` checks the files above with loom's in their
-//! place.
+//! The primitives that the thread pool waits with: atomics, a futex, and a spin limit. `tests/loom`
+//! checks the files above with loom's in their place.
 
 use core::time::Duration;
 
 pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-/// How many launches a pool offers at the same time; at most 64.
+/// Maximum number of launches that a pool offers at the same time; at most 64.
 pub(super) const SLOTS: usize = 64;
 
 /// Looks again and again, for `patience`, whether something is so. Shorter than a sleep; a thread that waits for this CPU gets it.

@@ -25,7 +25,7 @@ pub struct Fields {
     info: TypeInfo,
     /// Of the next type in the lineage; the type itself is its own last.
     depth: i32,
-    /// What is left of the type before that one.
+    /// Remaining fields of the ancestor at the previous depth.
     own: core::slice::Iter<'static, TVMFFIFieldInfo>,
 }
 
@@ -119,7 +119,7 @@ impl TypeInfo {
         unsafe { (*self.raw.type_ancestors.add(depth as usize)).as_ref() }.map(|raw| Self { raw })
     }
 
-    /// Whether objects of this type are also of type `other`.
+    /// Returns whether objects of this type are also of type `other`.
     pub fn is_a(self, other: i32) -> bool {
         if self.raw.type_index == other {
             return true;
@@ -130,7 +130,7 @@ impl TypeInfo {
             .any(|ancestor| ancestor.index() == other)
     }
 
-    /// What the type registered about itself.
+    /// The metadata that the type registered about itself.
     pub fn metadata(self) -> Option<&'static TVMFFITypeMetadata> {
         // SAFETY: NULL, or a record that lives forever.
         unsafe { self.raw.metadata.as_ref() }
@@ -223,18 +223,18 @@ impl Field {
         String::from_utf8_lossy(self.name_bytes())
     }
 
-    /// What the type registered about the field: a JSON object with the type schema.
+    /// The metadata that the type registered for the field: a JSON object with the type schema.
     pub const fn metadata_bytes(self) -> &'static [u8] {
         // SAFETY: the table keeps metadata forever.
         unsafe { self.raw.metadata.as_slice() }
     }
 
-    /// Whether all these bits of [`field_flag`] are set.
+    /// Returns whether all of these bits of [`field_flag`] are set.
     pub const fn has(self, flags: i64) -> bool {
         self.raw.flags & flags == flags
     }
 
-    /// Where the field is in an object.
+    /// Returns the field's address in an object.
     ///
     /// # Safety
     /// `object` is of a type that has this field.
@@ -246,7 +246,7 @@ impl Field {
     /// The field's value.
     ///
     /// # Errors
-    /// What the getter raises; TypeError without a getter.
+    /// Returns the getter's error, or a TypeError if the field has no getter.
     ///
     /// # Safety
     /// `object` is alive and of a type that has this field.
@@ -265,7 +265,7 @@ impl Field {
     /// Sets the field, through the setter, which checks and converts the value.
     ///
     /// # Errors
-    /// What the setter raises; TypeError without a setter.
+    /// Returns the setter's error, or a TypeError if the field has no setter.
     ///
     /// # Safety
     /// `object` is alive, of a type that has this field, and no other code uses it: it is under construction.
@@ -289,7 +289,7 @@ impl Field {
     /// Sets the field to its default, or to what its default factory makes. False when it has none.
     ///
     /// # Errors
-    /// What the factory or the setter raises.
+    /// Returns the error of the factory or of the setter.
     ///
     /// # Safety
     /// As for [`Field::set`].
@@ -333,7 +333,7 @@ impl Method {
 /// Calls a function object with raw views.
 ///
 /// # Errors
-/// What the function raises.
+/// Returns the error that the function raised.
 ///
 /// # Safety
 /// `function` is a live function object, and the arguments are valid views.

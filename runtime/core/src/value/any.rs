@@ -52,7 +52,7 @@ impl<'a> AnyView<'a> {
         self.raw.type_index
     }
 
-    /// Whether there is no value.
+    /// Returns whether the value is None.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.raw.type_index == type_index::NONE
@@ -92,7 +92,8 @@ impl<'a> AnyView<'a> {
         None
     }
 
-    /// Whether the caller offers the object to the callee.
+    /// Returns true if the caller passes the object as an rvalue reference, which the callee may
+    /// move from.
     #[inline]
     #[doc(hidden)]
     pub const fn is_rvalue_ref(&self) -> bool {
@@ -197,7 +198,7 @@ impl Any {
         self.raw.type_index
     }
 
-    /// Whether there is no value.
+    /// Returns whether the value is None.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.raw.type_index == type_index::NONE

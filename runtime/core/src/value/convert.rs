@@ -19,7 +19,8 @@ pub trait FromAny<'a>: Schema + Sized {
     /// Converts, borrowing from the value where the type borrows.
     ///
     /// # Errors
-    /// Why the value does not convert; the caller adds what was expected of which argument.
+    /// Returns the reason that the value does not convert. The caller adds the argument and the
+    /// expected type.
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
 }
 
@@ -33,7 +34,7 @@ pub trait FromAny<'a>: Schema + Sized {
 )]
 #[doc(hidden)]
 pub trait FromArg<'a>: Sized {
-    /// Whether the type gives write access to the memory of its argument.
+    /// True if the type has write access to the memory of its argument.
     const WRITES: bool;
 
     /// Converts argument `value`.
@@ -106,11 +107,11 @@ pub trait IntoAny: Schema {
     }
 }
 
-/// What a packed function may return: a value, nothing, or a `Result` of these whose error converts to
-/// [`Error`].
+/// A valid return type of a packed function: a value, nothing, or a `Result` of these whose error
+/// converts to [`Error`].
 ///
 /// # Safety
-/// What `into_return` gives is an owned value by the ABI's rules.
+/// `into_return` returns an owned value by the ABI's rules.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a packed function",
     label = "not a value that converts, nor a `Result` of one",
@@ -177,14 +178,15 @@ unsafe impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E
     }
 }
 
-/// Why a value did not convert. One pointer, so that conversions return it in registers.
+/// The reason that a value did not convert. One pointer in size, so that conversions return it in
+/// registers.
 #[derive(Debug)]
 pub struct Mismatch(Option<Box<Detail>>);
 
-/// What there is to say beyond "expected X, got Y".
+/// The details that a message adds to "expected X, got Y".
 #[derive(Debug)]
 struct Detail {
-    /// Whether the type is right and only the value is not.
+    /// True if the type matches and only the value is wrong.
     wrong_value: bool,
     /// A whole clause.
     clause: String,
@@ -206,7 +208,7 @@ impl Mismatch {
         Self(Some(Box::new(Detail { wrong_value: true, clause })))
     }
 
-    /// Whether the type is right and only the value is not.
+    /// Returns true if the type matches and only the value is wrong.
     pub(crate) fn is_value(&self) -> bool {
         self.0.as_ref().is_some_and(|detail| detail.wrong_value)
     }

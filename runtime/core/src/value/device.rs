@@ -5,7 +5,7 @@ use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Show
 use crate::abi::{DLDevice, TVMFFIAny, TVMFFIAnyPayload, device_type, type_index};
 use crate::{Error, Result};
 
-/// Where a tensor's data is: kind of device and index.
+/// A device that holds a tensor's data: its kind and its index.
 ///
 /// ```
 /// use kernpack::Device;
@@ -40,20 +40,21 @@ impl Device {
         self.0
     }
 
-    /// What kind of device it is: one of [`device_type`](mod@device_type).
+    /// The kind of the device: one of [`device_type`](mod@device_type).
     pub const fn device_type(self) -> i32 {
         self.0.device_type
     }
 
-    /// Which one of its kind.
+    /// The index of the device among those of its kind.
     pub const fn index(self) -> i32 {
         self.0.device_id
     }
 
-    /// How many remote sessions a process can have at a time.
+    /// Maximum number of remote sessions in a process at a time.
     pub const MAX_SESSIONS: usize = 32;
 
-    /// What a session's devices are apart from those of the session before: kinds of devices are numbered from 0 to 127.
+    /// Distance between the device kinds of two consecutive sessions: kinds of devices are numbered
+    /// from 0 to 127.
     #[doc(hidden)]
     pub const SESSION_STEP: usize = 128;
 
@@ -92,7 +93,7 @@ impl Device {
         }
     }
 
-    /// Whether ordinary loads and stores reach the data.
+    /// Returns whether the CPU can access the data with ordinary loads and stores.
     pub const fn is_host_accessible(self) -> bool {
         matches!(
             self.0.device_type,

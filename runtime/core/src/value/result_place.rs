@@ -13,7 +13,7 @@ use super::Any;
 use crate::Error;
 use crate::abi::{TVMFFIAny, TVMFFIAnyPayload, type_index};
 
-/// Whether a caller in this artifact may lend places.
+/// True if callers in this artifact may lend places.
 const IS_LENT: bool = cfg!(feature = "lent_results");
 
 /// Tuples of more elements are arrays.
@@ -32,13 +32,14 @@ const fn mark(type_index: i32, small_len: u32, v_ptr: *mut core::ffi::c_void) ->
     TVMFFIAny { type_index, small_len, payload: TVMFFIAnyPayload { v_ptr } }
 }
 
-/// Where a call writes its result.
+/// The place that a call writes its result to.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct ResultPlace(*mut TVMFFIAny);
 
 impl ResultPlace {
-    /// What a caller in this artifact leaves in the place of a result, to be given errors directly.
+    /// The mark that a caller in this artifact stores in the place of a result, so that errors are
+    /// written there directly.
     pub const LENT: TVMFFIAny = mark(LENT, 0, ptr::null_mut());
 
     /// # Safety
@@ -129,7 +130,7 @@ pub struct LentPlaces<'a> {
     parts: PhantomData<&'a mut Parts>,
 }
 
-/// What a call has written.
+/// The result that a call has written.
 #[doc(hidden)]
 pub enum Written<'a> {
     /// The elements of a tuple, each of which belongs to the caller.
@@ -150,13 +151,14 @@ impl<'a> LentPlaces<'a> {
         Self { result: mark(LENT, 0, parts.as_mut_ptr().cast()), parts: PhantomData }
     }
 
-    /// Where the call writes its result. The function is one that the macros made in this artifact: no other knows what stands there.
+    /// The place for the result of the call. Only for functions that the macros generated in this
+    /// artifact: other functions do not know the mark that is stored there.
     #[inline]
     pub fn result(&mut self) -> &mut TVMFFIAny {
         &mut self.result
     }
 
-    /// What the call has written.
+    /// Returns the result that the call has written.
     ///
     /// # Safety
     /// The call has succeeded.

@@ -28,7 +28,7 @@ fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt:
     Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
-/// What visitors see of a type of field.
+/// The view that visitors get of a field of this type.
 macro_rules! seen_as {
     ($kind:ident) => {
         #[inline]

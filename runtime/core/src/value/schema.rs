@@ -17,11 +17,12 @@ pub trait Schema {
     /// The type's schema.
     const TYPE: TypeSchema;
 
-    /// How a value lies in memory.
+    /// The memory representation of a value.
     #[doc(hidden)]
     const STORAGE: Storage = Storage::Rust;
 
-    /// Whether a place holds a value, and not the zeros that stand for none there.
+    /// Returns whether a place holds a value. Returns false for zeros in a type where zeros mean
+    /// that there is no value.
     ///
     /// # Safety
     /// The place holds a value or zeros, as far as the storage says.
@@ -31,11 +32,13 @@ pub trait Schema {
         true
     }
 
-    /// Whether the type is an unsigned integer of 32 bits or more, which the schema does not say.
+    /// True if the type is an unsigned integer of 32 bits or more, which the schema does not
+    /// express.
     #[doc(hidden)]
     const IS_UNSIGNED: bool = false;
 
-    /// What a parameter of the type does with its argument, which the schema does not say.
+    /// The access that a parameter of the type has to its argument, which the schema does not
+    /// express.
     #[doc(hidden)]
     const ACCESS: Access = Access::Keeps;
 
@@ -44,7 +47,7 @@ pub trait Schema {
     const AS_TEXT: Option<fn(&Self) -> &[u8]> = None;
 }
 
-/// What a parameter does with the memory of its argument, where that is a tensor.
+/// The access of a parameter to the memory of its argument, if the argument is a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// It may keep the argument, so it wants a counted reference.
@@ -55,7 +58,8 @@ pub enum Access {
     Writes,
 }
 
-/// How a value lies in memory, for code that treats fields of other languages' types as bytes.
+/// The memory representation of a value, for code that handles fields of other languages' types as
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// Bytes that own nothing; zeros are a value.
@@ -74,7 +78,7 @@ impl TypeSchema {
         Self { key, args: &[] }
     }
 
-    /// Whether it is the type of this key, or has it among its arguments.
+    /// Returns whether this is the type with this key or has it among its type arguments.
     pub const fn mentions(&self, key: &str) -> bool {
         let (own, other) = (self.key.as_bytes(), key.as_bytes());
         let mut same = 0;

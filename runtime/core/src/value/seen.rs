@@ -1,4 +1,5 @@
-//! What visitors of fields see of a value: its kind, and the value itself. The visitors are in [`crate::reflect`].
+//! The view of a value that visitors of fields get: its kind, and the value itself. The visitors
+//! are in [`crate::reflect`].
 
 use core::ffi::c_void;
 
@@ -72,6 +73,6 @@ pub trait Narrow<W> {
     /// Sets the number.
     ///
     /// # Errors
-    /// What is wrong with one that does not fit.
+    /// Describes the problem if the value is out of range.
     fn narrow(&mut self, wide: W) -> Result<(), String>;
 }
