@@ -44,7 +44,7 @@ impl<T> Array<T> {
         self.as_views().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

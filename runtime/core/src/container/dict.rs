@@ -63,13 +63,13 @@ impl<K, V> Dict<K, V> {
         unsafe { shared::len(self.as_ptr()) }
     }
 
-    /// Whether there are no entries at this moment.
+    /// Returns true if there are no entries at this moment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both handles refer to one dict.
+    /// Returns whether both handles refer to one dict.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.as_ptr() == other.as_ptr()
@@ -81,7 +81,7 @@ impl<K, V> Dict<K, V> {
         unsafe { shared::clear(self.as_ptr()) }
     }
 
-    /// Whether there is an entry of this key.
+    /// Returns whether there is an entry with this key.
     ///
     /// # Errors
     /// That of the key's own hash or equality function.
@@ -120,7 +120,7 @@ impl<K: IntoAny, V: IntoAny> Dict<K, V> {
     }
 }
 
-/// What did not convert, in an error.
+/// Converts a value; `what` describes it in the error if it does not convert.
 fn converted<T: for<'a> FromAny<'a>>(value: &Any, what: impl FnOnce() -> String) -> Result<T> {
     let view = value.as_view();
     T::from_any(view).map_err(|mismatch| mismatch.into_error(&format!("{}: ", what()), &T::TYPE, view))

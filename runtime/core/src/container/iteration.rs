@@ -111,7 +111,7 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> IntoIterator for Map<K, V> 
 /// A type whose values lie in an array as they are, so that they can be lent. Others are converted: [`Array::get`] and [`Array::at`] give them.
 ///
 /// # Safety
-/// Where an element converts to the type, the function finds the value that it converts to.
+/// If an element converts to the type, the function returns the value that it converts to.
 pub unsafe trait InPlace: for<'a> FromAny<'a> {
     /// The value of an element.
     #[doc(hidden)]

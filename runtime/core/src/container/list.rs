@@ -76,13 +76,13 @@ impl<T> List<T> {
         unsafe { shared::len(self.as_ptr()) }
     }
 
-    /// Whether there are no elements at this moment.
+    /// Returns true if there are no elements at this moment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both handles refer to one list.
+    /// Returns whether both handles refer to one list.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.as_ptr() == other.as_ptr()
@@ -106,8 +106,8 @@ impl<T> List<T> {
         unsafe { shared::reverse(self.as_ptr()) }
     }
 
-    /// Whether an element is equal to `value`, as keys of maps are: texts by what they say, numbers by type and value, objects by identity or what
-    /// their type says.
+    /// Returns whether an element equals `value`, by the rules for keys of maps: texts by content,
+    /// numbers by type and value, objects by identity or by the equality of their type.
     ///
     /// # Errors
     /// That of a type's equality function.

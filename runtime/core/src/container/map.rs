@@ -88,7 +88,7 @@ impl<K, V> Map<K, V> {
         unsafe { embedded::map::len(self.object.as_ptr()) }
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -31,8 +31,9 @@ unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
 
-/// Where bytes are: a block of a device's memory, and how far into it. `data` is what DLPack's `data` is for the device: an address,
-/// or a handle such as a `cl_mem`, to which nothing can be added; hence the offset.
+/// A location in memory: a block of a device's memory, and an offset into it. `data` is DLPack's
+/// `data` for the device: an address, or a handle such as a `cl_mem`, which does not support
+/// pointer arithmetic; hence the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Place {
@@ -62,7 +63,7 @@ pub trait DeviceApi: Send + Sync + 'static {
     /// Name of the kind, as in [`Device`]'s names: `cuda`.
     fn name(&self) -> &str;
 
-    /// How many devices there are.
+    /// Number of devices.
     ///
     /// # Errors
     /// RuntimeError that says why there is none and what to do: no driver, no device, ...

@@ -1,9 +1,9 @@
-/// What can be asked about a device. The numbers are those of Apache TVM's `DeviceAttrKind`.
+/// Attributes of a device. The numbers are those of Apache TVM's `DeviceAttrKind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum DeviceAttribute {
-    /// Whether there is such a device: int, 0 or 1.
+    /// 1 if the device exists, else 0: int.
     Exist = 0,
     /// Threads in a block, at most: int.
     MaxThreadsPerBlock = 1,
@@ -33,7 +33,7 @@ pub enum DeviceAttribute {
     L2CacheSize = 13,
     /// All of the device's memory in bytes: int.
     TotalGlobalMemory = 14,
-    /// What is free of it in bytes: int.
+    /// Free memory of the device in bytes: int.
     AvailableGlobalMemory = 15,
     /// Alignment of rows of images in bytes: int.
     ImagePitchAlignment = 16,

@@ -3,7 +3,7 @@ use crate::abi::device_type;
 use crate::value::Device;
 use crate::{Error, Result};
 
-/// What is copied between two kinds of devices goes through pieces of CPU memory of this size.
+/// Size of the CPU buffer through which data is copied between two kinds of devices.
 const PIECE: usize = 4 << 20;
 
 /// Copies `size` bytes between any two places.
@@ -60,7 +60,7 @@ fn server(device: Device) -> Option<i32> {
     }
 }
 
-/// Whether both are devices of one remote session.
+/// Returns whether both are devices of one remote session.
 fn is_one_session(a: Device, b: Device) -> bool {
     a.session().is_some() && a.session() == b.session()
 }

@@ -32,14 +32,17 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Blocks from this size on are put on huge pages: the alignment wastes at most half of it.
 const HUGE_BLOCK: usize = 2 * HUGE_PAGE;
 
-/// Whether large blocks ask for huge pages: 0 is not known yet.
+/// Whether large blocks use huge pages: [`ON`] or [`OFF`]; 0 before it is decided.
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether blocks of 4 MiB and more, allocated from now on, ask the system for huge pages (`madvise(MADV_HUGEPAGE)`). A hint:
-/// where the system gives none, the blocks work the same. Off, unless the environment variable
-/// `KERNPACK_HUGE_PAGES` is `1` when the first large block is allocated. Counts for the whole process.
+/// Sets whether blocks of 4 MiB and more that are allocated from now on request huge pages
+/// (`madvise(MADV_HUGEPAGE)`).
+///
+/// This is a hint: if the system does not provide huge pages, the blocks work the same. Off by
+/// default, unless the environment variable `KERNPACK_HUGE_PAGES` is `1` when the first large block
+/// is allocated. Applies to the whole process.
 ///
 /// ```
 /// use kernpack::{DataType, Device, Tensor, device};
@@ -235,7 +238,8 @@ fn pages(name: i32) -> Option<i64> {
     system_number(name)?.checked_mul(system_number(libc::_SC_PAGESIZE)?)
 }
 
-/// What Linux estimates that can be allocated without swapping, in bytes: more than what is free, because caches shrink.
+/// Linux's estimate of the memory that can be allocated without swapping, in bytes: more than the
+/// free memory, because caches shrink.
 fn available_memory() -> Option<i64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

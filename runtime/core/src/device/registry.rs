@@ -1,4 +1,4 @@
-//! Which API serves a kind of device: one object for each kind in the whole process.
+//! The API that serves each kind of device: one object per kind in the whole process.
 //!
 //! The kinds of this crate are listed here, those of others in a distributed slice. When it is bound to its host, each is offered to the process as the global
 //! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
@@ -26,7 +26,8 @@ use crate::{Result, provider};
 pub struct DeviceKindInfo {
     device_type: i32,
     make: fn() -> Box<dyn DeviceApi>,
-    /// What offers it to the process, so that only an artifact that brings devices has that.
+    /// The function that offers the kind to the process. A field, so that only artifacts with
+    /// devices link that code.
     offer: fn(&'static DeviceKindInfo) -> Result<()>,
 }
 
@@ -114,7 +115,8 @@ pub fn api(kind: i32) -> Result<&'static dyn DeviceApi> {
     Ok(unsafe { *known })
 }
 
-/// Whether there is such a device. False, too, when nothing in the process knows its kind.
+/// Returns whether the device exists. Also false if no API for its kind is registered in the
+/// process.
 pub fn exists(device: Device) -> bool {
     let exist = attribute(device, DeviceAttribute::Exist);
     exist.is_ok_and(|exist| exist.get::<i64>().is_ok_and(|exist| exist != 0))

@@ -10,7 +10,8 @@ use crate::{Error, Result, ensure, provider};
 
 /// A stream (queue) of a device: work in it is done in order, beside that of other streams. Ends after its work when dropped.
 ///
-/// What is put into streams (copies, kernels) goes into the thread's current stream; [`Stream::scope`] makes this one that.
+/// Operations that are enqueued (copies, kernels) go into the thread's current stream;
+/// [`Stream::scope`] makes this stream the current one.
 ///
 /// ```
 /// use kernpack::{Device, Tensor, device::Stream};

@@ -20,7 +20,7 @@ const ALIGNMENT: usize = 128;
 /// Sizes are multiples of this, so that requests of about the same size share blocks.
 const PAGE: usize = 4096;
 
-/// What a thread keeps for later, at most.
+/// Limits of the memory that a thread keeps for reuse.
 const KEPT_BYTES: usize = 256 << 20;
 const KEPT_BLOCKS: usize = 64;
 

@@ -4,7 +4,7 @@ use crate::value::{Any, AnyView, Arg, ToArg};
 /// Arguments of a call: a tuple of up to 12 values, or a slice of views or owned values.
 ///
 /// # Safety
-/// What `with_raw` passes to `call` are valid views by the ABI's rules, for the time of `call`.
+/// `with_raw` passes views to `call` that are valid by the ABI's rules for the duration of `call`.
 pub unsafe trait Args {
     /// Lays the arguments out as the ABI wants them, for the time of `call`.
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R;

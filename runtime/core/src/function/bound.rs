@@ -124,7 +124,7 @@ fn bind_named(info: &FunctionInfo, named: &[AnyView<'_>], bound: &mut [TVMFFIAny
     Ok(())
 }
 
-/// Whether an argument is the marker in front of the names.
+/// Returns whether an argument is the marker before the names.
 #[inline]
 fn is_marker(arg: &AnyView<'_>) -> bool {
     // Hardly any other object is of the root type itself.

@@ -36,7 +36,7 @@ impl Function {
         unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.as_ptr()).safe_call }
     }
 
-    /// Whether calls go to this entry point.
+    /// Returns whether calls go to this entry point.
     #[inline]
     pub(crate) fn has_entry_point(&self, entry_point: SafeCall) -> bool {
         self.entry_point().is_some_and(|own| ptr::fn_addr_eq(own, entry_point))

@@ -14,7 +14,8 @@ pub struct FunctionInfo {
     pub doc: &'static str,
     /// Parameters.
     pub params: &'static [ParamInfo],
-    /// What the last parameters are when a caller leaves them away, as JSON; an object with the member `rust` for what only a call can tell.
+    /// Default values of the last parameters, as JSON; an object with the member `rust` for a
+    /// default that is only known at the call.
     pub defaults: &'static [&'static str],
     /// The member `arg_defaults` of the metadata, which lists them, with a comma in front; empty without any. The macro joins them, so that a
     /// library without defaults has no code for them.
@@ -23,13 +24,14 @@ pub struct FunctionInfo {
     pub ret: TypeSchema,
     /// Entry point.
     pub call: SafeCall,
-    /// Whether a host with a global lock, such as Python, gives it away for the time of a call. `None`: the types of the parameters decide.
+    /// True if a host with a global lock, such as Python, releases it for the duration of a call.
+    /// `None`: the types of the parameters decide.
     pub detach: Option<bool>,
     /// Crate that defines the function.
     pub crate_name: &'static str,
-    /// Where the function stands.
+    /// Source file of the function.
     pub file: &'static str,
-    /// Where the function stands.
+    /// Line of the function in `file`.
     pub line: u32,
 }
 
@@ -39,7 +41,7 @@ pub struct ParamInfo {
     pub name: &'static str,
     /// Type.
     pub ty: TypeSchema,
-    /// What the function does with the memory of its argument, where that is a tensor.
+    /// The function's access to the memory of its argument, if the argument is a tensor.
     pub access: Access,
 }
 

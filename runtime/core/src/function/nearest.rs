@@ -29,7 +29,8 @@ pub fn did_you_mean(wanted: &str, names: &mut dyn Iterator<Item = &str>) -> Stri
     text
 }
 
-/// Whether `part`, which is not empty, is in `whole`. Names are short, so the plain search will do.
+/// Returns whether `part`, which is not empty, is in `whole`. Names are short, so a simple search
+/// suffices.
 fn contains(whole: &str, part: &str) -> bool {
     !part.is_empty() && whole.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
 }

@@ -1,4 +1,5 @@
-//! What `#[packed_func]` expands to calls these. The success path is inlined; everything else is one cold call.
+//! Functions that the expansion of `#[packed_func]` calls. The success path is inlined; everything
+//! else is one cold call.
 
 use super::FunctionInfo;
 use super::panic::guard;

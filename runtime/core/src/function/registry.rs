@@ -8,7 +8,7 @@ impl Function {
     /// The global function of this name, if there is one.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn find_global(name: &str) -> Result<Option<Self>> {
         let mut object = ptr::null_mut();
         // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
@@ -44,7 +44,7 @@ impl Function {
     /// Registers a global function in place of the one that has the name now, if any.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn register_global_override(name: &str, function: &Self) -> Result<()> {
         set_global(name, function, true)
     }
@@ -62,7 +62,7 @@ impl Function {
     /// The names of all global functions, in no particular order.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn list_global_names() -> Result<Vec<String>> {
         // The stock interface: a function that gives the number of names for -1 and a name for each index.
         let names: Self = Self::find_global("ffi.FunctionListGlobalNamesFunctor")?

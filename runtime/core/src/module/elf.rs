@@ -1,7 +1,7 @@
 //! The little of ELF that error messages need: what kind of file this is, and which symbols it exports. Only for messages:
 //! a file that cannot be understood gives less detail, never an error of its own. Source: the System V ABI, chapter 4.
 
-/// What an ELF file is for: its machine, or why it is none.
+/// The machine that an ELF file is for, or the reason that it is not a usable ELF file.
 pub(in crate::module) enum FileKind {
     /// Too short, or without the magic number.
     NotElf,
@@ -39,7 +39,8 @@ pub(in crate::module) fn program_headers(header: &[u8]) -> Option<(u64, usize)> 
     Some((number(header, 0x20, 8)?, count as usize * PROGRAM_HEADER_SIZE))
 }
 
-/// How long a file must be for its loadable segments. Reading a segment beyond the end of the file ends the process.
+/// Returns the minimum length of a file with these loadable segments. Reading a segment beyond the
+/// end of the file ends the process.
 #[inline]
 pub(in crate::module) fn end_of_segments(program_headers: &[u8]) -> u64 {
     let end = |header: &[u8]| {

@@ -1,7 +1,8 @@
 //! The functions that were found in a module, so that finding them again takes no lock and allocates nothing.
 //!
-//! What is found in the imports holds as long as no import tree changes: every change has a number ([`tree`]), and an entry says at
-//! which number it was found. A module's own functions have [`OWN`] there, and hold as long as the module does.
+//! A function that was found in the imports stays valid until an import tree changes: every change
+//! has a number ([`tree`]), and an entry stores the number at which it was found. A module's own
+//! functions have [`OWN`] there and stay valid as long as the module lives.
 
 use core::ptr::null_mut;
 
@@ -32,7 +33,7 @@ pub fn tree_changed() {
     import_order::note_change();
 }
 
-/// What was found under a name.
+/// The function that was found under a name.
 struct Found {
     function: SharedRef<TVMFFIObject>,
     /// [`NOTHING`], [`OWN`], or the number of the import trees in which it was found.
@@ -121,8 +122,9 @@ impl FunctionCache {
     }
 }
 
-/// Whether what was found in the last of `modules`, after it was not found in those before it, stays true until a change is reported here:
-/// this artifact made all of them, and none gets or loses functions.
+/// Returns whether a function that was found in the last of `modules`, after it was not found in
+/// those before it, stays valid until a change is reported here: true if this artifact made all of
+/// them and their functions never change.
 #[inline]
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.

@@ -72,7 +72,7 @@ impl Module {
     /// A module that was made in Rust remembers what it has found: finding it again takes no lock and allocates nothing.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn find_function(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, false)
@@ -98,7 +98,7 @@ impl Module {
     /// The function of this name, of the module or of one of its imports (depth first, in order); `None` when none of them has one.
     ///
     /// # Errors
-    /// What the modules report.
+    /// Returns the modules' errors.
     #[inline]
     pub fn find_function_in_tree(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, true)
@@ -125,19 +125,19 @@ impl Module {
         files::path_of(self.object.as_ptr()).map(|path| files::exported_functions(Path::new(&path))).unwrap_or_default()
     }
 
-    /// Whether the module itself has a function of this name.
+    /// Returns whether the module itself has a function of this name.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn implements_function(&self, name: &str) -> Result<bool> {
         self.implements(name, false)
     }
 
-    /// Whether the module or one of its imports has a function of this name.
+    /// Returns whether the module or one of its imports has a function of this name.
     ///
     /// # Errors
-    /// What the modules report.
+    /// Returns the modules' errors.
     #[inline]
     pub fn implements_function_in_tree(&self, name: &str) -> Result<bool> {
         self.implements(name, true)
@@ -160,7 +160,7 @@ impl Module {
         operations::function(self, name)
     }
 
-    /// Whether this artifact made the module.
+    /// Returns whether this artifact made the module.
     #[inline]
     pub(super) fn is_ours(&self) -> bool {
         // SAFETY: the object is a live module.
@@ -182,7 +182,7 @@ impl Module {
     /// Formats that [`Module::write_to_file`] knows.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn write_formats(&self) -> Result<Vec<String>> {
         match Function::find_global("ffi.ModuleGetWriteFormats")? {
@@ -210,7 +210,7 @@ impl Module {
     /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn inspect_source(&self, format: &str) -> Result<String> {
         match Function::find_global("ffi.ModuleInspectSource")? {
@@ -235,7 +235,7 @@ impl Module {
         }
     }
 
-    /// What can be done with the module.
+    /// The operations that the module supports.
     #[inline]
     pub fn properties(&self) -> ModuleProperties {
         // SAFETY: the object is a live module.
@@ -248,7 +248,7 @@ impl Module {
     /// The JSON metadata of a function; `None` when the module has none.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn metadata(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionMetadata", name)
@@ -257,13 +257,13 @@ impl Module {
     /// The documentation of a function; `None` when the module has none.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn doc(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionDoc", name)
     }
 
-    /// What a global function of the provider says of a function of this module.
+    /// Calls a global function of the provider that returns a text about a function of this module.
     #[inline]
     fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
         match Function::find_global(ask)? {
@@ -275,28 +275,29 @@ impl Module {
         }
     }
 
-    /// Whether this is the only reference to the module.
+    /// Returns whether this is the only reference to the module.
     #[inline]
     pub(super) fn is_only_reference(&self) -> bool {
         // SAFETY: the object is alive.
         unsafe { embedded::is_unique(self.object.as_ptr()) }
     }
 
-    /// Whether both are the same module.
+    /// Returns whether both are the same module.
     #[doc(hidden)]
     #[inline]
     pub fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
     }
 
-    /// What tells this module from all others for as long as it lives.
+    /// An identity that no other module has while this one lives.
     #[inline]
     pub(super) fn address(&self) -> usize {
         self.object.as_ptr().addr()
     }
 
-    /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
-    /// C++ object, which begins with the pointer to its virtual functions.
+    /// The context that libraries receive and pass to `TVMFFIEnvModLookupFromImports`: our
+    /// implementation expects the object, the stock one the C++ object, which begins with the
+    /// vtable pointer.
     #[inline]
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
         let object = self.object.as_ptr();

@@ -1,10 +1,10 @@
-//! What a module made in Rust is: the trait, and what can be done with its modules.
+//! Modules that are implemented in Rust: the trait, and the operations that a module supports.
 
 use crate::Result;
 use crate::function::Function;
 use crate::value::{Bytes, Str};
 
-/// What can be done with a module: bits of its property mask.
+/// The operations that a module supports: bits of its property mask.
 ///
 /// ```
 /// use kernpack::module::ModuleProperties;
@@ -35,7 +35,7 @@ impl ModuleProperties {
         self.0
     }
 
-    /// Whether all of `other` are among these.
+    /// Returns whether all of `other` are among these.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -104,7 +104,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     /// Name of the kind, which also names its loader: `ffi.Module.load_from_bytes.<kind>`. Asked once, when the module is made.
     fn kind(&self) -> &str;
 
-    /// What can be done with the module.
+    /// The operations that the module supports.
     #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::RUNNABLE
@@ -118,7 +118,7 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     /// Whatever keeps a function that is there from being used.
     fn find_function(&self, name: &str) -> Result<Option<Function>>;
 
-    /// Whether the module has a function of this name.
+    /// Returns whether the module has a function of this name.
     ///
     /// # Errors
     /// As for [`ModuleImpl::find_function`].
@@ -127,8 +127,8 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
         Ok(self.find_function(name)?.is_some())
     }
 
-    /// Whether a name always gives the same function, so that a module remembers what it has found. A kind whose functions
-    /// change says `false`, and is asked each time.
+    /// Returns whether a name always maps to the same function, so that the module can cache
+    /// lookups. A kind whose functions change returns `false`, and every lookup calls it.
     #[inline]
     fn has_fixed_functions(&self) -> bool {
         true

@@ -26,7 +26,7 @@ static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, rel
 // SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
 static TABLE: ProcessTable<ImportTable> = unsafe { ProcessTable::new("kernpack.import_order_v1", &OWN, join) };
 
-/// What was noted under a number of ours is older than every number of theirs from here on.
+/// Makes every number that our table has given out older than all later numbers of their table.
 #[inline]
 fn join(theirs: &ImportTable, own: &ImportTable) {
     theirs.changes.fetch_max(own.changes.load(Ordering::Acquire), Ordering::AcqRel);
@@ -75,7 +75,7 @@ pub(super) fn note_change() {
 /// The holder of the lock.
 struct Holder {
     thread: usize,
-    /// How often the thread has it; 0 when no thread has it.
+    /// Number of times that the thread holds the lock; 0 if no thread holds it.
     times: usize,
 }
 
@@ -87,7 +87,7 @@ fn holder() -> MutexGuard<'static, Holder> {
     HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tells this thread from all others that live.
+/// An identity that no other living thread has.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });

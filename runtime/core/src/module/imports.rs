@@ -62,7 +62,7 @@ impl Module {
     /// Empties the imports.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     #[inline]
     pub fn clear_imports(&self) -> Result<()> {
         // They go last: what a module's release does may wait for a thread that waits for the lock.
@@ -179,7 +179,7 @@ impl Module {
         Ok(None)
     }
 
-    /// What was found under this name. The caller holds [`FINDING`].
+    /// Returns the function that was found under this name before. The caller holds [`FINDING`].
     #[inline]
     fn found_before(&self, key: &Any) -> Option<Any> {
         // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the

@@ -31,8 +31,8 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 //!
-//! What a kernel can be given is checked against the table before launch, and errors name the kernel, the argument and what was
-//! expected:
+//! Kernel arguments are checked against the table before launch. Errors name the kernel, the
+//! argument and the expected value:
 //!
 //! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned CPU memory, too), None for NULL,
 //!   or a plain `void*`. The table does not know the element type of a buffer: that is the caller's to get right, and so are plain pointers.

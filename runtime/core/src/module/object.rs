@@ -54,7 +54,7 @@ pub(super) fn nothing_found() -> *mut TVMFFIObject {
 
 static NOTHING_FOUND: OnceLock<usize> = OnceLock::new();
 
-/// Whether this is the map that modules share.
+/// Returns whether this is the map that modules share.
 #[inline]
 pub(super) fn is_nothing_found(map: *mut TVMFFIObject) -> bool {
     NOTHING_FOUND.get() == Some(&map.addr())
@@ -94,7 +94,7 @@ pub(super) unsafe fn implementation<'a>(object: *mut TVMFFIObject) -> Option<&'a
     unsafe { own_body(object) }.map(|body| &*body.implementation)
 }
 
-/// What a module of this artifact remembers of its functions; `None` for all others.
+/// The function cache of a module of this artifact; `None` for all others.
 ///
 /// # Safety
 /// `object` is a live module.

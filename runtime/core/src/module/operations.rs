@@ -59,7 +59,7 @@ impl Seen {
         Self { addresses, modules: Vec::with_capacity(modules) }
     }
 
-    /// Whether the module is new here.
+    /// Inserts the module; returns true if it was not present.
     #[inline]
     pub(in crate::module) fn insert(&mut self, module: &Module) -> bool {
         let is_new = self.addresses.insert(module.as_ptr());
@@ -100,7 +100,8 @@ pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option
     Ok(found)
 }
 
-/// Whether the module, and when `imports`, what it imports, has a function of this name.
+/// Returns whether the module has a function of this name. With `imports`, the imported modules
+/// count too.
 #[doc(hidden)]
 #[inline]
 pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {

@@ -50,7 +50,7 @@ impl Tensor {
     /// example; where no framework has set one, as for [`Tensor::empty`].
     ///
     /// # Errors
-    /// What the allocator reports, or [`Tensor::empty`].
+    /// Returns the error of the allocator, or of [`Tensor::empty`].
     pub fn from_env_alloc(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         size(dtype, shape)?;
         // SAFETY: a plain query.

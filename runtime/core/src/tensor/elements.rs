@@ -25,7 +25,7 @@ use crate::layout::Element;
 #[derive(Clone, Debug)]
 pub struct Elements<V> {
     view: V,
-    /// Where the next element is.
+    /// Index of the next element.
     index: Vec<usize>,
     left: usize,
 }

@@ -14,7 +14,7 @@ use crate::{Error, Result, embedded, provider};
 /// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
 pub struct Tensor {
     object: ObjRef<ObjectRoot>,
-    /// Whether Rust allocated the data, so that no code outside this object can reach it.
+    /// True if Rust allocated the data, so that no code outside this object can access it.
     exclusive: bool,
 }
 
@@ -96,7 +96,7 @@ impl Tensor {
     /// A tensor that shares the data of a DLPack tensor and gives it back when it dies.
     ///
     /// # Errors
-    /// What the host reports; `managed` is then still the caller's.
+    /// Returns the host's error; `managed` then still belongs to the caller.
     ///
     /// # Safety
     /// `managed` is a valid DLPack tensor that the caller owns; on success it belongs to the result.
@@ -117,7 +117,7 @@ impl Tensor {
     /// A DLPack tensor that shares the data and keeps this tensor alive; the receiver calls its deleter.
     ///
     /// # Errors
-    /// What the host reports.
+    /// Returns the host's error.
     pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
         let mut managed = core::ptr::null_mut();
         // SAFETY: the object is a tensor and alive; `managed` is writable.
@@ -162,7 +162,7 @@ impl Tensor {
         Layout::of(self.dl_tensor()).map_or(0, |layout| layout.len)
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,12 +172,12 @@ impl Tensor {
         DataType::from_raw(self.dl_tensor().dtype)
     }
 
-    /// Where the data is.
+    /// The device of the data.
     pub fn device(&self) -> Device {
         Device::from_raw(self.dl_tensor().device)
     }
 
-    /// Whether the elements lie in row-major order without gaps.
+    /// Returns whether the elements are stored in row-major order without gaps.
     pub fn is_contiguous(&self) -> bool {
         Layout::of(self.dl_tensor()).is_ok_and(|layout| layout.is_contiguous())
     }

@@ -164,7 +164,8 @@ fn outside(strides: &[i64]) -> Error {
     crate::error!(ValueError, "the tensor's strides {strides:?} lead out of memory")
 }
 
-/// Whether a device's data is an address, to which bytes can be added; elsewhere it may be a handle.
+/// Returns whether a device's data is an address that supports pointer arithmetic; on other devices
+/// it may be a handle.
 pub(super) fn is_direct(device: Device) -> bool {
     device.is_host_accessible() || matches!(device.device_type(), device_type::CUDA | device_type::ROCM)
 }

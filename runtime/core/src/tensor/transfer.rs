@@ -91,7 +91,8 @@ impl Tensor {
     }
 }
 
-/// Whether two tensors of as many bytes share memory. Two handles are two blocks.
+/// Returns whether two tensors of the same number of bytes share memory. Two handles are two
+/// blocks.
 fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
     let device = Device::from_raw(a.device);
     let start = |tensor: &DLTensor| {
@@ -102,7 +103,7 @@ fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
     near && device.device_type() == b.device.device_type && (is_direct(device) || a.data == b.data)
 }
 
-/// Where the elements are.
+/// The memory location of the elements.
 fn place(tensor: &DLTensor, layout: &Layout<'_>) -> Result<Place> {
     let device = Device::from_raw(tensor.device);
     ensure!(!tensor.data.is_null(), ValueError, "the tensor on {device} has shape {:?} but no data", layout.shape);

@@ -168,7 +168,7 @@ macro_rules! shared_methods {
                 self.layout.len
             }
 
-            /// Whether there are no elements.
+            /// Returns true if there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.layout.len == 0
             }
@@ -178,7 +178,7 @@ macro_rules! shared_methods {
                 (self.first as *mut T, self.layout.strides)
             }
 
-            /// Whether the elements lie in row-major order without gaps.
+            /// Returns whether the elements are stored in row-major order without gaps.
             pub fn is_contiguous(&self) -> bool {
                 self.layout.is_contiguous()
             }

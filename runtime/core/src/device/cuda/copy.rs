@@ -5,7 +5,7 @@ use crate::Result;
 use crate::abi::device_type;
 use crate::device::{Place, RawStream};
 
-/// How CUDA sees a place.
+/// CUDA's classification of a location.
 #[derive(Clone, Copy)]
 enum Side {
     /// Memory of a device.

@@ -18,7 +18,7 @@ pub(crate) struct CudaDevice {
     context: OnceLock<Context>,
     /// Held while the context is made.
     making: Mutex<()>,
-    /// Whether it took part in a copy between two devices.
+    /// True if the device took part in a copy between two devices.
     has_peers: AtomicBool,
 }
 
@@ -130,8 +130,9 @@ impl CudaDevice {
 
     /// Makes the context current on this thread, as most functions of the driver want it.
     ///
-    /// Where none was current ours stays so, as with the CUDA runtime: the next call has nothing to do then. Another one is
-    /// current again when the result is dropped.
+    /// If no context was current, ours stays current, as with the CUDA runtime: the next call then
+    /// does not need to switch. If another context was current, it is restored when the result is
+    /// dropped.
     ///
     /// # Errors
     /// As for [`CudaDevice::context`].
@@ -162,7 +163,7 @@ impl CudaDevice {
         self.driver.check(status, format_args!("cuda:{}: its work failed", self.index))
     }
 
-    /// Whether anything in this process has used the device through us.
+    /// Returns whether any code in this process has used the device through this library.
     pub(crate) fn is_in_use(&self) -> bool {
         self.context.get().is_some()
     }
@@ -172,7 +173,7 @@ impl CudaDevice {
         self.has_peers.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it took part in a copy between two devices.
+    /// Returns whether the device took part in a copy between two devices.
     pub(crate) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
     }

@@ -7,7 +7,7 @@ use super::device::{CudaDevice, device, devices};
 use super::driver::OUT_OF_MEMORY;
 use crate::Result;
 
-/// What every allocation of the driver is aligned to, in bytes.
+/// Alignment of every allocation of the driver, in bytes.
 const ALIGNMENT: usize = 256;
 /// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every device, not for the current one alone.
 const PORTABLE: u32 = 1;

@@ -1,4 +1,4 @@
-//! What can be asked about an OpenCL device, in the terms of [`DeviceAttribute`].
+//! Attributes of OpenCL devices, in the terms of [`DeviceAttribute`].
 
 use opencl_sys::{
     CL_DEVICE_EXTENSIONS, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_IMAGE_PITCH_ALIGNMENT,

@@ -21,7 +21,7 @@ pub(super) struct OpenClDevice {
     index: i32,
     id: cl_device_id,
     name: String,
-    /// How buffers are made.
+    /// Flags for creating buffers.
     flags: cl_mem_flags,
     opened: OnceLock<Opened>,
     /// Held while the device is opened.

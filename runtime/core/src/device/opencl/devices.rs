@@ -18,7 +18,7 @@ const DEVICES_VARIABLE: &str = "KERNPACK_OPENCL_DEVICES";
 struct Found {
     platform: usize,
     platform_name: String,
-    /// Which one of its platform.
+    /// Index of the device in its platform.
     number: usize,
     id: usize,
     name: String,
@@ -120,7 +120,7 @@ fn chosen(wish: &str, found: &[Found]) -> Result<Vec<usize>, String> {
     Ok(order)
 }
 
-/// Whether a wish, a number or a part of a name, fits.
+/// Returns whether a requested device, a number or a part of a name, matches.
 fn matches(wish: &str, number: usize, name: &str) -> bool {
     match wish.parse::<usize>() {
         Ok(wanted) => wanted == number,

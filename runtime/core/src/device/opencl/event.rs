@@ -11,7 +11,7 @@ use super::library::{Failure, Library, cl_call};
 use crate::Result;
 use crate::device::{RawEvent, RawStream};
 
-/// What a [`RawEvent`] of OpenCL points to: the marker of the latest record. NULL when there is none.
+/// The target of a [`RawEvent`] of OpenCL: the marker of the latest record. NULL without one.
 struct Event(Mutex<cl_event>);
 
 /// A marker of which we hold a reference.

@@ -1,4 +1,4 @@
-//! What OpenCL says about its objects: byte strings, read as numbers and texts.
+//! Queries of OpenCL objects: byte strings, read as numbers and texts.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -35,7 +35,7 @@ pub(crate) fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).trim().to_owned()
 }
 
-/// What OpenCL says about a device.
+/// Queries a device.
 ///
 /// # Safety
 /// `device` is a device of the OpenCL library.
@@ -44,7 +44,7 @@ pub(crate) unsafe fn of_device(library: &Library, device: cl_device_id, what: u3
     read(|size, value, needed| unsafe { cl_call!(library, clGetDeviceInfo(device, what, size, value, needed)) })
 }
 
-/// What OpenCL says about a platform.
+/// Queries a platform.
 ///
 /// # Safety
 /// `platform` is a platform of the OpenCL library.

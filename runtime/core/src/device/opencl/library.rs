@@ -19,10 +19,10 @@ const LIBRARY: &CStr = c"/System/Library/Frameworks/OpenCL.framework/OpenCL";
 #[cfg(not(target_os = "macos"))]
 const LIBRARY: &CStr = c"libOpenCL.so.1";
 
-/// Why a function of OpenCL failed.
+/// The reason that a function of OpenCL failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What the function returned.
+    /// The status code that the function returned.
     Status(cl_int),
     /// The library has no function of this name.
     Missing(&'static str),
@@ -160,7 +160,7 @@ impl Failure {
         if status == opencl_sys::CL_SUCCESS { Ok(()) } else { Err(Self::Status(status)) }
     }
 
-    /// Whether memory ran out, on the device or on the CPU.
+    /// Returns whether memory ran out, on the device or on the CPU.
     pub(crate) fn is_out_of_memory(self) -> bool {
         use opencl_sys::{CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY};
         matches!(self, Self::Status(CL_MEM_OBJECT_ALLOCATION_FAILURE | CL_OUT_OF_HOST_MEMORY))

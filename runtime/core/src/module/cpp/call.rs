@@ -5,8 +5,9 @@
 //! whether the exception stays, and goes on behind the call. On other machines than x86-64 and 64-bit ARM with Linux the exception ends
 //! the process, with a message of the C++ or Rust runtime.
 //!
-//! What was thrown is known by its type: a `tvm::ffi::Error` is the error itself, others that derive from `std::exception` give
-//! their text (Itanium C++ ABI: Exception Handling, and what GCC and Clang with libstdc++ make of it).
+//! The type of the exception determines the error: a `tvm::ffi::Error` is the error itself, other
+//! exceptions that derive from `std::exception` provide their text (Itanium C++ ABI: Exception
+//! Handling, and its implementation in GCC and Clang with libstdc++).
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -20,7 +21,8 @@ pub(in crate::module) type Arguments = [*const c_void; 3];
 /// Calls a function with as many of the arguments as it has. The result is the word that it returns.
 ///
 /// # Errors
-/// What the function throws, or reports if it is one of ours in another artifact.
+/// Returns the exception that the function throws, or the error that it reports if it belongs to
+/// another artifact of this project.
 ///
 /// # Safety
 /// `function` takes up to three words, which `arguments` holds, and returns up to one.

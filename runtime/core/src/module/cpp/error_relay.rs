@@ -15,7 +15,7 @@ const LISTENS: &str = "kernpack.Listens";
 /// Stands in front of the kind of an error that was put in the marker's place.
 const SAYS: &str = "kernpack.Says.";
 
-/// What is in the slot, which is empty then.
+/// Takes the error out of the slot, which is empty afterwards.
 fn take() -> Option<Error> {
     let mut object = ptr::null_mut();
     // SAFETY: `object` is writable; a non-NULL result is ours.

@@ -1,4 +1,5 @@
-//! What C++ libraries with modules of their own import from libtvm_ffi by C++ names: the base class `tvm::ffi::ModuleObj`.
+//! The C++ symbols that C++ libraries with their own modules import from libtvm_ffi: the base class
+//! `tvm::ffi::ModuleObj`.
 //!
 //! A class that derives from it refers to its virtual functions `ImportModule` and `ClearImports`, its table of virtual functions and
 //! its type; code that uses a `tvm::ffi::Module` calls its four functions that look into imports. `libtvm_ffi.so` of ours and programs
@@ -123,7 +124,7 @@ pub unsafe extern "C-unwind" fn implements_function(this: This, name: *const TVM
         .unwrap_or_default()
 }
 
-/// What [`get_function`] does, for Rust code to call.
+/// Implements [`get_function`], callable from Rust code.
 ///
 /// # Safety
 /// `out` is writable, and what is written there is owned; `this` is the C++ address of a live module, `name` a string value.
@@ -135,7 +136,8 @@ pub unsafe fn find_function(out: *mut *mut TVMFFIObject, this: This, name: *cons
     }
 }
 
-/// What [`get_function_doc`] (`documentation`) and [`get_function_metadata`] do, for Rust code to call.
+/// Implements [`get_function_doc`] (`documentation`) and [`get_function_metadata`], callable from
+/// Rust code.
 ///
 /// # Safety
 /// As for [`find_function`].

@@ -1,4 +1,4 @@
-//! What C++ has thrown, as an error: `super::call` catches it.
+//! Converts C++ exceptions to errors; `super::call` catches them.
 //!
 //! A process may have several C++ runtimes: that of the system, and copies inside of shared libraries (Rust's libLLVM exports the symbols of
 //! its copy). A symbol of this name alone may be one of another copy than the exception's, so types are recognized by their names, and an exception ends
@@ -26,10 +26,11 @@ unsafe extern "C" {
 /// An exception of libstdc++ that stands in no other's place.
 const CLASS: u64 = u64::from_be_bytes(*b"GNUCC++\0");
 
-/// How far in front of the exception's header the pointer to its type is: the first field of `__cxa_exception`.
+/// Distance from the pointer to the exception's type to the exception's header, which follows it:
+/// the pointer is the first field of `__cxa_exception`.
 const TYPE_BEFORE: usize = 80;
 
-/// How far behind the C++ object's start its `ObjectRef` is: behind the pointer to the virtual functions of `std::exception`.
+/// Offset of the `ObjectRef` in the C++ object: after the vtable pointer of `std::exception`.
 const OBJECT_IN_ERROR: usize = 8;
 
 /// `std::type_info`; `base` is there in `__si_class_type_info`, the type of a class with one base class at its start.
@@ -107,7 +108,8 @@ unsafe fn is_named(of_type: *const TypeInfo, expected: &CStr) -> bool {
     unsafe { CStr::from_ptr((*of_type).name) == expected }
 }
 
-/// Whether the type is `std::exception`, or has it as the first base of its first base, and so on.
+/// Returns whether the type is `std::exception`, or has it as the first base of its first base, and
+/// so on.
 ///
 /// # Safety
 /// As for [`name`].
@@ -124,7 +126,7 @@ unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
     true
 }
 
-/// Whether the type describes a class with one base class at its start.
+/// Returns whether the type describes a class with one base class at its start.
 ///
 /// # Safety
 /// As for [`name`].

@@ -27,7 +27,7 @@ pub(super) struct CudaCode {
     code: ImageCode,
     /// The devices on which it was asked for.
     places: Mutex<Vec<Arc<Place>>>,
-    /// What NVRTC made of the source, by architecture; held while it compiles.
+    /// NVRTC's output for the source, by architecture; locked during compilation.
     compiled: Mutex<Vec<Compiled>>,
 }
 

@@ -1,4 +1,5 @@
-//! What an image's code is, and whether it is as long as it says: the driver is not told its length.
+//! Detects the format of an image's code and checks the length that its headers declare: the driver
+//! does not receive the length.
 
 use core::ops::Range;
 
@@ -13,7 +14,7 @@ const FATBIN_MAGIC: u32 = 0xba55_ed50;
 /// First bytes of an ELF file.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
-/// What becomes of the code.
+/// The way in which code is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// A fat binary or a cubin: the driver loads it.
@@ -44,7 +45,7 @@ impl Format {
     }
 }
 
-/// Whether a fat binary or cubin is whole.
+/// Checks that a fat binary or cubin is complete.
 ///
 /// # Errors
 /// Says what is wrong.
@@ -66,7 +67,7 @@ pub(super) fn check(code: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Where the last thing in an ELF64 file ends that its headers speak of.
+/// Returns the end of the last part of an ELF64 file that its headers describe.
 #[inline]
 fn cubin_size(code: &[u8]) -> Option<u64> {
     let (segments, sections) = (number(code, 0x20..0x28)?, number(code, 0x28..0x30)?);

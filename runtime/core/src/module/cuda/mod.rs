@@ -18,7 +18,7 @@ use crate::Result;
 use crate::function::Function;
 use crate::value::Bytes;
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: "cuda", loader: || Function::from_fn(load) };
 
 #[inline]

@@ -21,9 +21,9 @@ use crate::{Error, Result};
 /// A status of NVRTC; 0 is success.
 type Status = u32;
 
-/// Where CUDA toolkits keep their libraries, below their folder.
+/// Library folders of CUDA toolkits, relative to the toolkit's folder.
 const LIBRARY_FOLDERS: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
-/// Where they keep headers: their own, and since CUDA 13 those of C++ (`cuda/std/...`).
+/// Header folders of CUDA toolkits: their own, and since CUDA 13 those of C++ (`cuda/std/...`).
 const HEADER_FOLDERS: [&str; 2] = ["include", "include/cccl"];
 
 macro_rules! nvrtc_functions {
@@ -150,7 +150,7 @@ impl Nvrtc {
         unsafe { Self::find() }
     }
 
-    /// What to compile for, and whether a cubin comes out.
+    /// Returns the architecture to compile for, and true if the output is a cubin.
     #[inline]
     fn target(&self, (major, minor): (i32, i32)) -> Result<(String, bool)> {
         let wanted = major * 10 + minor;
@@ -203,7 +203,7 @@ impl Program {
         Ok(Self { nvrtc, handle })
     }
 
-    /// What it has made: first its size is asked for, then the bytes.
+    /// Returns an output of the compilation: queries its size, then copies the bytes.
     #[inline]
     fn output(
         &self,

@@ -11,7 +11,7 @@ use crate::value::Bytes;
 pub(crate) struct OwnedImage {
     payload: Bytes,
     format: String,
-    /// Where the kernels' entries begin, in the order of the table.
+    /// Positions of the kernels' entries, in the order of the table.
     entries: Vec<Entry>,
     index: HashMap<Box<str>, usize>,
     code: OwnedCode,
@@ -22,7 +22,7 @@ struct Entry {
     start: usize,
 }
 
-/// Where the code is.
+/// Position of the code.
 enum OwnedCode {
     Whole(Range<usize>),
     /// The pieces, in the order of the payload.
@@ -80,7 +80,7 @@ impl OwnedImage {
         &self.payload
     }
 
-    /// What the code is: `fatbin`, `ptx`, `cl`, ...
+    /// The format of the code: `fatbin`, `ptx`, `cl`, ...
     #[inline]
     pub(crate) fn format(&self) -> &str {
         &self.format
@@ -96,7 +96,7 @@ impl OwnedImage {
         ImageCode { payload: self.payload.clone(), range }
     }
 
-    /// Whether all kernels are in one piece of code.
+    /// Returns whether all kernels share one piece of code.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.code, OwnedCode::Whole(_))
@@ -121,7 +121,7 @@ impl OwnedImage {
         self.entries.iter().filter_map(move |entry| text(&entry.name))
     }
 
-    /// Whether there is a kernel of that name.
+    /// Returns whether there is a kernel of that name.
     #[inline]
     pub(crate) fn has_kernel(&self, name: &str) -> bool {
         self.index.contains_key(name)
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// What `apache-tvm` 0.27 wrote for libraries with Metal, WebGPU and OpenCL kernels.
+    /// The output of `apache-tvm` 0.27 for libraries with Metal, WebGPU and OpenCL kernels.
     const TVM_IMAGES: [(&str, &[u8]); 3] = [
         ("metal", include_bytes!("../../../../testdata/scale_metal.library_bin")),
         ("webgpu", include_bytes!("../../../../testdata/scale_webgpu.library_bin")),

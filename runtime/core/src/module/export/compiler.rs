@@ -12,11 +12,11 @@ use crate::Result;
 pub(super) struct Tool {
     program: OsString,
     options: Vec<OsString>,
-    /// What chose it, for messages.
+    /// The setting that selected the program, for messages.
     origin: String,
 }
 
-/// What a variable of the environment says, in the variants for a target: `CC_<triple>`, `TARGET_CC`, `CC`.
+/// Reads an environment variable in the variants for a target: `CC_<triple>`, `TARGET_CC`, `CC`.
 #[inline]
 fn from_environment(variable: &str, target: &Target) -> Option<(String, String)> {
     let mut names = Vec::new();

@@ -19,7 +19,7 @@ use crate::{Error, Result};
 use compiler::Tool;
 use folder::Folder;
 
-/// How a library is exported.
+/// Options for exporting a library.
 ///
 /// ```
 /// use kernpack::module::{AssemblyPacker, ExportOptions};
@@ -362,7 +362,8 @@ fn source_arguments(path: &Path) -> Vec<OsString> {
     vec![path]
 }
 
-/// Where a library is written before it gets its name: beside it, so that renaming is one step.
+/// The temporary path of a library before it gets its name: in the same folder, so that renaming is
+/// one step.
 #[inline]
 fn unfinished(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();

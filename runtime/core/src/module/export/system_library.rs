@@ -1,4 +1,4 @@
-//! What makes a library part of the system library: a constructor that registers its symbols.
+//! Makes a library part of the system library: generates a constructor that registers its symbols.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
     code
 }
 
-/// Whether C can say the name.
+/// Returns whether the name is a C identifier.
 #[inline]
 pub(super) fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -41,7 +41,7 @@ pub struct CSource {
 /// The languages that a compiler is given such code in.
 const FORMATS: [&str; 4] = ["c", "cc", "cpp", "cu"];
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: "c",
     loader: || {

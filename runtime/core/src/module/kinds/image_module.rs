@@ -19,7 +19,7 @@ struct ImageModule {
     runner: Runner,
 }
 
-/// What runs the kernels.
+/// The implementation that runs the kernels.
 enum Runner {
     #[cfg_attr(
         not(any(feature = "cuda", feature = "opencl")),
@@ -192,13 +192,13 @@ impl ModuleImpl for ImageModule {
     }
 }
 
-/// Whether code in a format is text that people read.
+/// Returns whether code in a format is human-readable text.
 #[inline]
 fn is_source(format: &str) -> bool {
     matches!(format, "ptx" | "cuda" | "cl" | "metal" | "wgsl")
 }
 
-/// Whether a name, or a file's extension, means a format.
+/// Returns whether a name, or a file's extension, denotes a format.
 #[inline]
 fn is_named(format: &str, name: &str) -> bool {
     format == name || (format == "cuda" && name == "cu")

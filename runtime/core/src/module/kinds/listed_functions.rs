@@ -5,8 +5,9 @@ use crate::container::Array;
 use crate::function::Function;
 use crate::value::Str;
 
-/// What such a module answers when it is asked for a function: `get_func_names`, which Apache TVM calls, gives the names of the
-/// functions that the code defines; `None` for a name that it does not define.
+/// The function lookup of such a module: `get_func_names`, which Apache TVM calls, returns the
+/// names of the functions that the code defines. Returns `None` for a name that the code does not
+/// define.
 ///
 /// # Errors
 /// RuntimeError for each of `functions`, because the code must be compiled first.

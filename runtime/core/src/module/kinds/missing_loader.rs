@@ -1,4 +1,5 @@
-//! What provides the loader of a module kind: what the message says when a library carries a module that nothing here can restore.
+//! The providers of the loaders of module kinds, for the message about a library with a module that
+//! no registered loader can restore.
 
 /// A part of Kernpack or of Apache TVM that restores modules of a kind.
 enum Provider {
@@ -26,7 +27,7 @@ static PROVIDERS: &[(&str, Provider)] = &[
     ("webgpu", Provider::ApacheTvm("web runtime", "WebGPU shaders")),
 ];
 
-/// What to do to get a loader of the kind, as the end of a message.
+/// Advice for getting a loader of the kind, as the end of a message.
 #[inline]
 pub(in crate::module) fn advice(kind: &str) -> String {
     match PROVIDERS.iter().find(|(known, _)| *known == kind).map(|(_, provider)| provider) {

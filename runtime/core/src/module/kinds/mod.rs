@@ -58,7 +58,7 @@ pub struct CarriedKind {
     pub kind: &'static str,
     /// Registers what loads such modules, so that only an artifact that carries some has that.
     pub register: fn(&'static Self) -> Result<()>,
-    /// Where the import tree of the crate is, in this artifact.
+    /// Returns the import tree of the crate in this artifact.
     pub library_bin: fn() -> *const u8,
     /// The tree that loaders find in this artifact: that of its own crate, or of the first one below it that has one.
     pub shown: fn() -> *const u8,
@@ -78,7 +78,7 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
 /// are not ours have loaders of their own.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[inline]
 pub fn register_carried(kind: &str) -> Result<()> {
     if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }

@@ -25,7 +25,7 @@ struct StaticLibrary {
 /// First bytes of an archive.
 const ARCHIVE: &[u8] = b"!<arch>\n";
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: "static_library",
     loader: || {

@@ -32,13 +32,13 @@ pub(in crate::module) const FOREIGN: &[KindInfo] = stored_kinds! {
         (tvmjs)";
 };
 
-/// What stands in for the kind `cuda` without the Cargo feature.
+/// The substitute for the kind `cuda` without the Cargo feature.
 #[cfg(not(feature = "cuda"))]
 pub(in crate::module) const CUDA: &[KindInfo] = stored_kinds! {
     "cuda" "the kernpack that loaded it was built without its feature `cuda`; build the program, or the library, that loads it with this feature";
 };
 
-/// What stands in for the kind `opencl` without the Cargo feature.
+/// The substitute for the kind `opencl` without the Cargo feature.
 #[cfg(not(feature = "opencl"))]
 pub(in crate::module) const OPENCL: &[KindInfo] = stored_kinds! {
     "opencl" "the kernpack that loaded it was built without its feature `opencl`; build the program, or the library, that loads it with this feature";

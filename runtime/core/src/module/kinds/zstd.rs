@@ -24,7 +24,7 @@ use crate::module::Module;
 use crate::module::load::loader;
 use crate::value::Bytes;
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: KIND,
     loader: || {
@@ -46,7 +46,8 @@ pub(in crate::module) fn compressed(kind: &str, payload: Bytes) -> (String, Byte
     (KIND.to_owned(), Bytes::from(frame))
 }
 
-/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+/// Decompresses a compressed module. Memory use grows with the real content of the frame, never
+/// with the size that the frame claims.
 ///
 /// # Errors
 /// RuntimeError for a payload that is cut off, no sound frame, or that has another size than it says.

@@ -18,17 +18,17 @@ const ON_STACK: usize = 24;
 pub(super) struct Reach<'a> {
     /// Kind of the devices that the kernel runs on.
     pub(super) device_type: i32,
-    /// Whether it can use memory of a device of another kind.
+    /// Returns whether the kernel can use memory of a device of another kind.
     pub(super) beyond: &'a dyn Fn(Device) -> bool,
 }
 
-/// Where the tensors of a call are.
+/// The devices of the tensors of a call.
 struct Placement {
     /// The device of the tensors on devices of the kernel's kind.
     own: Option<i32>,
     /// The first other one that says where the kernel should run: managed memory.
     other: Option<i32>,
-    /// Whether there were plain pointers, which do not say where they are.
+    /// True if there were plain pointers, which do not have a device.
     plain: bool,
 }
 

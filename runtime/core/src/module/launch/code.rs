@@ -5,7 +5,7 @@ use crate::Result;
 use crate::device::RawStream;
 use crate::value::Device;
 
-/// What a kind of device code does: CUDA, OpenCL, ...
+/// A kind of device code: CUDA, OpenCL, ...
 ///
 /// All functions may be called from any thread, several at a time. Their errors say what went wrong and nothing more: the kernel,
 /// the device and the launch configuration are added around them.
@@ -13,13 +13,14 @@ pub(crate) trait DeviceCode: Send + Sync + 'static {
     /// Kind of the devices it runs on, one of [`device_type`](crate::abi::device_type).
     fn device_type(&self) -> i32;
 
-    /// Whether a kernel can be given memory of this device as a pointer (cuda: also managed and pinned CPU memory).
+    /// Returns whether kernels accept pointers to memory of this device (CUDA: also managed and
+    /// pinned CPU memory).
     #[inline]
     fn can_reach(&self, device: Device) -> bool {
         device.device_type() == self.device_type()
     }
 
-    /// Whether a kernel can take tensor maps ([`KernelArg::TensorMap`]).
+    /// Returns whether a kernel can take tensor maps ([`KernelArg::TensorMap`]).
     #[inline]
     fn takes_tensor_maps(&self) -> bool {
         false
@@ -64,7 +65,7 @@ pub(crate) enum KernelArg {
         data: *mut c_void,
         /// Bytes from the start of the block.
         byte_offset: u64,
-        /// Where the block is.
+        /// The device of the block.
         device: Device,
     },
     /// A number: `size` bytes (1, 2, 4 or 8), the lowest of `bits`; the bytes of `bits` are the number's in little endian. Integers are
@@ -77,7 +78,7 @@ pub(crate) enum KernelArg {
     },
     /// A tensor map (`CUtensorMap`): 128 bytes in CPU memory, which the kernel takes by value.
     TensorMap {
-        /// Where it is.
+        /// Address of the tensor map.
         address: *const c_void,
     },
 }

@@ -54,7 +54,7 @@ impl From<[u32; 3]> for Extents {
     }
 }
 
-/// How a kernel is launched.
+/// The launch configuration of a kernel.
 ///
 /// ```
 /// use kernpack::module::LaunchConfig;
@@ -71,9 +71,11 @@ pub struct LaunchConfig {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared (local) memory for each block.
     pub dynamic_shared_memory: u32,
-    /// Whether all blocks run at the same time, so that they can wait for each other (a cooperative launch).
+    /// True if all blocks run at the same time, so that they can wait for each other (a cooperative
+    /// launch).
     pub cooperative: bool,
-    /// Whether the kernel may begin before the one before it in the stream is done (programmatic dependent launch).
+    /// True if the kernel may begin before the previous kernel in the stream is done (programmatic
+    /// dependent launch).
     pub programmatic: bool,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct FloatFormat {
     special: Special,
 }
 
-/// What the highest exponent means.
+/// The meaning of the highest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     /// Infinity and NaN, as in IEEE 754.

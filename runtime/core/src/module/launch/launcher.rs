@@ -196,7 +196,8 @@ impl Module {
     }
 }
 
-/// How a module's own function is launched: by its metadata, else by the module's bytes.
+/// Returns the signature of a module's own function: from its metadata, else from the module's
+/// bytes.
 #[inline]
 fn signature_in(module: &Module, name: &str) -> Result<Option<Signature>> {
     if let Some(metadata) = module.metadata(name)?

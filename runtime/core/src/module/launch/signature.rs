@@ -5,7 +5,7 @@ use super::tags::{LaunchTags, TagProblem};
 use crate::Result;
 use crate::module::device_image::{ArgType, DeviceFunction};
 
-/// How a kernel is called: its function table entry, ready to check arguments by.
+/// The signature of a kernel: its function table entry, prepared for checking arguments.
 pub(crate) struct Signature {
     /// Kind of its module, for messages: `cuda`.
     pub(super) kind: Box<str>,
@@ -77,7 +77,7 @@ impl Signature {
         }
     }
 
-    /// What a device said, which knows arguments by their numbers, with their names.
+    /// Adds argument names to a device's message, which identifies arguments by number.
     #[inline]
     pub(super) fn with_names(&self, message: &str) -> String {
         let number = message.strip_prefix("argument ").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());

@@ -9,7 +9,8 @@ use crate::value::{AnyView, FromAny};
 /// Number of extents there can be: grid, block and cluster.
 const EXTENTS: usize = 9;
 
-/// What a call passes after the kernel's own arguments: extents in the order of their tags, then the dynamic shared memory.
+/// The arguments that a call passes after the kernel's own: extents in the order of their tags,
+/// then the dynamic shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaunchTags {
     /// Numbers of the extents: grid x, y, z, block x, y, z, cluster x, y, z.
@@ -20,7 +21,7 @@ pub(super) struct LaunchTags {
     programmatic: bool,
 }
 
-/// Why the tags of a kernel are no good.
+/// The reason that the tags of a kernel are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagProblem<'a> {
     Unknown(&'a str),

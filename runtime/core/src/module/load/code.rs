@@ -35,7 +35,7 @@ pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
 /// A module whose code looks into its imports is never freed, as a library is never unloaded.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[doc(hidden)]
 #[inline]
 pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Result<()> {
@@ -57,7 +57,7 @@ pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Re
     Ok(())
 }
 
-/// What the code of a function is given as its handle, which its callers give it as the ABI says.
+/// The handle that the code of a function expects from its callers.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
     /// The code does not look at it, so callers may enter the code itself.
@@ -66,7 +66,8 @@ pub(super) enum Handle {
     Null,
 }
 
-/// What a function with code of another needs: its entry point, and the code to stay.
+/// The data of a function whose code belongs to another owner: its entry point, and a reference
+/// that keeps the code loaded.
 struct OwnedCode {
     call: SafeCall,
     _owner: Arc<dyn Any + Send + Sync>,

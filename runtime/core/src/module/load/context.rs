@@ -1,4 +1,5 @@
-//! What a loader owes to generated code, and the other direction: a library's own way to its imports.
+//! The context symbols that a loader provides to generated code, and a library's access to its
+//! imports.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -36,7 +37,8 @@ pub(super) fn symbols_for_code() -> Vec<(String, *mut c_void)> {
     registered().unwrap_or_else(own)
 }
 
-/// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
+/// Returns whether the libtvm_ffi in this process can list its context symbols, so that our own
+/// loader can be used beside it: the stock one can.
 #[inline]
 pub(in crate::module) fn is_told_by_process() -> bool {
     provider::origin() == Origin::Process && visit_in_process().is_some()
@@ -50,7 +52,7 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
     if provider::origin() != Origin::Process {
         return Some(embedded::module_env::context_symbols().into_iter().filter_map(named).collect());
     }
-    /// What was visited. The addresses are numbers here.
+    /// The visited symbols. Addresses are stored as numbers.
     type Visited = Mutex<Vec<(String, usize)>>;
     #[inline]
     unsafe extern "C" fn note(this: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
@@ -124,11 +126,11 @@ fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
 /// Registers the context symbols with the implementation that serves, unless that is done already: Apache TVM's runtime
 /// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
 ///
-/// What an artifact uses them with calls it: kernels and modules that it carries, the loader. So an artifact without these has no
-/// thread pool.
+/// The code that uses the symbols calls this: kernels and modules that the artifact contains, and
+/// the loader. Therefore an artifact without these does not link the thread pool.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 pub fn offer_context_symbols() -> Result<()> {
     if !cfg!(feature = "embedded") {
         return Ok(());
@@ -163,7 +165,7 @@ pub fn offer_context_symbols() -> Result<()> {
 /// The global function which says that the context symbols are registered; its result is None.
 const OFFER: &str = "kernpack.context_symbols_v1";
 
-/// Whether this artifact has seen to the context symbols.
+/// True if this artifact has registered the context symbols or found them registered.
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
@@ -251,7 +253,8 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
     }
 }
 
-/// What code that Apache TVM compiled calls before it launches kernels: kind and index of the device that they are for.
+/// Function that code compiled by Apache TVM calls before it launches kernels, with the kind and
+/// index of their device.
 ///
 /// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is not a global
 /// function here.

@@ -14,9 +14,9 @@ use crate::{Error, Result};
 
 pub(in crate::module) struct LibraryModule {
     library: Arc<dyn Symbols>,
-    /// Whether the functions are those of a Kernpack library.
+    /// True if the functions belong to a Kernpack library.
     is_ours: bool,
-    /// What the file exports, once it was read.
+    /// Names of the file's exports, once it was read.
     names: OnceLock<Vec<String>>,
 }
 

@@ -63,8 +63,8 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
     }
 }
 
-/// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it cannot be understood:
-/// the dynamic linker says what is wrong then.
+/// Returns the number of bytes that an ELF file lacks at the end of its segments. `None` if it is
+/// complete, and if it cannot be parsed: the dynamic linker reports the problem then.
 #[inline]
 fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     let size = file.metadata().ok()?.len();
@@ -131,18 +131,19 @@ pub fn note_own_loaders() -> Result<()> {
     Ok(())
 }
 
-/// Whether one of the global functions which load libraries is registered.
+/// Returns whether one of the global functions that load libraries is registered.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[doc(hidden)]
 #[inline]
 pub fn has_loaders() -> Result<bool> {
     Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())
 }
 
-/// Whether [`load_checked`] loads this file, without a global function in between: a shared library, in a process that this artifact
-/// serves and where no other loader was registered in place of ours.
+/// Returns whether [`load_checked`] loads this file without calling a global function: a shared
+/// library, in a process that this artifact serves and where no other loader was registered in
+/// place of ours.
 ///
 /// In a process of the stock library, too, in place of its loader, which copies what a library carries and believes every length in
 /// it. Modules of ours have the vtable and the layout that the stock library expects of modules, libraries of both loaders share what
@@ -315,8 +316,8 @@ pub(in crate::module) fn connect<'a>(
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
 }
 
-/// What restores modules from their bytes: the loaders of their kinds. Modules of one kind stand together, as a rule, so the
-/// last loader is remembered.
+/// The loaders that restore modules from their bytes, by kind. Modules of one kind are usually
+/// adjacent, so the last loader is cached.
 #[derive(Default)]
 pub(in crate::module) struct Loaders<'a> {
     last: Option<(&'a str, Function)>,

@@ -123,7 +123,7 @@ fn last_error() -> String {
     with_last_error(|text| text.map_or("unknown error".into(), |text| text.to_string_lossy().into_owned()))
 }
 
-/// Whether what is missing is something of an implementation of the ABI.
+/// Returns whether the missing symbol or library belongs to an implementation of the ABI.
 #[inline]
 fn lacks_functions(reason: &str) -> bool {
     reason.contains("undefined symbol: TVM") || reason.contains("libtvm_ffi.so: cannot open")

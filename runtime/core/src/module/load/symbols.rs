@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::module::library_bin::LibraryBin;
 
-/// Where a library module finds its functions: a file that was loaded, or what a program registered of itself.
+/// The source of a library module's functions: a loaded file, or the symbols that a program
+/// registered for itself.
 pub(in crate::module) trait Symbols: Any + Send + Sync {
     /// Address of a symbol, NULL when the library does not have it.
     fn symbol(&self, name: &str) -> *mut c_void;
@@ -15,13 +16,13 @@ pub(in crate::module) trait Symbols: Any + Send + Sync {
         self.symbol(&format!("__tvm_ffi_{name}"))
     }
 
-    /// What messages call the library.
+    /// The name of the library in messages.
     fn name(&self) -> String;
 
     /// The file that it was loaded from.
     fn path(&self) -> Option<&Path>;
 
-    /// Whether what a symbol points to can be called.
+    /// Returns whether the target of a symbol is callable.
     fn is_code(&self, address: *const c_void) -> bool;
 
     /// The memory that can be read from the address of the library's `library_bin` on: at least all of it when it is sound.

@@ -76,8 +76,8 @@ fn lock() -> MutexGuard<'static, Modules> {
 /// The module of the system library's symbols with a prefix: always the same one, with what it imports.
 ///
 /// # Errors
-/// What loading reports; RuntimeError when a loader that is called for this module asks for it, or for one that another thread
-/// is making.
+/// Returns the error of loading, or a RuntimeError if a loader that runs for this module requests
+/// the module, or one that another thread is making.
 #[doc(hidden)]
 #[inline]
 pub fn system_library(prefix: &str) -> Result<Module> {

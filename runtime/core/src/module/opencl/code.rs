@@ -1,4 +1,4 @@
-//! What an image of OpenCL code is on each device.
+//! The compiled programs of an image of OpenCL code, one per device.
 
 use core::ffi::{CStr, c_void};
 use std::collections::HashMap;

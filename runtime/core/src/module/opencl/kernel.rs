@@ -30,7 +30,7 @@ pub(super) struct Kernel {
     limits: Limits,
 }
 
-/// What the device and the compiled kernel allow.
+/// The limits of the device and of the compiled kernel.
 struct Limits {
     /// Parameters of the kernel in the code.
     params: usize,
@@ -42,7 +42,7 @@ struct Limits {
     required: Option<[usize; 3]>,
     /// Bytes of local memory of the device, and what the kernel uses of it on its own.
     local: (u64, u64),
-    /// Where in a buffer an argument may begin: multiples of so many bytes.
+    /// Required alignment in bytes of an argument's offset in a buffer.
     alignment: u64,
 }
 

@@ -39,7 +39,7 @@ const BINARY_FORMAT: &str = "clbin";
 /// Formats of program binaries.
 const BINARY_FORMATS: [&str; 4] = [BINARY_FORMAT, "xclbin", "awsxclbin", "aocx"];
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
 
 /// The module of an image.

@@ -115,7 +115,7 @@ impl Program {
         }
     }
 
-    /// What the compiler said.
+    /// The compiler's log.
     #[inline]
     fn log(&self) -> String {
         let Target { library, id, .. } = self.target;

@@ -56,7 +56,7 @@ impl Serialized {
         Ok(serialized)
     }
 
-    /// What writes the tree.
+    /// Returns the writer of the tree.
     #[inline]
     pub(super) fn writer(&self) -> Result<LibraryBinWriter<'_>> {
         let mut writer = LibraryBinWriter::new();

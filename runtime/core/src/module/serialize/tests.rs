@@ -153,7 +153,7 @@ fn trees() -> impl Strategy<Value = (Vec<Vec<usize>>, Vec<bool>)> {
 }
 
 proptest! {
-    /// What must hold of an order, asked in the plainest way.
+    /// Checks the properties of a valid order in the simplest way.
     #[test]
     fn orders_are_sound((imports, in_library) in trees()) {
         let count = imports.len();

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::Result;
 use crate::module::Module;
 
-/// How many modules of a path are shown at its start and at its end.
+/// Number of modules that are shown at the start and at the end of a path.
 const SHOWN: usize = 8;
 
 /// Every module that a root reaches, the root first. There is no cycle in it.
@@ -73,8 +73,8 @@ impl ImportTree {
         &self.imports
     }
 
-    /// How messages name a module: the kinds on the way from the root to it, each with its place among the imports of the one
-    /// before, such as `llvm -> [0] opencl`.
+    /// The name of a module in messages: the kinds on the path from the root to it, each with its
+    /// index among the imports of the previous one, such as `llvm -> [0] opencl`.
     #[inline]
     pub(in crate::module) fn path(&self, module: usize) -> String {
         let mut steps = vec![(None, module)];

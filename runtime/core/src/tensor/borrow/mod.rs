@@ -1,5 +1,5 @@
-//! Which memory is being viewed: what Rust's borrow checker cannot see, because tensors share memory across functions,
-//! threads, libraries and languages.
+//! Tracks the memory that views cover, which Rust's borrow checker cannot do because tensors share
+//! memory across functions, threads, libraries and languages.
 //!
 //! A view records the addresses that it covers for as long as it lives. Any number of views may read the same memory; a view
 //! that writes is refused while others cover the memory, and others while it lives. The record is one table for the whole
@@ -45,7 +45,7 @@ pub(super) struct Borrow {
     table: &'static BorrowTable,
     range: Range<usize>,
     write: bool,
-    /// What the table gave; 0 for an empty range.
+    /// The token that the table returned; 0 for an empty range.
     token: usize,
 }
 

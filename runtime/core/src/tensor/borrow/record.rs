@@ -27,10 +27,11 @@ const CROWDED: u32 = 1 << 30;
 /// The cell has a range. All zeros is a cell without one.
 const LIVE: u32 = 1 << 31;
 
-/// What [`Record::acquire`] gives for a view that is in the crowd. A cell is at no such address.
+/// The result of [`Record::acquire`] for a view in the crowd. A cell never has this address.
 pub(super) const IN_CROWD: usize = 1;
 
-/// How often ranges that overlap an idle cell go to the crowd, one after another, before the cell is given up for them.
+/// Number of consecutive ranges overlapping an idle cell that go to the crowd before the cell is
+/// given up for them.
 const PATIENCE: u8 = 2;
 
 /// Of so many ranges whose cells are all taken, one gets the cell of another that is idle: where more ranges take turns than there are
@@ -111,11 +112,11 @@ struct Entry {
     written: bool,
 }
 
-/// What the record knows of a live cell.
+/// The record's data about a live cell.
 struct Live {
     end: usize,
     cell: (usize, usize),
-    /// How many ranges that overlap it have come since its last view.
+    /// Number of overlapping ranges since the last view of the cell.
     passed: u8,
 }
 
@@ -123,13 +124,13 @@ struct Live {
 #[derive(Default)]
 struct Entries(Vec<Entry>);
 
-/// What is under the lock.
+/// The data under the lock.
 pub(super) struct Crowd {
     /// Views that have no cell; `None` before the first. Zeros, as all of the record: a static of zeros takes no place in a file.
     entries: Option<Box<Entries>>,
     /// Live cells by the start of their range. They do not overlap.
     live: BTreeMap<usize, Live>,
-    /// How many ranges found all their cells taken by others.
+    /// Number of ranges that found all their cells taken by others.
     turned_away: usize,
 }
 

@@ -45,7 +45,8 @@ fn readers_share_and_writers_do_not() {
     assert!(Borrow::new(high, true).is_some());
 }
 
-/// What the record answers is what a list of all views says, with any mixture of ranges.
+/// Checks that the record gives the same answers as a list of all views, with any mixture of
+/// ranges.
 fn as_a_list<const SETS: usize>(seed: u64) {
     let (record, mut numbers) = (record::<SETS>(), Numbers(seed));
     let mut views: Vec<(Range<usize>, bool, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a launch costs without a device, for callgrind.
+//! The cost of a launch without a device, for callgrind.
 
 use super::*;
 

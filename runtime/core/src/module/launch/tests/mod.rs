@@ -20,7 +20,7 @@ mod arguments;
 mod instructions;
 mod launches;
 
-/// What device code was given, in words.
+/// The launches that the device code received, as text.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
