@@ -23,12 +23,12 @@ fn own_address() -> *const c_void {
     (&raw const OWN).cast()
 }
 
-/// Whether an address is in this very artifact.
+/// Returns whether an address is in this artifact.
 pub(crate) fn is_own(address: *const c_void) -> bool {
     is_same_artifact(address, own_address())
 }
 
-/// Whether two addresses are in one artifact.
+/// Returns whether two addresses are in the same artifact.
 pub(crate) fn is_same_artifact(a: *const c_void, b: *const c_void) -> bool {
     let base = dynamic_linker::base_at(a);
     base.is_some() && base == dynamic_linker::base_at(b)
@@ -65,13 +65,13 @@ pub(crate) fn show_carried_tree(tree: *const u8) {
     let _ = SHOWN_TREE.compare_exchange(ptr::null_mut(), tree.cast_mut(), Ordering::Release, Ordering::Relaxed);
 }
 
-/// What the symbol of the import tree leads to.
+/// The resolver of the import tree's symbol.
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) extern "C" fn shown_tree() -> *mut u8 {
     SHOWN_TREE.load(Ordering::Acquire)
 }
 
-/// What the loader stored; NULL when this artifact was not loaded as a module.
+/// The module context that the loader stored; NULL if this artifact was not loaded as a module.
 pub(crate) fn library_context() -> *mut c_void {
     match own_symbol("__tvm_ffi__library_ctx") {
         // SAFETY: this artifact's own variable, defined above.

@@ -10,10 +10,10 @@ use crate::{ErrorKind, abi, embedded, provider};
 
 /// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
 const UNNAMED: &str = "<rust>";
-/// How a backtrace ends that ends with such a frame.
+/// The end of a backtrace whose last frame is of this kind.
 const UNNAMED_END: &str = ", in <rust>\n";
 
-/// Where this crate's own sources are, as compiled-in paths give it.
+/// The folder of this crate's own sources, in the form of compiled-in paths.
 const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
 
 /// A result whose error crosses languages.
@@ -58,7 +58,8 @@ impl Error {
         Self::at(kind.as_ref(), message.as_ref(), Location::caller())
     }
 
-    /// What [`error!`](crate::error!) expands to: the message is put together here, not where the macro stands.
+    /// Creates the error of [`error!`](crate::error!). The message is formatted here, not where the
+    /// macro is called.
     #[doc(hidden)]
     #[cold]
     #[track_caller]
@@ -150,7 +151,7 @@ impl Error {
         unsafe { self.cell().message.as_slice() }
     }
 
-    /// What went wrong.
+    /// The message.
     pub fn message(&self) -> &str {
         // SAFETY: as in `kind`.
         let bytes = unsafe { self.cell().message.as_slice() };
@@ -298,7 +299,8 @@ impl Clone for Error {
     }
 }
 
-/// What failed inside the runtime, as an error; an error that foreign code raised is passed on as it is.
+/// Converts a failure inside the runtime to an error; an error that foreign code raised is passed
+/// on unchanged.
 impl From<Failure> for Error {
     #[cold]
     fn from(failure: Failure) -> Self {
@@ -449,7 +451,7 @@ macro_rules! ensure {
     };
 }
 
-/// What went wrong while a blob was packed, with the same kind and message.
+/// Converts an error of packing a blob, with the same kind and message.
 impl From<kernpack_formats::export::ExportError> for Error {
     fn from(error: kernpack_formats::export::ExportError) -> Self {
         Self::new(error.kind(), error.message())

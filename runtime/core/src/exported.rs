@@ -8,7 +8,8 @@ use core::sync::atomic::AtomicPtr;
 use crate::abi::ApiTable;
 use crate::{Error, provider};
 
-/// What the loader of this library stores for its imports to be found; see module.md section 1.
+/// The module context that the loader of this library stores, through which its imports are found;
+/// see module.md section 1.
 #[unsafe(no_mangle)]
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 

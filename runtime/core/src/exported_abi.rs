@@ -51,7 +51,8 @@ macro_rules! functions {
 }
 for_each_function!(functions);
 
-/// How a library of ours finds this program's table at once, not function by function: `__kernpack_exported_api_v1`.
+/// Gives a library of this project the program's table in one call, not function by function:
+/// `__kernpack_exported_api_v1`.
 extern "C" fn exported_table() -> *const ApiTable {
     provider::api()
 }
@@ -74,7 +75,7 @@ fn table() -> &'static ApiTable {
     unsafe { provider::bound().as_ref() }.unwrap_or_else(provider::table_for_libraries)
 }
 
-/// What the dynamic linker does about a function that is nowhere.
+/// Aborts for a function that no library provides, as the dynamic linker does.
 #[cold]
 fn missing(name: &str) -> ! {
     crate::embedded::notice::notice(format_args!(

@@ -1,4 +1,5 @@
-//! What generated code calls. Public because generated code lives in user crates; not covered by semantic versioning.
+//! Functions and types that generated code uses. Public because generated code lives in user
+//! crates; not covered by semantic versioning.
 
 pub use core::ffi::c_void;
 
@@ -50,7 +51,8 @@ pub const fn assert_object_layout<T: Object>() {
     );
 }
 
-/// Where the import tree of a crate is, which its build script has put under this symbol: a function, for generated code.
+/// The import tree of a crate, which its build script has linked under this symbol: a function, for
+/// generated code.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __library_bin {
@@ -73,7 +75,7 @@ impl<T: Schema> SchemaOf<T> {
     /// The schema.
     pub const TYPE: TypeSchema = <T as Schema>::TYPE;
 
-    /// What a parameter of the type does with its argument.
+    /// The access that a parameter of the type has to its argument.
     pub const ACCESS: Access = <T as Schema>::ACCESS;
 }
 

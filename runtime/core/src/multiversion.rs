@@ -20,7 +20,7 @@ const VARIABLE: &str = "KERNPACK_CPU_LEVEL";
 struct Library {
     /// The library that was loaded before, of those that are linked with this runtime.
     next: AtomicPtr<Library>,
-    /// Which of the versions runs.
+    /// Index of the version that runs.
     picked: AtomicUsize,
     kernel_count: usize,
     version_count: usize,
@@ -36,7 +36,7 @@ struct Version {
     level: usize,
     /// The kernels.
     functions: *const *mut c_void,
-    /// What runs before one of them is called.
+    /// Constructors that run before one of the functions is called.
     constructors: *const ConstructorList,
     constructor_count: usize,
 }
@@ -110,7 +110,8 @@ pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     level_name(0)
 }
 
-/// What there is only one version of.
+/// Name of the baseline version, which is the only one if a kernel was not compiled for several
+/// levels.
 pub(crate) const BASELINE: &str = "baseline";
 
 fn level_name(level: usize) -> &'static str {

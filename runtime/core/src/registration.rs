@@ -1,4 +1,5 @@
-//! What this artifact brings, and its registration with the provider: types, functions, kernels.
+//! The definitions of this artifact and their registration with the provider: types, functions,
+//! kernels.
 //!
 //! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them. The slices
 //! are those of the crate `kernpack`, whose constructor hands them over: so this crate, which is most of the code, compiles beside
@@ -24,7 +25,8 @@ use crate::tensor;
 use crate::value::{Schema, array_elements};
 use crate::{Error, Result, artifact, embedded, multiversion, object};
 
-/// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
+/// The entries that the crates of this artifact added to the distributed slices of the crate
+/// `kernpack`, which owns them.
 pub struct Collected {
     /// Registers the functions and types that an artifact brings that serves itself.
     pub builtins: fn() -> Result<()>,
@@ -66,7 +68,7 @@ impl Collected {
     };
 }
 
-/// What this artifact brings; nothing, before its constructor ran.
+/// Returns the definitions of this artifact; empty before its constructor ran.
 fn collected() -> &'static Collected {
     COLLECTED.get().unwrap_or(const { &Collected::NOTHING })
 }
@@ -97,9 +99,9 @@ pub struct LibraryInfo {
     pub crate_name: &'static str,
     /// Version from its manifest.
     pub version: &'static str,
-    /// Where `library!()` stands.
+    /// Source file of the `library!()` call.
     pub file: &'static str,
-    /// Where `library!()` stands.
+    /// Line of the `library!()` call in `file`.
     pub line: u32,
     /// The crates of `library!(with = [...])`.
     pub with: &'static [&'static LibraryInfo],
@@ -299,7 +301,8 @@ fn with_advice(error: Error, libraries: &[LibraryInfo], crate_name: &str) -> Err
     Error::new(error.kind(), message)
 }
 
-/// Whether another crate of this artifact depends on it: that two libraries have such a crate in common is nothing special.
+/// Returns whether another crate of this artifact depends on it: two libraries may well share such
+/// a crate.
 fn is_dependency(libraries: &[LibraryInfo], crate_name: &str) -> bool {
     libraries.iter().any(|library| {
         library.with.iter().any(|with| with.crate_name == crate_name)

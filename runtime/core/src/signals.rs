@@ -28,7 +28,7 @@ use crate::{Error, Result, provider};
 /// ```
 ///
 /// # Errors
-/// What a handler of a signal has raised. Pass it on: the frontend waits for it.
+/// Returns the error that a signal handler raised. Pass it on: the frontend waits for it.
 #[inline]
 pub fn check_signals() -> Result<()> {
     // SAFETY: a plain call; the provider's function may be called on any thread.

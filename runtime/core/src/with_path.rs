@@ -58,16 +58,17 @@ fn about(error: &io::Error, path: &Path, other: Option<&Path>) -> Error {
     Error::new(crate::error::kind_of_io(error.kind()), format!("{error}: {}", quoted.join(" -> ")))
 }
 
-/// What is between two paths.
+/// Separator of two paths.
 const BETWEEN: &str = "' -> '";
 
-/// What the message of an error of the system says: it travels through every language, so it is where the number and the paths are.
+/// The parsed message of a system error. The number and the paths are in the message because only
+/// the message crosses languages.
 #[doc(hidden)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct SystemError<'a> {
     /// `errno`; on Windows the number is not that, and is not read.
     pub number: i32,
-    /// What the system says of it; and the paths, where it is not clear where they end.
+    /// The system's description of the error; also the paths, if their ends are ambiguous.
     pub text: &'a str,
     /// The file.
     pub path: Option<&'a str>,
@@ -117,7 +118,7 @@ impl<'a> SystemError<'a> {
     }
 }
 
-/// What is before the number, as Rust writes it.
+/// Text before the number in Rust's messages.
 const BEFORE_NUMBER: &str = " (os error ";
 
 #[cfg(all(test, unix))]

@@ -32,7 +32,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Blocks from this size on are put on huge pages: the alignment wastes at most half of it.
 const HUGE_BLOCK: usize = 2 * HUGE_PAGE;
 
-/// Whether large blocks use huge pages: [`ON`] or [`OFF`]; 0 before it is decided.
+/// State of huge pages for large blocks: [`ON`] or [`OFF`]; 0 before it is decided.
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;

@@ -9,7 +9,7 @@ use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata, 
 use crate::value::{Any, IntoAny};
 use crate::{Result, module};
 
-/// Tells whether a build script built the device image that contains a kernel.
+/// Build status of the device image that contains a kernel.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ImageStatus {
