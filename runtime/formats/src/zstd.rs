@@ -1,4 +1,5 @@
-//! Compressed modules: a module kind of its own, so that a reader that does not know it reports the missing loader.
+//! Compressed modules: a separate module kind, so that a reader that does not know it reports the
+//! missing loader.
 //!
 //! ```text
 //! kind of the module inside: string
@@ -6,8 +7,9 @@
 //! the payload as one Zstandard frame (RFC 8878), to the end
 //! ```
 //!
-//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
-//! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.
+//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and
+//! passes it to the loader of the inner kind, so that the loaded tree equals the exported tree. The
+//! Cargo feature `zstd` enables both directions.
 //!
 //! ```
 //! use kernpack_formats::zstd;
@@ -34,10 +36,10 @@ pub const KIND: &str = "kernpack.zstd";
 /// byte 128 KiB times.
 const LARGEST_EXPANSION: u64 = 32 * 1024;
 
-/// The window that any frame may have: what RFC 8878 asks of every decoder.
+/// The window size that any frame may have: RFC 8878 requires every decoder to support it.
 const SMALL_WINDOW: u64 = 8 << 20;
 
-/// The largest window at all.
+/// The largest window size that is accepted at all.
 const LARGE_WINDOW: u64 = 128 << 20;
 
 /// Number of bytes that are decompressed at a time.
@@ -46,13 +48,13 @@ const CHUNK: u64 = 1 << 20;
 /// The module inside a compressed module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside<'a> {
-    /// Its kind.
+    /// Kind of the inner module.
     pub kind: &'a str,
-    /// Its payload.
+    /// Payload of the inner module.
     pub payload: Vec<u8>,
 }
 
-/// The payload of a compressed module, for a module of this kind and payload.
+/// Compresses a module of this kind and payload; returns the payload of the compressed module.
 pub fn compress(kind: &str, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put_bytes(&mut out, kind.as_bytes());
@@ -96,7 +98,7 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let window = size.clamp(SMALL_WINDOW, LARGE_WINDOW);
     let mut decoder = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| broken(&error))?;
     let mut out = Vec::new();
-    // One byte more than it should be is enough to know that it is too much.
+    // One byte more than the declared size is enough to detect an overrun.
     while out.len() as u64 <= size {
         let wanted = (size + 1 - out.len() as u64).min(CHUNK);
         let got = decoder.by_ref().take(wanted).read_to_end(&mut out).map_err(|error| broken(&error))?;
@@ -156,7 +158,8 @@ mod tests {
             assert!(error.starts_with("kernpack.zstd: "), "{error}");
             assert!(error.contains(expected), "{error}");
         }
-        // Every cut and every flipped byte is an error or another payload of that size, never more memory or a panic.
+        // Every truncation and every flipped byte leads to an error or to another payload of that
+        // size, never to more memory or a panic.
         let payload = compress("k", &(0..5000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
         for at in 0..payload.len() {
             assert!(decompress(&payload[..at]).is_err(), "{at}");

@@ -4,8 +4,8 @@ use super::{TVMFFIAny, TVMFFIByteArray, TVMFFIObjectHandle, assert_layout};
 
 /// The calling convention of a packed function: 0 is success, -1 means that an error is raised on this thread.
 ///
-/// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee overwrites it with an owned
-/// value or leaves it.
+/// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee
+/// overwrites it with an owned value or leaves it unchanged.
 pub type SafeCall =
     unsafe extern "C" fn(handle: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32;
 
@@ -25,9 +25,9 @@ pub struct TVMFFISeqCell {
     pub data: *mut c_void,
     /// Number of elements.
     pub size: i64,
-    /// Number of elements that fit.
+    /// Capacity in elements.
     pub capacity: i64,
-    /// Frees `data` when it is separate from the object; `None` when it is inside.
+    /// Frees `data` if it is separate from the object; `None` if it is inside the object.
     pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 
@@ -41,7 +41,7 @@ pub struct TVMFFIMapCell {
     pub size: u64,
     /// Number of slots; bit 63 marks the small form.
     pub slots: u64,
-    /// Frees `data` when it is separate from the object.
+    /// Frees `data` if it is separate from the object.
     pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 
@@ -52,7 +52,7 @@ pub struct TVMFFIErrorCell {
     pub kind: TVMFFIByteArray,
     /// Description of the problem; NUL-terminated.
     pub message: TVMFFIByteArray,
-    /// One line a frame, most recent call first.
+    /// One line per frame, most recent call first.
     pub backtrace: TVMFFIByteArray,
     /// Replaces or appends to the backtrace; see [`backtrace_update`].
     pub update_backtrace:
@@ -76,7 +76,7 @@ pub mod backtrace_update {
 pub struct TVMFFIFunctionCell {
     /// The entry point; receives the function object's handle.
     pub safe_call: Option<SafeCall>,
-    /// C++ entry point that throws; never called by us, NULL in our functions.
+    /// C++ entry point that throws; this implementation never calls it and sets it to NULL.
     pub cpp_call: *mut c_void,
 }
 

@@ -2,10 +2,10 @@ use core::ffi::c_void;
 
 use super::assert_layout;
 
-/// Runs an object's destructor and/or frees its storage; `self` is the header's address.
+/// Runs an object's destructor and/or frees its storage; `this` is the header's address.
 pub type ObjectDeleter = unsafe extern "C" fn(this: *mut c_void, flags: i32);
 
-/// An object as C code names it: the address of its header.
+/// A reference to an object in C code: the address of its header.
 pub type TVMFFIObjectHandle = *mut TVMFFIObject;
 
 /// Header of every reference-counted object.
@@ -15,7 +15,7 @@ pub struct TVMFFIObject {
     pub combined_ref_count: u64,
     /// Run-time type index.
     pub type_index: i32,
-    /// Zero.
+    /// Always zero.
     pub padding: u32,
     /// Destroys the object; `None` for objects that are never destroyed.
     pub deleter: Option<ObjectDeleter>,
@@ -31,7 +31,7 @@ pub mod deleter_flag {
     pub const BOTH: i32 = 3;
 }
 
-/// The word in front of an object's body when a custom allocator made it.
+/// The word before an object's body if a custom allocator created the object.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIObjectAllocHeader {

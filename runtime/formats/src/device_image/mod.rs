@@ -1,5 +1,6 @@
-//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu` modules. The format of the code, what its
-//! kernels take, the code; as Apache TVM 0.27 writes them.
+//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu`
+//! modules. They contain the format of the code, the parameters of its kernels, and the code, in
+//! the encoding of Apache TVM 0.27.
 //!
 //! ```text
 //! cuda, hip, rocm, opencl:
@@ -61,10 +62,11 @@ pub const DYNAMIC_SHARED_MEMORY: &str = "tirx.use_dyn_shared_memory";
 /// Flag: all blocks of the kernel run at the same time.
 pub const COOPERATIVE_LAUNCH: &str = "tirx.use_cooperative_launch";
 
-/// Flag: the kernel may begin before the one before it is done. TVM 0.27 spells it like this.
+/// Flag: the kernel may begin before the previous kernel is done. The misspelling is TVM 0.27's.
 pub const PROGRAMMATIC_LAUNCH: &str = "tirx.use_programtic_dependent_launch";
 
-/// A device module: code, and what its kernels take. Everything is borrowed from the payload.
+/// A device module: code and the parameters of its kernels. Everything is borrowed from the
+/// payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceImage<'a> {
     format: &'a str,
@@ -75,19 +77,21 @@ pub struct DeviceImage<'a> {
 /// The code of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Code<'a> {
-    /// All kernels are in one piece.
+    /// All kernels in one piece of code.
     Whole(&'a [u8]),
-    /// Each kernel has its own, by name.
+    /// One piece of code per kernel, with the kernel's name.
     Each(Vec<(&'a str, &'a [u8])>),
 }
 
 impl<'a> DeviceImage<'a> {
-    /// An image whose kernels are all in one piece of code (cuda, hip, rocm, opencl); `format` says what `code` is.
+    /// Creates an image whose kernels are all in one piece of code (cuda, hip, rocm, opencl);
+    /// `format` is the format of `code`.
     pub fn new(format: &'a str, kernels: Vec<DeviceFunction<'a>>, code: &'a [u8]) -> Self {
         Self { format, kernels, code: Code::Whole(code) }
     }
 
-    /// An image that has code for each kernel by name (vulkan, metal, webgpu); `format` says what the pieces are, `wgsl` for webgpu.
+    /// Creates an image that has code for each kernel by name (vulkan, metal, webgpu); `format` is
+    /// the format of the pieces, `wgsl` for webgpu.
     pub fn with_codes(format: &'a str, kernels: Vec<DeviceFunction<'a>>, codes: Vec<(&'a str, &'a [u8])>) -> Self {
         Self { format, kernels, code: Code::Each(codes) }
     }
@@ -160,7 +164,7 @@ impl<'a> DeviceImage<'a> {
     fn parse_codes(reader: &mut StreamReader<'a>) -> Result<Vec<(&'a str, &'a [u8])>, StreamError> {
         let mut codes = Vec::new();
         let mut names = HashSet::new();
-        // A piece takes two lengths at the least.
+        // A piece takes at least two lengths.
         for index in 0..reader.count(16, &"code table")? {
             let start = reader.offset();
             let name = reader.string(&format_args!("name of code {index}"))?;
@@ -188,7 +192,7 @@ impl<'a> DeviceImage<'a> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
 
-    /// The code itself; empty when each kernel has its own.
+    /// The code; empty if each kernel has its own.
     pub fn code(&self) -> &'a [u8] {
         match self.code {
             Code::Whole(code) => code,
@@ -201,7 +205,7 @@ impl<'a> DeviceImage<'a> {
         matches!(self.code, Code::Whole(_))
     }
 
-    /// The pieces of code by name, when each kernel has its own.
+    /// The pieces of code by name, if each kernel has its own.
     pub fn codes(&self) -> &[(&'a str, &'a [u8])] {
         match &self.code {
             Code::Whole(_) => &[],

@@ -18,13 +18,13 @@ impl ExportError {
         Self { kind, message: message.into() }
     }
 
-    /// Its kind.
+    /// The kind of the error.
     #[inline]
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Its message, without the kind.
+    /// The message, without the kind.
     #[inline]
     pub fn message(&self) -> &str {
         &self.message

@@ -25,15 +25,15 @@ pub struct Target {
 /// A section of an object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its segment, of Mach-O files only.
+    /// Name of the segment; only in Mach-O files.
     pub segment: &'static str,
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
     /// True if the blob may be out of reach of 32-bit offsets (`SHF_X86_64_LARGE`).
     pub is_large: bool,
 }
 
-/// The alignment of a blob in bytes, for every packer.
+/// The alignment of a blob in bytes, the same for every packer.
 pub const BLOB_ALIGNMENT: u64 = 16;
 
 /// The largest blob, in bytes, that stays in the ordinary read-only section of x86-64.
@@ -43,26 +43,27 @@ impl Target {
     /// The target of the running process.
     ///
     /// # Errors
-    /// RuntimeError on systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError on systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn host() -> Result<Self> {
         Self::new(None, consts::ARCH, consts::OS)
     }
 
-    /// A target by its triple, such as `aarch64-unknown-linux-gnu`.
+    /// Returns the target of a triple, such as `aarch64-unknown-linux-gnu`.
     ///
     /// # Errors
-    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError for systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn of_triple(triple: &str) -> Result<Self> {
         let arch = triple.split('-').next().unwrap_or_default();
         Self::new(Some(triple.to_owned()), if arch == "arm64" { "aarch64" } else { arch }, triple)
     }
 
-    /// A target by its architecture and operating system, as the compiler's `CARGO_CFG_TARGET_ARCH` and `CARGO_CFG_TARGET_OS` say.
+    /// Returns the target with this architecture and operating system, given as in Cargo's
+    /// `CARGO_CFG_TARGET_ARCH` and `CARGO_CFG_TARGET_OS`.
     ///
     /// # Errors
-    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError for systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn of_parts(arch: &str, os: &str) -> Result<Self> {
         Self::new(None, arch, os)
@@ -84,7 +85,7 @@ impl Target {
         Ok(Self { triple, arch: arch.to_owned(), format })
     }
 
-    /// The triple that the target was made of.
+    /// The triple that the target was created from, if any.
     #[inline]
     pub fn triple(&self) -> Option<&str> {
         self.triple.as_deref()
@@ -96,7 +97,7 @@ impl Target {
         &self.arch
     }
 
-    /// The format of its object files.
+    /// The object file format of the target.
     #[inline]
     pub fn format(&self) -> ObjectFormat {
         self.format
@@ -111,7 +112,7 @@ impl Target {
         }
     }
 
-    /// The section that a blob of `size` bytes belongs into.
+    /// The section for a blob of `size` bytes.
     #[inline]
     pub fn blob_section(&self, size: u64) -> Section {
         match self.format {
@@ -123,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Options of a compiler that make it link a shared library.
+    /// Compiler options for linking a shared library.
     #[doc(hidden)]
     #[inline]
     pub fn shared_flags(&self) -> &'static [&'static str] {
@@ -133,7 +134,7 @@ impl Target {
         }
     }
 
-    /// Options that make the linker take all of an archive.
+    /// Options that make the linker include a whole archive.
     #[doc(hidden)]
     #[inline]
     pub fn whole_archive(&self, archive: &str) -> Vec<String> {
