@@ -20,7 +20,8 @@ pub(super) fn end_of_unescaped(text: &[u8], from: usize) -> usize {
     })
 }
 
-/// `marks` sets the highest bit of the bytes that are looked for. It may do so for other bytes, too, but only for ones behind.
+/// Returns the index of the first byte that `marks` marks by setting the byte's highest bit.
+/// `marks` may wrongly mark other bytes, but only after a correctly marked one.
 #[inline]
 fn find(text: &[u8], from: usize, marks: impl Fn(u64) -> u64) -> usize {
     let mut at = from;
@@ -32,7 +33,7 @@ fn find(text: &[u8], from: usize, marks: impl Fn(u64) -> u64) -> usize {
         at += 8;
     }
     let rest = text.get(at..).unwrap_or_default();
-    // Bytes beyond the end are like any letter.
+    // Bytes after the end are treated as a letter.
     let mut word = [b'a'; 8];
     word[..rest.len()].copy_from_slice(rest);
     match marks(u64::from_le_bytes(word)) {

@@ -4,9 +4,9 @@ use crate::object::{FieldValue, FromFieldValue};
 use crate::value::{Any, AnyView, Mismatch, TypeSchema};
 use crate::{Result, error};
 
-/// A field of any type, as a value that can be read and set.
+/// A field of any type that can be read and set as a value.
 pub trait AttrSlot {
-    /// The field's value; changing it does not change the field.
+    /// Returns the field's value; changing the result does not change the field.
     fn get(&self) -> Any;
 
     /// Sets the field to a value that converts to its type.
@@ -20,7 +20,7 @@ pub trait AttrSlot {
     fn schema(&self) -> TypeSchema;
 }
 
-/// Sets a field to a value; what generated code passes for types that convert from values.
+/// Sets a field to a value; generated code passes it for types that convert from values.
 pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Mismatch>;
 
 /// The conversion from values of a concrete type, if it has one: `ConvertOf::<T>::SET`, with
@@ -35,15 +35,15 @@ impl<T: FromFieldValue> ConvertOf<T> {
     });
 }
 
-/// For types that do not convert; the inherent constant of [`ConvertOf`] goes before it.
+/// For types that do not convert; the inherent constant of [`ConvertOf`] takes precedence over it.
 pub trait NoConvert<T> {
-    /// None.
+    /// No conversion.
     const SET: Option<SetAttr<T>> = None;
 }
 
 impl<T> NoConvert<T> for ConvertOf<T> {}
 
-/// A field, and how it is set.
+/// A field and its setter.
 pub(crate) struct Slot<'a, T> {
     name: &'a str,
     value: &'a mut T,

@@ -8,7 +8,7 @@ use super::{AttrVisitor, AttrVisitorMut, SetAttr, VisitAttrs};
 use crate::object::{FieldAt, FieldValue};
 use crate::{Error, Object, Result};
 
-/// Shows the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
+/// Visits the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
 ///
 /// # Errors
 /// Returns the visitor's error, or a TypeError for a base that implements [`Object`] by hand
@@ -22,7 +22,7 @@ pub fn visit_base<T: Object>(
     visit.ok_or_else(no_visits::<T>)?(base, visitor)
 }
 
-/// Lends the fields of the base to be changed; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
+/// Visits the fields of the base mutably; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
 ///
 /// # Errors
 /// As for [`visit_base`].
@@ -49,23 +49,24 @@ type LendFields<T> = fn(&mut T, &mut dyn AttrVisitorMut) -> Result<()>;
 pub struct VisitOf<T>(PhantomData<T>);
 
 impl<T: VisitAttrs> VisitOf<T> {
-    /// Shows them.
+    /// Visits the fields.
     pub const SHARED: Option<ShowFields<T>> = Some(|object, visitor| object.visit_attrs(visitor));
-    /// Lends them.
+    /// Visits the fields mutably.
     pub const EXCLUSIVE: Option<LendFields<T>> = Some(|object, visitor| object.visit_attrs_mut(visitor));
 }
 
-/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] go before these.
+/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] take precedence over
+/// these.
 pub trait NoVisit<T> {
-    /// None.
+    /// No function.
     const SHARED: Option<ShowFields<T>> = None;
-    /// None.
+    /// No function.
     const EXCLUSIVE: Option<LendFields<T>> = None;
 }
 
 impl<T> NoVisit<T> for VisitOf<T> {}
 
-/// Shows a field.
+/// Visits a field.
 ///
 /// # Errors
 /// Returns the visitor's error.
@@ -74,7 +75,7 @@ pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn A
     show(value.shown(), name, visitor)
 }
 
-/// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
+/// Visits a field mutably; `set` is `ConvertOf::<F::Value>::SET`.
 ///
 /// # Errors
 /// Returns the visitor's error.
