@@ -7,22 +7,22 @@ use crate::module::launch::LaunchConfig;
 use crate::value::{AnyView, Arg, DataType, FromAny, ToArg};
 use crate::{Error, Result};
 
-/// An argument as it is passed on.
+/// Converts an argument for the call.
 #[inline]
 pub fn kernel_arg<T: ToArg + ?Sized>(value: &T) -> Arg<'_> {
     value.to_arg()
 }
 
-/// An extent of an argument, if it is a tensor that has this axis.
+/// The extent of an argument along `axis`, if the argument is a tensor with this axis.
 #[inline]
 pub fn extent_of(value: &AnyView<'_>, axis: usize) -> Option<i64> {
     layout::Layout::of(layout::dl_tensor(value)?).ok()?.shape.get(axis).copied()
 }
 
-/// Calls a cpu kernel, whose tensors must have the element types that its declaration names.
+/// Calls a CPU kernel after checking that its tensors have the declared element types.
 ///
 /// # Errors
-/// TypeError that names the kernel and the argument; what the kernel raises.
+/// Returns a TypeError that contains the kernel and the argument, or the kernel's error.
 #[inline]
 pub fn call_kernel<const N: usize, R: for<'a> FromAny<'a>>(kernel: &Kernel, args: [Arg<'_>; N]) -> Result<R> {
     let info = kernel.info();
@@ -35,10 +35,10 @@ pub fn call_kernel<const N: usize, R: for<'a> FromAny<'a>>(kernel: &Kernel, args
     kernel.call_as(args)
 }
 
-/// Launches a device kernel, whose tensors must have the element types that its source names.
+/// Launches a device kernel after checking that its tensors have the element types of its source.
 ///
 /// # Errors
-/// TypeError that names the kernel and the argument; what the launch reports.
+/// Returns a TypeError that contains the kernel and the argument, or the launch's error.
 #[inline]
 pub fn launch_kernel<const N: usize>(
     kernel: &DeviceKernel,
@@ -46,7 +46,7 @@ pub fn launch_kernel<const N: usize>(
     args: [Arg<'_>; N],
 ) -> Result<()> {
     let info = kernel.info();
-    // A kernel that is not there says so, whatever it is given.
+    // A missing kernel is an error, whatever the arguments.
     kernel.function()?;
     if let Some((index, problem)) = wrong_element(&args, info.elements) {
         let name = info.arg_names.get(index).copied().unwrap_or_default();
@@ -55,7 +55,8 @@ pub fn launch_kernel<const N: usize>(
     kernel.launch_with(&config.into(), args)
 }
 
-/// The first tensor with elements of another type than the one that is wanted, and what is wrong with it.
+/// Returns the index of the first tensor with a wrong element type, and a description of the
+/// problem.
 #[inline]
 fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)> {
     args.iter().zip(elements).enumerate().filter(|(_, (_, element))| !element.is_empty()).find_map(
