@@ -18,7 +18,7 @@ pub trait Outcome {
     /// Returns `Ok` to continue the loop, or the error that stops it.
     #[doc(hidden)]
     fn outcome(self) -> Result<(), Self::Failure>;
-    /// The error that stops the loop.
+    /// Converts to the error that stops the loop.
     #[doc(hidden)]
     fn error(failure: Self::Failure) -> Error;
 }
@@ -60,15 +60,15 @@ impl<E: Into<Error>> Outcome for core::result::Result<(), E> {
     note = "return u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64, or Result<T, E> of one where E: Into<kernpack::Error>"
 )]
 pub trait Yield {
-    /// The element.
+    /// The element type.
     type Value: Element;
     /// The error type.
     #[doc(hidden)]
     type Failure;
-    /// The element, or why to stop.
+    /// Returns the element, or the error that stops the loop.
     #[doc(hidden)]
     fn value(self) -> Result<Self::Value, Self::Failure>;
-    /// The error that stops the loop.
+    /// Converts to the error that stops the loop.
     #[doc(hidden)]
     fn error(failure: Self::Failure) -> Error;
 }
