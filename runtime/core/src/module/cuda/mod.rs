@@ -1,7 +1,8 @@
 //! Modules of kind `cuda` (Cargo feature `cuda`): images with code for NVIDIA GPUs.
 //!
-//! The formats are those of Apache TVM: `fatbin`, `cubin` and `ptx`, which the driver loads, and `cuda`, source that NVRTC compiles for
-//! the device when it is first needed there. An image is loaded once on each device that it runs on, at the first launch there.
+//! The formats are those of Apache TVM: `fatbin`, `cubin` and `ptx`, which the driver loads, and
+//! `cuda`, source code that NVRTC compiles for a device when it is first needed there. An image is
+//! loaded once per device, at the first launch there.
 
 mod code;
 mod image;

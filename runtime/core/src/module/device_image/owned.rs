@@ -7,7 +7,8 @@ use kernpack_formats::stream::{StreamError, StreamReader};
 use super::{DeviceFunction, DeviceImage};
 use crate::value::Bytes;
 
-/// A device image with its payload, and a table of where in the payload each kernel is: looking a kernel up does not parse the rest.
+/// A device image with its payload, and a table of the kernels' positions in the payload, so that
+/// looking up a kernel does not parse the rest.
 pub(crate) struct OwnedImage {
     payload: Bytes,
     format: String,
@@ -25,11 +26,11 @@ struct Entry {
 /// Position of the code.
 enum OwnedCode {
     Whole(Range<usize>),
-    /// The pieces, in the order of the payload.
+    /// One piece per kernel, in the order of the payload.
     Each(Vec<Range<usize>>),
 }
 
-/// A piece of an image's payload, with a reference of its own to it.
+/// A piece of an image's payload, with its own reference to the payload.
 #[derive(Clone)]
 pub(crate) struct ImageCode {
     payload: Bytes,
@@ -74,7 +75,7 @@ impl OwnedImage {
         Ok(Self { payload, format, entries, index, code })
     }
 
-    /// The payload, as it came.
+    /// The original payload.
     #[inline]
     pub(crate) fn payload(&self) -> &Bytes {
         &self.payload
@@ -86,7 +87,7 @@ impl OwnedImage {
         &self.format
     }
 
-    /// The code; empty when each kernel has its own.
+    /// The code; empty if each kernel has its own.
     #[inline]
     pub(crate) fn code(&self) -> ImageCode {
         let range = match &self.code {
@@ -102,7 +103,7 @@ impl OwnedImage {
         matches!(self.code, OwnedCode::Whole(_))
     }
 
-    /// All code, one piece after the other in the order of the payload.
+    /// Returns all code: the pieces concatenated in the order of the payload.
     #[inline]
     pub(crate) fn all_code(&self) -> Vec<u8> {
         let bytes = self.payload.as_slice();
@@ -127,7 +128,7 @@ impl OwnedImage {
         self.index.contains_key(name)
     }
 
-    /// The kernel of that name.
+    /// Returns the kernel of that name.
     #[inline]
     pub(crate) fn kernel(&self, name: &str) -> Option<DeviceFunction<'_>> {
         let number = *self.index.get(name)?;

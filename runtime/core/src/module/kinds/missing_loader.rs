@@ -5,11 +5,11 @@
 enum Provider {
     /// A Cargo feature of this crate, and a file of Apache TVM if there is one.
     Feature(&'static str, Option<&'static str>),
-    /// A file of Apache TVM's package, and what the kind is.
+    /// A file of Apache TVM's package, and a description of the kind.
     ApacheTvm(&'static str, &'static str),
 }
 
-/// The kinds that we know the providers of; Apache TVM's are those of its version 0.27.
+/// The kinds with known providers; Apache TVM's are those of its version 0.27.
 static PROVIDERS: &[(&str, Provider)] = &[
     ("cuda", Provider::Feature("cuda", Some("libtvm_runtime_cuda.so"))),
     ("opencl", Provider::Feature("opencl", Some("libtvm_runtime_opencl.so"))),

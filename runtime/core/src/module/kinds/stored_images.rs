@@ -7,7 +7,7 @@ use crate::function::Function;
 use crate::module::Module;
 use crate::value::Bytes;
 
-/// The kinds, and what runs them.
+/// The kinds, and the runtimes that run them.
 macro_rules! stored_kinds {
     ($($kind:literal $why:literal;)*) => {
         &[$(KindInfo {
@@ -17,7 +17,7 @@ macro_rules! stored_kinds {
     };
 }
 
-/// Kinds that this crate has no code for.
+/// Kinds that this crate does not have code for.
 #[cfg(feature = "embedded")]
 pub(in crate::module) const FOREIGN: &[KindInfo] = stored_kinds! {
     "hip" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built with \
