@@ -14,9 +14,11 @@ use crate::{Error, provider};
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The import tree that a loader finds: an indirect function, which the dynamic linker calls
-/// whenever the symbol is looked up. This way a library without modules does not have a tree, and
-/// one whose types conflict with others exposes a tree that fails to load; the stock loader does
-/// not query anything else that could fail. On other systems the symbol is the tree itself
+/// whenever the symbol is looked up.
+///
+/// This way a library without modules does not have a tree, and one whose types conflict with
+/// others exposes a tree that fails to load; the stock loader does not query anything else that
+/// could fail. On other systems the symbol is the tree itself
 /// (`kernpack_formats::library_bin::has_resolver`).
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[unsafe(naked)]

@@ -169,8 +169,8 @@ fn tell(problems: &[String]) {
         unsafe { result.write(embedded::new_string(embedded::closure_of::<String>(this).as_bytes())) };
         0
     }
-    // By hand, too: a packed function that is never called would be equally large. SAFETY: a new
-    // function object; the handle takes ownership of its one reference.
+    // By hand, too: a packed function that is never called would be equally large.
+    // SAFETY: a new function object; the handle takes ownership of its one reference.
     let function = unsafe { Function::from_raw(embedded::new_function(call, text)) };
     // The registrations record the problems themselves.
     let _ = Function::register_global_override(&format!("kernpack.load_problems.{file}"), &function);

@@ -217,7 +217,8 @@ fn big_int(value: u64) -> Any {
         );
     }
     let words = u128::from(value).to_le_bytes();
-    // Two whole words are always valid content. SAFETY: the value is new.
+    // Two whole words are always valid content.
+    // SAFETY: the value is new.
     embedded::big_int::from_words(&words).map_or(Any::NONE, |value| unsafe { Any::from_raw(value) })
 }
 

@@ -98,8 +98,8 @@ impl OpenClDevice {
     /// Creates an in-order queue that records when commands begin and end, so that events measure
     /// time.
     fn new_queue(&self, context: cl_context) -> Result<cl_command_queue> {
-        // clCreateCommandQueue is deprecated since 2.0, but every version has it. SAFETY: the
-        // context belongs to this device.
+        // clCreateCommandQueue is deprecated since 2.0, but every version has it.
+        // SAFETY: the context belongs to this device.
         let queue =
             unsafe { cl_make!(self.library, clCreateCommandQueue(context, self.id, CL_QUEUE_PROFILING_ENABLE)) };
         queue.map_err(|why| self.failed(format_args!("no queue can be made"), why))

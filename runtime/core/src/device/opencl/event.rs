@@ -63,8 +63,8 @@ pub(super) unsafe fn record(device: &OpenClDevice, event: RawEvent, stream: RawS
     if !before.is_null() {
         drop(Marker { library, event: before });
     }
-    // Another queue may only wait for commands that have been submitted to the device. SAFETY: the
-    // queue is alive.
+    // Another queue may only wait for commands that have been submitted to the device.
+    // SAFETY: the queue is alive.
     let flushed = unsafe { cl_call!(library, clFlush(queue)) };
     flushed.map_err(|why| device.failed(format_args!("an event cannot be recorded"), why))
 }

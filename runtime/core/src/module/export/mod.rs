@@ -186,11 +186,12 @@ fn starts_with_archive(path: &Path) -> bool {
 }
 
 impl Module {
-    /// Writes the module and everything that it imports into one shared library. The code of
-    /// modules that can become part of it (`c`, `static_library`, `llvm`) is compiled and linked;
-    /// all others are stored in its import tree, which [`Module::load`], the stock `tvm_ffi` and
-    /// Apache TVM restore. A path that ends in `.a` creates a static library, for use with
-    /// [`ExportOptions::system_library`].
+    /// Writes the module and everything that it imports into one shared library.
+    ///
+    /// The code of modules that can become part of it (`c`, `static_library`, `llvm`) is compiled
+    /// and linked; all others are stored in its import tree, which [`Module::load`], the stock
+    /// `tvm_ffi` and Apache TVM restore. A path that ends in `.a` creates a static library, for use
+    /// with [`ExportOptions::system_library`].
     ///
     /// An existing file is replaced at the end in one step, so a process that has it loaded keeps
     /// the old one.

@@ -25,8 +25,8 @@ impl SharedLibrary {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
         // Objects and functions of a library may outlive the module, so libraries are never
-        // unloaded: RTLD_NODELETE. SAFETY: loading runs the library's constructors, which the
-        // caller requests.
+        // unloaded: RTLD_NODELETE.
+        // SAFETY: loading runs the library's constructors, which the caller requests.
         let open = |time| unsafe { Scope::open(&c_path, time | flags::LOCAL | flags::NODELETE) };
         let scope = match open(flags::NOW) {
             Some(scope) => scope,
