@@ -137,10 +137,12 @@ macro_rules! for_each_function {
                 TVMFFIGetVersion: get_version(out: *mut TVMFFIVersion);
                 /// Adds a strong reference to an object. Any thread may call it.
                 TVMFFIObjectIncRef: object_inc_ref(obj: TVMFFIObjectHandle) -> c_int;
-                /// Gives up a strong reference; the last one destroys the object. NULL is allowed and does nothing.
+                /// Releases a strong reference; releasing the last one destroys the object. NULL is
+                /// allowed and has no effect.
                 TVMFFIObjectDecRef: object_dec_ref(obj: TVMFFIObjectHandle) -> c_int;
-                /// Wraps a foreign object (`type_index` must be `kTVMFFIOpaquePyObject`); `deleter(handle)` runs when the wrapper
-                /// dies. The caller owns the one reference in `*out`.
+                /// Wraps a foreign object (`type_index` must be `kTVMFFIOpaquePyObject`);
+                /// `deleter(handle)` runs when the wrapper is destroyed. The caller owns the one
+                /// reference in `*out`.
                 TVMFFIObjectCreateOpaque: object_create_opaque(
                     handle: *mut c_void, type_index: i32, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
                     out: *mut TVMFFIObjectHandle) -> c_int;

@@ -165,7 +165,7 @@ pub unsafe fn text_of_function(
 /// `const char* ModuleObj::kind() const`, which C++ derived classes implement, so it is not called.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
     c"".as_ptr()
 }
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
 /// `int ModuleObj::GetPropertyMask() const`, and `bool ModuleObj::ImplementsFunction(const String&)` of a class without functions.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
     0
 }
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
 /// `void ModuleObj::WriteToFile(const String&, const String&) const`.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_write(_this: This) {}
 
 /// Defines the symbols, with a prefix of their names that may be empty: the functions jump to those
