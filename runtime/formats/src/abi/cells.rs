@@ -27,7 +27,7 @@ pub struct TVMFFISeqCell {
     pub size: i64,
     /// Capacity in elements.
     pub capacity: i64,
-    /// Frees `data` if it is separate from the object; `None` if it is inside the object.
+    /// Frees `data` if it is separate from the object; NULL (`None`) if it is inside the object.
     pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 

@@ -2,7 +2,7 @@ use core::ffi::c_void;
 
 use super::assert_layout;
 
-/// Runs an object's destructor and/or frees its storage; `this` is the header's address.
+/// Runs an object's destructor and/or frees its storage; the first argument is the header's address.
 pub type ObjectDeleter = unsafe extern "C" fn(this: *mut c_void, flags: i32);
 
 /// A reference to an object in C code: the address of its header.
@@ -17,7 +17,7 @@ pub struct TVMFFIObject {
     pub type_index: i32,
     /// Always zero.
     pub padding: u32,
-    /// Destroys the object; `None` for objects that are never destroyed.
+    /// Destroys the object; NULL (`None`) for objects that are never destroyed.
     pub deleter: Option<ObjectDeleter>,
 }
 
