@@ -2,7 +2,8 @@ use core::ffi::c_void;
 
 use super::assert_layout;
 
-/// Runs an object's destructor and/or frees its storage; the first argument is the header's address.
+/// Runs an object's destructor and/or frees its storage; the first argument is the address of the
+/// header.
 pub type ObjectDeleter = unsafe extern "C" fn(this: *mut c_void, flags: i32);
 
 /// A reference to an object in C code: the address of its header.

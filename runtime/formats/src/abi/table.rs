@@ -175,10 +175,10 @@ macro_rules! for_each_function {
                 /// Returns an attribute column; NULL if it is not registered. The address never
                 /// changes, but its `data` may.
                 TVMFFIGetTypeAttrColumn: get_type_attr_column(name: *const TVMFFIByteArray) -> *const TVMFFITypeAttrColumn;
-                /// Creates a function from an entry point. If the first argument and `deleter` are both
-                /// NULL, `safe_call` receives the function object as its handle; otherwise it receives
-                /// the first argument, and `deleter` is called with it when the function is destroyed.
-                /// The caller owns the one reference in `*out`.
+                /// Creates a function from an entry point. If the first argument and `deleter` are
+                /// both NULL, `safe_call` receives the function object as its handle; otherwise it
+                /// receives the first argument, and `deleter` is called with it when the function
+                /// is destroyed. The caller owns the one reference in `*out`.
                 TVMFFIFunctionCreate: function_create(
                     this: *mut c_void, safe_call: Option<SafeCall>, deleter: Option<unsafe extern "C" fn(*mut c_void)>,
                     out: *mut TVMFFIObjectHandle) -> c_int;
