@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use super::elf;
 use crate::abi::TVMFFIObject;
 
-/// Address and path of the modules that `Module::load` got from the libtvm_ffi in the process, which
-/// does not report a module's path.
+/// Address and path of the modules that `Module::load` got from the libtvm_ffi in the process,
+/// which does not report a module's path.
 static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
 /// Records the file that a module, which is never freed, was loaded from.
