@@ -26,7 +26,7 @@ const PAGE: usize = 4096;
 const KEPT_BYTES: usize = 256 << 20;
 const KEPT_BLOCKS: usize = 64;
 
-/// A block is not used for a request of less than this fraction of its size.
+/// A block is not used for a request of less than its size divided by this.
 const LARGEST_WASTE: usize = 8;
 
 /// Blocks up to this size are used for any request.

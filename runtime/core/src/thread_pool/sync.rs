@@ -8,7 +8,8 @@ pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
 /// Maximum number of launches that a pool offers at the same time; at most 64.
 pub(super) const SLOTS: usize = 64;
 
-/// Spins for up to `patience` until `is_so` returns true. Yields to threads that wait for this CPU.
+/// Spins for up to `patience` until `is_so` returns true, which reacts faster than a sleep. Yields
+/// to threads that wait for this CPU. Returns false if `patience` elapses.
 pub(super) fn spin(patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
     const LOOKS_PER_CLOCK: u32 = 32;
     if is_so() {

@@ -103,8 +103,7 @@ fn next_generation(state: u64) -> u64 {
 /// The state with one more view; `None` if the view must not begin without the lock.
 #[inline]
 fn with_view(state: u64, write: bool) -> Option<u64> {
-    // Every mark except LIVE is greater than the maximum number of readers, and so is the absence
-    // of all marks.
+    // The result exceeds the maximum number of readers if any other mark is set, or if LIVE is not.
     let readers = marks(state).wrapping_sub(LIVE);
     match write {
         true => (readers == 0).then_some(state + u64::from(WRITER)),
