@@ -34,7 +34,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Minimum size of blocks that use huge pages: the alignment wastes at most half of it.
 const HUGE_BLOCK: usize = 2 * HUGE_PAGE;
 
-/// State of huge pages for large blocks: [`ON`] or [`OFF`]; 0 before it is decided.
+/// State of huge pages for large blocks: `ON` or `OFF`; 0 before it is decided.
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;

@@ -80,7 +80,7 @@ impl ResultPlace {
         }
     }
 
-    /// Like [`ResultPlace::put`], for a string.
+    /// Like `put`, for a string.
     #[inline]
     pub(crate) fn put_text(self, text: String) -> Result<Any, String> {
         match self.parts() {
@@ -93,7 +93,7 @@ impl ResultPlace {
         }
     }
 
-    /// Like [`ResultPlace::put`], for an error.
+    /// Like `put`, for an error.
     pub(crate) fn put_error(self, error: Error) -> Result<(), Error> {
         if !self.is_lent() {
             return Err(error);
