@@ -8,12 +8,13 @@ use crate::abi::{TVMFFIErrorCell, TVMFFIObject, TVMFFIObjectHandle, backtrace_up
 use crate::embedded::failure::Failure;
 use crate::{ErrorKind, abi, embedded, provider};
 
-/// Function name in the frame of the place where Rust code made an error; the packed function that it leaves gives its own.
+/// Function name in the frame where Rust code created an error, until the packed function that the
+/// error leaves sets its own.
 const UNNAMED: &str = "<rust>";
-/// How a backtrace ends that ends with such a frame.
+/// The end of a backtrace whose last frame is of this kind.
 const UNNAMED_END: &str = ", in <rust>\n";
 
-/// Where this crate's own sources are, as compiled-in paths give it.
+/// The folder of this crate's own sources, in the form of compiled-in paths.
 const OWN_SOURCES: &str = file!().split_at(file!().len() - "error.rs".len()).0;
 
 /// A result whose error crosses languages.
@@ -21,7 +22,8 @@ pub type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// An error that any language can raise and catch: a kind (Python's exception class name), a message, a backtrace.
 ///
-/// One pointer; cloning shares it. In Python, it is an exception of the class that is registered for its kind.
+/// One pointer; clones share the object. In Python, it is an exception of the class that is
+/// registered for its kind.
 ///
 /// ```
 /// use kernpack::Error;
@@ -34,7 +36,8 @@ pub struct Error {
     object: ptr::NonNull<TVMFFIObject>,
 }
 
-// SAFETY: an error's content never changes, apart from its backtrace, whose replaced texts stay alive.
+// SAFETY: an error's content never changes, except for its backtrace, whose replaced strings stay
+// alive.
 unsafe impl Send for Error {}
 // SAFETY: as above.
 unsafe impl Sync for Error {}
@@ -51,14 +54,16 @@ macro_rules! kinds {
 }
 
 impl Error {
-    /// An error of any kind, an [`ErrorKind`] or a name that is known at run time; its backtrace begins with the caller's file and line.
+    /// Creates an error of any kind: an [`ErrorKind`] or a name that is known at run time. Its
+    /// backtrace begins with the caller's file and line.
     #[cold]
     #[track_caller]
     pub fn new(kind: impl AsRef<str>, message: impl AsRef<str>) -> Self {
         Self::at(kind.as_ref(), message.as_ref(), Location::caller())
     }
 
-    /// What [`error!`](crate::error!) expands to: the message is put together here, not where the macro stands.
+    /// Creates the error of [`error!`](crate::error!). The message is formatted here, not where the
+    /// macro is called.
     #[doc(hidden)]
     #[cold]
     #[track_caller]
@@ -70,18 +75,19 @@ impl Error {
     #[inline(never)]
     fn at(kind: &str, message: &str, location: &Location<'_>) -> Self {
         if location.file().starts_with(OWN_SOURCES) {
-            // A place inside this crate says nothing to a user; the packed function that the error leaves gives its own.
+            // A place inside this crate is meaningless to users; the packed function that the error
+            // leaves adds its own.
             return Self::with_backtrace(kind, message, "");
         }
         let (file, line) = (location.file(), location.line());
-        // SAFETY: the new object's reference is this error's.
+        // SAFETY: this error owns the new object's reference.
         unsafe { Self::from_raw(embedded::new_error_at(kind.as_bytes(), message.as_bytes(), file, line, UNNAMED)) }
     }
 
-    /// An error with a given backtrace: one line a frame, most recent call first.
+    /// Creates an error with a given backtrace: one line per frame, most recent call first.
     #[cold]
     pub fn with_backtrace(kind: &str, message: &str, backtrace: &str) -> Self {
-        // SAFETY: no cause and no extra context; the new object's reference is this error's.
+        // SAFETY: no cause and no extra context; this error owns the new object's reference.
         unsafe {
             let object = embedded::new_error(
                 kind.as_bytes(),
@@ -103,10 +109,10 @@ impl Error {
         internal_error "InternalError" "a defect, for example a panic.";
     }
 
-    /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
+    /// Takes ownership of one counted reference, as returned by [`Self::into_raw`].
     ///
     /// # Safety
-    /// `object` is a live `ffi.Error`, and one counted reference to it was the caller's.
+    /// `object` is a live `ffi.Error`, and the caller owned one counted reference to it.
     pub unsafe fn from_raw(object: TVMFFIObjectHandle) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { ptr::NonNull::new_unchecked(object) } }
@@ -117,7 +123,7 @@ impl Error {
         self.object.as_ptr()
     }
 
-    /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+    /// Returns the counted reference without releasing it: it now belongs to the pointer.
     #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> TVMFFIObjectHandle {
         let object = self.object.as_ptr();
@@ -130,27 +136,28 @@ impl Error {
         unsafe { embedded::body(self.object.as_ptr()) }
     }
 
-    /// Class of the error: `ValueError`, `TypeError`, or a name of your own.
+    /// The class of the error: `ValueError`, `TypeError`, or a custom name.
     pub fn kind(&self) -> &str {
-        // SAFETY: the cell's texts live as long as the object. Foreign text may be anything, so it is checked.
+        // SAFETY: the cell's strings live as long as the object. Strings of other languages may
+        // contain any bytes, so they are checked.
         unsafe { core::str::from_utf8(self.cell().kind.as_slice()).unwrap_or("RuntimeError") }
     }
 
-    /// The kind as it stands in the object, whether it is UTF-8 or not.
+    /// The kind as stored in the object, which need not be UTF-8.
     #[doc(hidden)]
     pub fn kind_bytes(&self) -> &[u8] {
-        // SAFETY: the cell's texts live as long as the object.
+        // SAFETY: the cell's strings live as long as the object.
         unsafe { self.cell().kind.as_slice() }
     }
 
-    /// The message as it stands in the object, whether it is UTF-8 or not.
+    /// The message as stored in the object, which need not be UTF-8.
     #[doc(hidden)]
     pub fn message_bytes(&self) -> &[u8] {
         // SAFETY: as in `kind_bytes`.
         unsafe { self.cell().message.as_slice() }
     }
 
-    /// What went wrong.
+    /// The message.
     pub fn message(&self) -> &str {
         // SAFETY: as in `kind`.
         let bytes = unsafe { self.cell().message.as_slice() };
@@ -160,15 +167,17 @@ impl Error {
         }
     }
 
-    /// One line a frame, most recent call first: `  File "src/lib.rs", line 7, in add`.
+    /// The backtrace, one line per frame, most recent call first:
+    /// `  File "src/lib.rs", line 7, in add`.
     pub fn backtrace(&self) -> &str {
         // SAFETY: as in `kind`; replaced backtraces stay alive.
         unsafe { core::str::from_utf8(self.cell().backtrace.as_slice()).unwrap_or_default() }
     }
 
-    /// Names the function of the last frame, when that is the place where Rust code made the error; false otherwise.
+    /// Sets the function of the last frame, if that is the place where Rust code created the error;
+    /// returns false otherwise.
     pub(crate) fn name_last_frame(&mut self, function: &str) -> bool {
-        // SAFETY: the object is alive; when this is its only reference it may be changed.
+        // SAFETY: the object is alive; if this is its only reference it may be changed.
         if unsafe { embedded::is_unique(self.object.as_ptr()) && embedded::name_frame(self.object.as_ptr(), function) }
         {
             return true;
@@ -178,7 +187,8 @@ impl Error {
         true
     }
 
-    /// Appends frames to the backtrace, as an error does on its way up through callers. Clones are not affected.
+    /// Appends frames to the backtrace, as an error does while it propagates through callers.
+    /// Clones are not affected.
     pub fn append_backtrace(&mut self, frames: &str) {
         // SAFETY: the object is alive.
         if !unsafe { embedded::is_unique(self.object.as_ptr()) } {
@@ -192,11 +202,12 @@ impl Error {
         }
     }
 
-    /// A new error object with the same content but another backtrace. A shared one is never changed in place: another thread
-    /// may be reading it.
+    /// Creates an error object with the same content but another backtrace. A shared object is
+    /// never changed in place, because another thread may be reading it.
     fn copy_with_backtrace(&self, backtrace: &str) -> Self {
         let cell = self.cell();
-        // SAFETY: the cell's texts live as long as the object; cause and context are NULL or live objects.
+        // SAFETY: the cell's strings live as long as the object; cause and context are NULL or live
+        // objects.
         unsafe {
             Self::from_raw(embedded::new_error(
                 cell.kind.as_slice(),
@@ -208,14 +219,15 @@ impl Error {
         }
     }
 
-    /// Makes this the thread's raised error. The code that catches it may add to its backtrace in place, so a shared one is copied.
+    /// Makes this the thread's raised error. The code that catches it may extend its backtrace in
+    /// place, so a shared object is copied.
     #[cold]
     #[doc(hidden)]
     pub fn raise(self) {
         // SAFETY: the object is alive.
         let unique = unsafe { embedded::is_unique(self.object.as_ptr()) };
         let own = if unique { self } else { self.copy_with_backtrace(self.backtrace()) };
-        // SAFETY: the slot takes a reference of its own; ours goes with `own`.
+        // SAFETY: the slot takes its own reference; ours is released with `own`.
         unsafe { (provider::api().error_set_raised)(own.object.as_ptr()) };
     }
 
@@ -231,14 +243,15 @@ impl Error {
     #[doc(hidden)]
     pub fn take_if_raised() -> Option<Self> {
         let mut object = ptr::null_mut();
-        // SAFETY: `object` is writable; a non-NULL result is ours.
+        // SAFETY: `object` is writable; this function owns a non-NULL result.
         unsafe {
             (provider::api().error_move_from_raised)(&mut object);
             (!object.is_null()).then(|| Self::from_raw(object))
         }
     }
 
-    /// The same error, which comes from another: `__cause__` of the exception where Python imports the library.
+    /// Returns the same error with a cause: `__cause__` of the exception if Python imports the
+    /// library.
     ///
     /// ```
     /// use kernpack::Error;
@@ -249,8 +262,8 @@ impl Error {
     #[must_use]
     pub fn caused_by(self, cause: Self) -> Self {
         let cell = self.cell();
-        // SAFETY: the cell's texts live as long as the object; the new object takes references of its own to the cause and the context, which is
-        // NULL or a live object.
+        // SAFETY: the cell's strings live as long as the object; the new object takes its own
+        // references to the cause and the context, which is NULL or a live object.
         unsafe {
             Self::from_raw(embedded::new_error(
                 cell.kind.as_slice(),
@@ -262,10 +275,11 @@ impl Error {
         }
     }
 
-    /// The error that this one comes from, if it says so.
+    /// The error that caused this one, if there is one.
     pub fn cause(&self) -> Option<Self> {
         let cause = self.cell().cause_chain;
-        // SAFETY: NULL or an object that this error keeps alive; an error among them gets a further reference, which is the result's.
+        // SAFETY: NULL or an object that this error keeps alive; if it is an error, it gets another
+        // reference, which the result owns.
         unsafe {
             if cause.is_null() || (*cause).type_index != abi::type_index::ERROR {
                 return None;
@@ -275,7 +289,7 @@ impl Error {
         }
     }
 
-    /// Turns a status of the C API into a result.
+    /// Converts a status of the C API to a result.
     #[inline]
     #[doc(hidden)]
     pub fn check(status: i32) -> Result<()> {
@@ -298,11 +312,12 @@ impl Clone for Error {
     }
 }
 
-/// What failed inside the runtime, as an error; an error that foreign code raised is passed on as it is.
+/// Converts a failure inside the runtime to an error; an error that foreign code raised is passed
+/// on unchanged.
 impl From<Failure> for Error {
     #[cold]
     fn from(failure: Failure) -> Self {
-        // SAFETY: an error object whose one reference is handed out.
+        // SAFETY: an error object whose one reference is transferred.
         unsafe { Self::from_raw(failure.into_plain_error()) }
     }
 }
@@ -351,8 +366,8 @@ from_std_errors!(
     &str => "RuntimeError",
 );
 
-/// The kind is that of Python for the same error of the system: `FileNotFoundError`, `PermissionError`, `TimeoutError`, and `OSError` for those
-/// that have none of their own.
+/// The kind is Python's for the same system error: `FileNotFoundError`, `PermissionError`,
+/// `TimeoutError`, and `OSError` for those without their own class.
 impl From<std::io::Error> for Error {
     #[cold]
     #[track_caller]
@@ -361,7 +376,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// The class of Python for an error of the system.
+/// Python's class for a system error.
 pub(crate) fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
     use std::io::ErrorKind as Io;
 
@@ -387,7 +402,7 @@ pub(crate) fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
 
 macro_rules! from_boxed_errors {
     ($($type:ty),*) => {$(
-        /// An [`Error`] in the box comes out as it went in; others become a RuntimeError.
+        /// An [`Error`] in the box is unpacked unchanged; others become a RuntimeError.
         impl From<Box<$type>> for Error {
             #[track_caller]
             fn from(error: Box<$type>) -> Self {
@@ -401,8 +416,8 @@ macro_rules! from_boxed_errors {
 }
 from_boxed_errors!(dyn std::error::Error, dyn std::error::Error + Send + Sync);
 
-/// Makes an [`Error`]: kind, then a message as in `format!`. The kind is one of [`error_kind`](mod@crate::error_kind), which need no import, or
-/// an [`ErrorKind`] of your own.
+/// Creates an [`Error`] from a kind, followed by a message as in `format!`. The kind is one of
+/// [`error_kind`](mod@crate::error_kind), which do not need an import, or a custom [`ErrorKind`].
 ///
 /// ```
 /// let radius = -1;
@@ -423,7 +438,8 @@ macro_rules! error {
     };
 }
 
-/// Returns early with an [`Error`]: kind, then a message as in `format!`; see [`error!`](crate::error!).
+/// Returns early with an [`Error`] created from a kind, followed by a message as in `format!`; see
+/// [`error!`](crate::error!).
 #[macro_export]
 macro_rules! bail {
     ($kind:expr, $($message:tt)+) => {
@@ -449,14 +465,15 @@ macro_rules! ensure {
     };
 }
 
-/// What went wrong while a blob was packed, with the same kind and message.
+/// Converts an error of packing a blob, with the same kind and message.
 impl From<kernpack_formats::export::ExportError> for Error {
     fn from(error: kernpack_formats::export::ExportError) -> Self {
         Self::new(error.kind(), error.message())
     }
 }
 
-/// For packers that call functions of this crate. An error of any other kind becomes a RuntimeError whose message names it.
+/// For packers that call functions of this crate. An error of any other kind becomes a RuntimeError
+/// whose message contains the kind.
 impl From<Error> for kernpack_formats::export::ExportError {
     fn from(error: Error) -> Self {
         match error.kind() {
@@ -500,9 +517,9 @@ mod tests {
         let raised = kept.clone();
         let function = Function::from_fn(move || -> Result<i64> { Err(raised.clone()) });
         let caught = function.call(()).unwrap_err();
-        // What a foreign caller does on the way up.
+        // A foreign caller does this while the error propagates.
         let update = caught.cell().update_backtrace.unwrap();
-        // SAFETY: the function belongs to this error; the text lives for the call.
+        // SAFETY: the function belongs to this error; the string lives for the call.
         unsafe { update(caught.object.as_ptr(), &abi::TVMFFIByteArray::new(b"b\n"), backtrace_update::APPEND) };
         assert!(caught.backtrace().ends_with("b\n"));
         assert_eq!(kept.backtrace(), "a\n");

@@ -1,6 +1,7 @@
-//! The kinds of errors that [`bail!`](crate::bail!), [`error!`](crate::error!) and [`ensure!`](crate::ensure!) know by name.
+//! The error kinds that [`bail!`](crate::bail!), [`error!`](crate::error!) and
+//! [`ensure!`](crate::ensure!) accept by name.
 //!
-//! The macros find these constants without an import. A kind of your own is a constant of yours:
+//! The macros find these constants without an import. A custom kind is a constant in your crate:
 //!
 //! ```
 //! use kernpack::{ErrorKind, Result, bail};
@@ -19,21 +20,24 @@
 //! assert_eq!(decode(&[0]).unwrap_err().kind(), DecodeError);
 //! ```
 //!
-//! `kernpack::exception!(DecodeError: ValueError);` writes the constant, and tells Python the class that it is derived from.
+//! `kernpack::exception!(DecodeError: ValueError);` defines the constant, and registers the base
+//! class for Python.
 
 #![allow(non_upper_case_globals, reason = "the names of Python's exceptions")]
 
-/// The kind of an error: the name of the class that it is in Python. In other languages it is the name.
+/// The kind of an error: the name of its class in Python, and a plain name in other languages.
 ///
-/// Python knows RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError and MemoryError. For other kinds, a class is registered
-/// there (`tvm_ffi.register_error("OSError", OSError)`); without one, the error is a RuntimeError.
+/// Python supports RuntimeError, ValueError, TypeError, AttributeError, KeyError, IndexError,
+/// AssertionError and MemoryError. Classes of other kinds must be registered there
+/// (`tvm_ffi.register_error("OSError", OSError)`); without a class, the error is a RuntimeError.
 ///
-/// Constants of the usual kinds are in [`error_kind`](self).
+/// Constants of the common kinds are in [`error_kind`](self).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ErrorKind(&'static str);
 
 impl ErrorKind {
-    /// A kind of your own. In Python it is a RuntimeError, until a class is registered under this name.
+    /// Creates a custom kind. In Python it is a RuntimeError, until a class is registered under
+    /// this name.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }

@@ -1,5 +1,5 @@
-//! The symbols that the runtime adds to each artifact that it is linked into, once: the handshake, the library context, and how
-//! kernels in C raise errors.
+//! The symbols that the runtime adds once to each artifact that it is linked into: the handshake,
+//! the library context, and the function with which C kernels raise errors.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -8,13 +8,18 @@ use core::sync::atomic::AtomicPtr;
 use crate::abi::ApiTable;
 use crate::{Error, provider};
 
-/// What the loader of this library stores for its imports to be found; see module.md section 1.
+/// The module context that the loader of this library stores, through which its imports are found;
+/// see module.md section 1.
 #[unsafe(no_mangle)]
 static __tvm_ffi__library_ctx: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The import tree that a loader finds: an indirect function, which the dynamic linker calls whenever the symbol is looked up. So a library
-/// without modules has none, and one whose types conflict with others shows a tree that fails to load; the stock loader asks nothing else
-/// that could fail. Elsewhere the symbol is the tree itself (`kernpack_formats::library_bin::has_resolver`).
+/// The import tree that a loader finds: an indirect function, which the dynamic linker calls
+/// whenever the symbol is looked up.
+///
+/// This way a library without modules does not have a tree, and one whose types conflict with
+/// others exposes a tree that fails to load; the stock loader does not query anything else that
+/// could fail. On other systems the symbol is the tree itself
+/// (`kernpack_formats::library_bin::has_resolver`).
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -33,8 +38,9 @@ extern "C" fn __tvm_ffi__library_bin() {
     );
 }
 
-/// The handshake: a Rust program that loads this library hands over its table. Returns the table that this library uses; NULL
-/// with an error raised in the provider's slot when it cannot join or register. With NULL, only says which table it uses.
+/// The handshake: a Rust program that loads this library passes its table. Returns the table that
+/// this library uses; NULL with an error raised in the provider's slot if it cannot join or
+/// register. With NULL, only returns the table in use.
 ///
 /// # Safety
 /// `host_table` is NULL or a table that lives forever.
@@ -48,8 +54,9 @@ unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const Ap
         Ok(()) => provider::bound(),
         Err(problem) => {
             let error = Error::runtime_error(problem);
-            // SAFETY: `join` checked the table before anything else, unless it is of another layout; then there is no way
-            // to raise, and NULL alone says that the library cannot be used.
+            // SAFETY: `join` checked the table before anything else, unless it has another layout;
+            // in that case the error cannot be raised, and NULL alone means that the library cannot
+            // be used.
             unsafe {
                 if (*host_table).magic == ApiTable::MAGIC {
                     let object = error.into_raw();
@@ -62,14 +69,15 @@ unsafe extern "C" fn __kernpack_api_v1(host_table: *const ApiTable) -> *const Ap
     }
 }
 
-/// The table that this library is bound to, NULL when it is not bound yet.
+/// Returns the table that this library is bound to, NULL if it is not bound yet.
 #[unsafe(no_mangle)]
 extern "C" fn __kernpack_bound_api_v1() -> *const ApiTable {
     provider::bound()
 }
 
-/// The address of one of the 50 C functions in the implementation that this library uses, NULL for another name: how a plain C
-/// program that loads the library reaches errors, strings and global functions when no libtvm_ffi is installed.
+/// Returns the address of one of the 50 C functions in the implementation that this library uses,
+/// NULL for another name. This gives a plain C program that loads the library access to errors,
+/// strings and global functions if libtvm_ffi is not installed.
 ///
 /// # Safety
 /// `name` is a NUL-terminated string, or NULL.
@@ -83,7 +91,8 @@ unsafe extern "C" fn kernpack_symbol(name: *const c_char) -> *mut c_void {
     name.to_str().map_or(ptr::null_mut(), |name| provider::api().function(name))
 }
 
-/// Raises an error from a kernel in C and returns -1: `return kernpack_raise("ValueError", "radius must be positive");`
+/// Raises an error from a C kernel and returns -1:
+/// `return kernpack_raise("ValueError", "radius must be positive");`
 ///
 /// # Safety
 /// Both are NUL-terminated strings, or NULL.

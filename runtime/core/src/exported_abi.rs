@@ -1,11 +1,12 @@
-//! The 50 C functions, and the four of [`workspace`] and [`thread_pool`], for a Rust program that offers them to the libraries that it loads, as
-//! `kernpack_build::export_abi()` asks.
+//! The 50 C functions, and the four of [`workspace`] and [`thread_pool`], for a Rust program that
+//! exports them to the libraries that it loads with `kernpack_build::export_abi()`.
 //!
-//! Libraries that C++ compilers and Apache TVM make call `TVMFFI...` functions by name (and, where TVM wrote C, `TVMBackend...`).
-//! Under these names only an implementation may define them, so that no library of ours gets in the way of another. Here they
-//! have the names `__kernpack_host_TVMFFI...`: the linker leaves them out, unless a program's build script gives them their C names
-//! and has them exported. They are defined in assembly, because rustc exports every Rust function with a fixed name from every
-//! shared library.
+//! Libraries built by C++ compilers and Apache TVM call `TVMFFI...` functions by name (and, where
+//! TVM generated C, `TVMBackend...`). Only an implementation may define symbols with these names,
+//! so that Kernpack libraries do not interfere with each other. Here they are named
+//! `__kernpack_host_TVMFFI...`: the linker omits them, unless a program's build script gives them
+//! their C names and exports them. They are defined in assembly, because rustc exports every Rust
+//! function with a fixed name from every shared library.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -34,7 +35,7 @@ macro_rules! functions {
     ) => {
         $(
             unsafe extern "C" fn $field($($arg: $type),*) $(-> $ret)? {
-                // SAFETY: the caller's promises are those that the function asks for.
+                // SAFETY: the caller makes the promises that the function requires.
                 unsafe { (table().$field)($($arg),*) }
             }
             symbol!(stringify!($name), $field);
@@ -42,7 +43,7 @@ macro_rules! functions {
         $(
             unsafe extern "C" fn $opt_field($($opt_arg: $opt_type),*) $(-> $opt_ret)? {
                 let Some(function) = table().$opt_field else { missing(stringify!($opt_name)) };
-                // SAFETY: the caller's promises are those that the function asks for.
+                // SAFETY: the caller makes the promises that the function requires.
                 unsafe { function($($opt_arg),*) }
             }
             symbol!(stringify!($opt_name), $opt_field);
@@ -51,7 +52,8 @@ macro_rules! functions {
 }
 for_each_function!(functions);
 
-/// How a library of ours finds this program's table at once, not function by function: `__kernpack_exported_api_v1`.
+/// Gives a library of this project the program's table in one call, not function by function:
+/// `__kernpack_exported_api_v1`.
 extern "C" fn exported_table() -> *const ApiTable {
     provider::api()
 }
@@ -62,7 +64,7 @@ symbol!("TVMBackendFreeWorkspace", workspace::free_workspace);
 symbol!("TVMBackendParallelLaunch", thread_pool::parallel_launch);
 symbol!("TVMBackendParallelBarrier", thread_pool::parallel_barrier);
 
-// The base class of modules, for C++ libraries with modules of their own.
+// The base class of modules, for C++ libraries with their own modules.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 crate::__cpp_symbols!("__kernpack_host_", "jmp");
 #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
@@ -74,7 +76,7 @@ fn table() -> &'static ApiTable {
     unsafe { provider::bound().as_ref() }.unwrap_or_else(provider::table_for_libraries)
 }
 
-/// What the dynamic linker does about a function that is nowhere.
+/// Aborts for a function that no library provides, as the dynamic linker does.
 #[cold]
 fn missing(name: &str) -> ! {
     crate::embedded::notice::notice(format_args!(

@@ -1,4 +1,5 @@
-//! What generated code calls. Public because generated code lives in user crates; not covered by semantic versioning.
+//! Functions and types that generated code uses. Public because generated code lives in user
+//! crates; not covered by semantic versioning.
 
 pub use core::ffi::c_void;
 
@@ -41,7 +42,7 @@ pub use crate::registration::{Collected, DependencyInfo, LibraryInfo, cpu_level,
 pub use crate::tensor::{TensorView, TensorViewMut};
 pub use crate::value::{Access, Any, FromAny, FromArg, IntoAny, IntoReturn, ResultPlace, Schema, Storage, TypeSchema};
 
-/// Checks at compile time what can be checked about an object type without a base.
+/// Checks the compile-time requirements of an object type without a base.
 pub const fn assert_object_layout<T: Object>() {
     assert!(align_of::<T>() <= 8, "an object type can be aligned to at most 8 bytes");
     assert!(
@@ -50,7 +51,8 @@ pub const fn assert_object_layout<T: Object>() {
     );
 }
 
-/// Where the import tree of a crate is, which its build script has put under this symbol: a function, for generated code.
+/// The import tree of a crate, which its build script has linked under this symbol: a function, for
+/// generated code.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __library_bin {
@@ -65,32 +67,33 @@ macro_rules! __library_bin {
 
 /// The schema of a type, for the tables that generated code fills: `SchemaOf::<T>::TYPE`.
 ///
-/// A type without a schema gets a placeholder (from [`NoSchema`]) in place of a compile error: the conversion of the same
-/// type, next to the table, is a compile error already, and that one says what to do.
+/// A type without a schema gets a placeholder (from [`NoSchema`]) instead of a compile error: the
+/// conversion of the same type, next to the table, is already a compile error with instructions.
 pub struct SchemaOf<T>(core::marker::PhantomData<T>);
 
 impl<T: Schema> SchemaOf<T> {
     /// The schema.
     pub const TYPE: TypeSchema = <T as Schema>::TYPE;
 
-    /// What a parameter of the type does with its argument.
+    /// The access that a parameter of the type has to its argument.
     pub const ACCESS: Access = <T as Schema>::ACCESS;
 }
 
-/// The placeholder; the inherent constant of [`SchemaOf`] goes before it.
+/// The placeholder; the inherent constant of [`SchemaOf`] takes precedence over it.
 pub trait NoSchema {
-    /// Stands where a schema would.
+    /// Placeholder for a schema.
     const TYPE: TypeSchema = TypeSchema::new("Any");
-    /// Stands where the type would say what it does with its argument.
+    /// Placeholder for the type's access to its argument.
     const ACCESS: Access = Access::Keeps;
 }
 
 impl<T> NoSchema for SchemaOf<T> {}
 
-/// The constructor of an artifact: hands what a function collects to [`on_load`].
+/// The constructor of an artifact: passes the entries that a function collects to [`on_load`].
 ///
-/// It runs before the constructors of C++ in the same artifact, which may look for what is registered. 101 is the first priority that
-/// is not the compiler's own; it is left to `kernpack-capi`, which decides before this whose implementation serves.
+/// It runs before the C++ constructors in the same artifact, which may look up the registered
+/// definitions. 101 is the first priority that is not reserved for the compiler; it is left to
+/// `kernpack-capi`, which decides before this whose implementation serves the process.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __constructor {
@@ -107,7 +110,8 @@ macro_rules! __constructor {
     };
 }
 
-/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+/// In the generated module of a crate with CUDA kernels: expands to nothing, because kernpack
+/// includes the code that runs them.
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 #[macro_export]
@@ -115,7 +119,8 @@ macro_rules! __has_cuda_kernels {
     () => {};
 }
 
-/// In the generated module of a crate with CUDA kernels: a compile error, unless what runs them is there.
+/// In the generated module of a crate with CUDA kernels: a compile error if kernpack does not
+/// include the code that runs them.
 #[cfg(not(feature = "cuda"))]
 #[doc(hidden)]
 #[macro_export]
@@ -128,7 +133,8 @@ macro_rules! __has_cuda_kernels {
     };
 }
 
-/// In the generated module of a crate with OpenCL kernels: nothing, when kernpack has what runs them.
+/// In the generated module of a crate with OpenCL kernels: expands to nothing, because kernpack
+/// includes the code that runs them.
 #[cfg(feature = "opencl")]
 #[doc(hidden)]
 #[macro_export]
@@ -136,7 +142,8 @@ macro_rules! __has_opencl_kernels {
     () => {};
 }
 
-/// In the generated module of a crate with OpenCL kernels: a compile error, unless what runs them is there.
+/// In the generated module of a crate with OpenCL kernels: a compile error if kernpack does not
+/// include the code that runs them.
 #[cfg(not(feature = "opencl"))]
 #[doc(hidden)]
 #[macro_export]
@@ -149,7 +156,8 @@ macro_rules! __has_opencl_kernels {
     };
 }
 
-/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+/// In the generated module of a crate with compressed modules: expands to nothing, because kernpack
+/// includes the code that restores them.
 #[cfg(feature = "zstd")]
 #[doc(hidden)]
 #[macro_export]
@@ -157,7 +165,8 @@ macro_rules! __has_compressed_modules {
     () => {};
 }
 
-/// In the generated module of a crate with compressed modules: a compile error, unless what restores them is there.
+/// In the generated module of a crate with compressed modules: a compile error if kernpack does not
+/// include the code that restores them.
 #[cfg(not(feature = "zstd"))]
 #[doc(hidden)]
 #[macro_export]

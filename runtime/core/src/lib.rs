@@ -1,7 +1,8 @@
 //! The runtime of Kernpack: functions, objects, modules and devices that every language can call, over the TVM FFI C ABI.
 //!
-//! Crates use it through `kernpack`, which adds the attributes and re-exports all of this. It is a crate of its own because it needs no
-//! macro: it compiles at the same time as syn and the attributes, which take as long as it does.
+//! Crates use it through `kernpack`, which adds the attributes and reexports all of this. It is a
+//! separate crate because it does not need a macro: it compiles in parallel with syn and the
+//! attributes, which take as long as it does.
 
 mod artifact;
 #[doc(hidden)]

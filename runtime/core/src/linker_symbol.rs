@@ -1,7 +1,8 @@
-//! Functions under fixed names for the linker alone: it leaves them out where nothing asks for them, and no artifact exports them.
-//! They are defined in assembly, because rustc exports every Rust function with a fixed name from every shared library.
+//! Functions under fixed names for the linker only: it omits them if nothing refers to them, and
+//! they are not exported from any artifact. They are defined in assembly, because rustc exports
+//! every Rust function with a fixed name from every shared library.
 
-/// The instruction that goes on in another function.
+/// The instruction that jumps to another function.
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]
@@ -11,7 +12,7 @@ macro_rules! __jump {
     };
 }
 
-/// The instruction that goes on in another function.
+/// The instruction that jumps to another function.
 #[cfg(target_arch = "aarch64")]
 #[doc(hidden)]
 #[macro_export]
@@ -21,7 +22,7 @@ macro_rules! __jump {
     };
 }
 
-/// A symbol for a function; the linker keeps it only if it is asked for. On Linux alone.
+/// Defines a symbol for a function, which the linker keeps only if it is referenced. Linux only.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __linker_symbol {

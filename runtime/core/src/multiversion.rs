@@ -1,8 +1,10 @@
-//! Kernels that a library has in several versions, one for each level of x86-64 that build.rs named with `.multiversion(..)`:
-//! picks the version for this machine, once, when the library is loaded.
+//! Kernels that a library contains in several versions, one for each level of x86-64 that build.rs
+//! selected with `.multiversion(..)`. Selects the version for this machine once, when the library
+//! is loaded.
 //!
-//! The levels, and what a CPU of each has, are those of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section
-//! 3.1.1, table "Micro-Architecture Levels". kernpack-build writes the table that this file reads.
+//! The levels, and their CPU features, are those of the x86-64 psABI
+//! (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table "Micro-Architecture Levels".
+//! kernpack-build writes the table that this file reads.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
@@ -12,21 +14,23 @@ use crate::abi::SafeCall;
 use crate::artifact;
 use crate::embedded::notice::notice;
 
-/// The highest version that may be picked: `baseline`, or a level. For tests, and for users that look for the version that differs.
+/// Environment variable with the highest version that may be selected: `baseline`, or a level. For
+/// tests, and for finding the version with a different result.
 const VARIABLE: &str = "KERNPACK_CPU_LEVEL";
 
-/// The kernels of one library in all versions. As many variables follow as there are kernels: where each dispatcher jumps to.
+/// The kernels of one library in all versions. The struct is followed by one variable per kernel:
+/// the jump target of its dispatcher.
 #[repr(C)]
 struct Library {
-    /// The library that was loaded before, of those that are linked with this runtime.
+    /// The previously loaded library among those that are linked with this runtime.
     next: AtomicPtr<Library>,
-    /// Which of the versions runs.
+    /// Index of the version that runs.
     picked: AtomicUsize,
     kernel_count: usize,
     version_count: usize,
     /// The public entry points of the kernels.
     dispatchers: *const *const c_void,
-    /// The baseline first, then by level.
+    /// The versions, starting with the baseline, sorted by level.
     versions: *const Version,
 }
 
@@ -36,7 +40,7 @@ struct Version {
     level: usize,
     /// The kernels.
     functions: *const *mut c_void,
-    /// What runs before one of them is called.
+    /// Constructors that run before one of the functions is called.
     constructors: *const ConstructorList,
     constructor_count: usize,
 }
@@ -47,24 +51,27 @@ struct ConstructorList {
     count: usize,
 }
 
-/// A function of `.init_array`. glibc passes it what `main` gets; others pass nothing.
+/// A function of `.init_array`. glibc passes it the arguments of `main`; other C libraries pass
+/// nothing.
 type Constructor = unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char);
 
 /// The library whose constructor ran last.
 static LAST: AtomicPtr<Library> = AtomicPtr::new(ptr::null_mut());
 
-/// Picks the version of a library's kernels. The library's constructor calls it, before any kernel can be called.
+/// Selects the version of a library's kernels. The library's constructor calls it, before any
+/// kernel can be called.
 ///
 /// # Safety
-/// `library` is a table that kernpack-build wrote, never moves and is passed once; the others are what constructors get.
+/// `library` is a table that kernpack-build wrote, never moves and is passed once; the others are a
+/// constructor's arguments.
 unsafe extern "C" fn pick_version(
     argc: c_int,
     argv: *const *const c_char,
     envp: *const *const c_char,
     library: *mut Library,
 ) {
-    // SAFETY: promised by the caller; the table's rows are as long as its numbers say, and the variables of the dispatchers, which
-    // are written here only, follow it.
+    // SAFETY: promised by the caller; the table's rows have the lengths that it contains, and it is
+    // followed by the variables of the dispatchers, which are only written here.
     unsafe {
         let table = &*library;
         let versions = core::slice::from_raw_parts(table.versions, table.version_count);
@@ -75,7 +82,8 @@ unsafe extern "C" fn pick_version(
             let lists = core::slice::from_raw_parts(version.constructors, version.constructor_count);
             for list in lists {
                 for index in 0..list.count {
-                    // The version's own constructors, which the linker would have listed; the CPU has its level.
+                    // The version's own constructors, which the linker would have listed; the CPU
+                    // supports their level.
                     (*list.first.add(index))(argc, argv, envp);
                 }
             }
@@ -92,16 +100,16 @@ unsafe extern "C" fn pick_version(
 
 crate::__linker_symbol!("__kernpack_pick_version_v1", pick_version);
 
-/// The name of the version of a kernel that runs: `baseline` when there is only one.
+/// Returns the name of the version of a kernel that runs: `baseline` if there is only one.
 pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     let call = artifact::own_entry_point(name, call) as *const c_void;
     let mut next = LAST.load(Ordering::Acquire);
     // SAFETY: tables are part of this artifact, which is never unloaded, and only atomic fields of them change.
     while let Some(library) = unsafe { next.as_ref() } {
-        // SAFETY: the row is as long as the table says.
+        // SAFETY: the row has the length that the table contains.
         let dispatchers = unsafe { core::slice::from_raw_parts(library.dispatchers, library.kernel_count) };
         if dispatchers.contains(&call) {
-            // SAFETY: what was picked is one of the versions.
+            // SAFETY: the selected version is one of the library's versions.
             let version = unsafe { &*library.versions.add(library.picked.load(Ordering::Acquire)) };
             return level_name(version.level);
         }
@@ -110,7 +118,8 @@ pub(crate) fn level_of(name: &str, call: SafeCall) -> &'static str {
     level_name(0)
 }
 
-/// What there is only one version of.
+/// Name of the baseline version, which is the only one if a kernel was not compiled for several
+/// levels.
 pub(crate) const BASELINE: &str = "baseline";
 
 fn level_name(level: usize) -> &'static str {
@@ -123,7 +132,7 @@ fn level_name(level: usize) -> &'static str {
     }
 }
 
-/// The level of this machine, or the one that the user allows, if that is lower.
+/// Returns the level of this machine, or the one that the user allows if that is lower.
 fn highest_level() -> usize {
     let machine = machine_level();
     let Some(allowed) = variable() else { return machine };
@@ -145,22 +154,24 @@ fn highest_level() -> usize {
     }
 }
 
-/// Rust's own runtime may not have begun when constructors run, so libc is asked.
+/// Reads the variable with libc, because Rust's own runtime may not have been initialized when
+/// constructors run.
 fn variable() -> Option<&'static [u8]> {
-    // SAFETY: nothing changes the environment while a library's constructors run, other than the program itself, whose duty that is;
-    // the text is read at once.
+    // SAFETY: only the program itself could change the environment while a library's constructors
+    // run, and it must not; the text is read immediately.
     unsafe {
         let value = libc::getenv(c"KERNPACK_CPU_LEVEL".as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
     }
 }
 
-/// The highest level of which this CPU has everything, and the system lets it be used.
+/// Returns the highest level whose features this CPU has and the system has enabled.
 #[cfg(target_arch = "x86_64")]
 fn machine_level() -> usize {
     use std::arch::is_x86_feature_detected as has;
-    // LAHF and SAHF, which Rust does not tell: leaf 8000_0001h, ECX bit 0 (Intel SDM, volume 2A, CPUID; AMD APM, volume 3, appendix
-    // E). Asking for a leaf that is not there gives another one's, so the highest is asked first.
+    // LAHF and SAHF, which Rust does not detect: leaf 8000_0001h, ECX bit 0 (Intel SDM, volume 2A,
+    // CPUID; AMD APM, volume 3, appendix E). Querying a leaf that does not exist returns another
+    // leaf's data, so the highest leaf is queried first.
     let extended = core::arch::x86_64::__cpuid(0x8000_0000).eax;
     let has_lahf = extended > 0x8000_0000 && core::arch::x86_64::__cpuid(0x8000_0001).ecx & 1 != 0;
     let v2 = has_lahf
@@ -170,7 +181,8 @@ fn machine_level() -> usize {
         && has!("ssse3")
         && has!("sse4.1")
         && has!("sse4.2");
-    // Rust says AVX and what needs its registers only where the system saves them (OSXSAVE, XGETBV).
+    // Rust reports AVX, and the features that need its registers, only if the system saves them
+    // (OSXSAVE, XGETBV).
     let v3 = v2
         && has!("avx")
         && has!("avx2")
@@ -189,7 +201,7 @@ fn machine_level() -> usize {
     }
 }
 
-/// Levels are of x86-64; elsewhere kernpack-build makes one version.
+/// The levels belong to x86-64; on other architectures kernpack-build creates one version.
 #[cfg(not(target_arch = "x86_64"))]
 fn machine_level() -> usize {
     0

@@ -1,7 +1,7 @@
-//! Tables that all libraries of a process share, regardless of which was first.
+//! Tables that all libraries of a process share, regardless of which was loaded first.
 //!
-//! Each artifact has its own table of functions and numbers. The first that needs one offers its own as a global function that returns
-//! the address; the others find it there.
+//! Each artifact has its own table of functions and numbers. The first artifact that needs one
+//! offers its own through a global function that returns the address; the others find it there.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -11,13 +11,14 @@ use crate::embedded::notice::notice;
 use crate::function::Function;
 use crate::{Result, provider};
 
-/// One table of the process, as this artifact sees it.
+/// A table of the process, as seen by this artifact.
 pub struct ProcessTable<T: Sync + 'static> {
     /// The global function that returns the address.
     function: &'static str,
-    /// This artifact's own table, which serves until and unless another one is found.
+    /// This artifact's own table, which is used unless another one is found.
     own: &'static T,
-    /// Tells another library's table, once, what was noted in our own.
+    /// Transfers the data recorded in this artifact's table to another library's table. Called
+    /// once.
     join: fn(theirs: &T, own: &T),
     found: AtomicPtr<T>,
 }
@@ -46,7 +47,8 @@ impl<T: Sync + 'static> ProcessTable<T> {
         unsafe { &*found }
     }
 
-    /// At the first use after this artifact was bound; before that, no other code can see what is noted here.
+    /// Finds the process's table, at the first use after this artifact was bound. Before that,
+    /// returns its own table, whose data no other code can see yet.
     #[cold]
     #[inline(never)]
     fn find(&self) -> &'static T {
@@ -57,7 +59,8 @@ impl<T: Sync + 'static> ProcessTable<T> {
             notice(format_args!("kernpack: {}: {}", self.function, error.message()));
             ptr::from_ref(self.own).cast_mut()
         });
-        // SAFETY: our own table, or that of another library: `new` was promised that it is one and stays.
+        // SAFETY: this artifact's own table, or that of another library: the caller of `new`
+        // promised that it is a table and is never freed.
         let table = unsafe { &*address };
         if !ptr::eq(table, self.own) {
             (self.join)(table, self.own);
@@ -66,14 +69,14 @@ impl<T: Sync + 'static> ProcessTable<T> {
         table
     }
 
-    /// Finds the process's table, or offers our own as it.
+    /// Finds the process's table, or offers this artifact's table as the process's.
     fn share(&self) -> Result<*mut T> {
         let offered = match Function::find_global(self.function)? {
             Some(theirs) => theirs,
             None => {
                 let own = self.own;
                 let ours = Function::from_fn(move || ptr::from_ref(own).cast_mut().cast::<c_void>());
-                // Another library may be quicker; then its table is the one.
+                // If another library registers its table first, that one is used.
                 let _ = Function::register_global(self.function, &ours);
                 Function::global(self.function)?
             }

@@ -1,8 +1,10 @@
-//! What this artifact brings, and its registration with the provider: types, functions, kernels.
+//! The definitions of this artifact and their registration with the provider: types, functions,
+//! kernels.
 //!
-//! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices; nothing else lists them. The slices
-//! are those of the crate `kernpack`, whose constructor hands them over: so this crate, which is most of the code, compiles beside
-//! the attributes and what they need, not after them.
+//! `#[packed_func]`, `#[derive(Object)]` and build scripts add elements to distributed slices;
+//! there is no other list. The slices belong to the crate `kernpack`, whose constructor passes them
+//! here. This way this crate, which is most of the code, compiles in parallel with the attributes
+//! and their dependencies, not after them.
 
 use core::ffi::c_void;
 use core::fmt;
@@ -24,9 +26,10 @@ use crate::tensor;
 use crate::value::{Schema, array_elements};
 use crate::{Error, Result, artifact, embedded, multiversion, object};
 
-/// What the crates of this artifact have added to the distributed slices of the crate `kernpack`, which owns them.
+/// The entries that the crates of this artifact added to the distributed slices of the crate
+/// `kernpack`, which owns them.
 pub struct Collected {
-    /// Registers the functions and types that an artifact brings that serves itself.
+    /// Registers the built-in functions and types of an artifact that uses its own implementation.
     pub builtins: fn() -> Result<()>,
     /// Packed functions.
     pub functions: &'static [FunctionInfo],
@@ -38,11 +41,11 @@ pub struct Collected {
     pub enums: &'static [EnumDef],
     /// Methods of object types.
     pub methods: &'static [MethodsDef],
-    /// Kinds of the modules that this artifact carries in its import tree.
+    /// Kinds of the modules in this artifact's import tree.
     pub carried: &'static [CarriedKind],
-    /// Kinds of devices that this artifact brings.
+    /// Kinds of devices that this artifact provides.
     pub devices: &'static [DeviceKindInfo],
-    /// Kinds of errors of its own.
+    /// Error kinds that this artifact declares.
     pub exceptions: &'static [ExceptionInfo],
     /// Crates that called `library!()`.
     pub libraries: &'static [LibraryInfo],
@@ -51,7 +54,7 @@ pub struct Collected {
 static COLLECTED: SetOnce<Collected> = SetOnce::new();
 
 impl Collected {
-    /// Nothing.
+    /// No definitions.
     pub const NOTHING: Self = Self {
         builtins: || Ok(()),
         functions: &[],
@@ -66,14 +69,15 @@ impl Collected {
     };
 }
 
-/// What this artifact brings; nothing, before its constructor ran.
+/// Returns the definitions of this artifact; empty before its constructor ran.
 fn collected() -> &'static Collected {
     COLLECTED.get().unwrap_or(const { &Collected::NOTHING })
 }
 
-/// Runs when the artifact is loaded, in the constructor of the crate `kernpack`: takes over what the artifact brings, and registers
-/// it at once when libtvm_ffi is there. Without one, a Rust program's handshake or the first use does it. What comes too late for that,
-/// because another constructor of the artifact used it first, is registered at once, too.
+/// Runs when the artifact is loaded, in the constructor of the crate `kernpack`: takes the
+/// artifact's definitions, and registers them immediately if libtvm_ffi is present. Without it, a
+/// Rust program's handshake or the first use does so. If that has already happened, because another
+/// constructor of the artifact used it first, the definitions are registered immediately, too.
 pub fn on_load(collected: fn() -> Collected) {
     // A panic must not unwind into the dynamic linker.
     let _ = std::panic::catch_unwind(|| {
@@ -90,25 +94,26 @@ pub fn on_load(collected: fn() -> Collected) {
     });
 }
 
-/// A crate that called `library!()`. Each crate has one, and it is the crate's word for all that it registers: rustc links a
-/// dependency as a whole or not at all.
+/// A crate that called `library!()`. Each crate has one, and it stands for everything that the
+/// crate registers: rustc links a dependency as a whole or not at all.
 pub struct LibraryInfo {
     /// Crate name.
     pub crate_name: &'static str,
-    /// Version from its manifest.
+    /// Version in its manifest.
     pub version: &'static str,
-    /// Where `library!()` stands.
+    /// Source file of the `library!()` call.
     pub file: &'static str,
-    /// Where `library!()` stands.
+    /// Line of the `library!()` call in `file`.
     pub line: u32,
     /// The crates of `library!(with = [...])`.
     pub with: &'static [&'static LibraryInfo],
-    /// The other dependencies that call `library!()`, as far as the compiler's command line told.
+    /// The other dependencies that call `library!()`, as far as the compiler's command line shows
+    /// them.
     pub dependencies: &'static [DependencyInfo],
 }
 
 impl LibraryInfo {
-    /// The file of this artifact; empty when the dynamic linker does not know it.
+    /// The file of this artifact; empty if the dynamic linker does not know it.
     fn loaded_from(&self) -> String {
         artifact::file_of((&raw const *self).cast()).unwrap_or_default()
     }
@@ -122,13 +127,14 @@ pub struct DependencyInfo {
     pub crate_name: &'static str,
 }
 
-/// The name of the version of a crate's kernels that runs; all are of the same.
+/// Returns the name of the version of a crate's kernels that runs, which is the same for all of
+/// them.
 pub fn cpu_level(crate_name: &str) -> &'static str {
     let mut kernels = collected().kernels.iter().filter(|kernel| kernel.crate_name == crate_name);
     kernels.next().map_or(multiversion::BASELINE, |kernel| multiversion::level_of(kernel.name, kernel.call))
 }
 
-/// Everything that went wrong while this artifact registered its types and functions, one sentence each.
+/// All problems during the registration of this artifact's types and functions, one sentence each.
 pub fn problems() -> Vec<String> {
     provider::load_problems()
 }
@@ -146,26 +152,27 @@ fn register(origin: Origin) -> Vec<String> {
     problems
 }
 
-/// Lets a loader in another language ask what went wrong, since the one of the stock library does not: the global function
-/// `kernpack.load_problems.<file>`.
+/// Lets a loader in another language query the problems, because the stock library's loader does
+/// not: registers the global function `kernpack.load_problems.<file>`.
 #[cold]
 fn tell(problems: &[String]) {
     let file = artifact::file_of((&raw const COLLECTED).cast()).unwrap_or_default();
-    // By hand: what joins texts weighs a kilobyte.
+    // Joined by hand: the standard library's `join` takes a kilobyte.
     let mut text = String::new();
     for problem in problems {
         text.push_str(problem);
         text.push('\n');
     }
     unsafe extern "C" fn call(this: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the handle is the function made below; the result may be written and takes over the new text.
+        // SAFETY: the handle is the function created below; the result is writable and takes
+        // ownership of the new string.
         unsafe { result.write(embedded::new_string(embedded::closure_of::<String>(this).as_bytes())) };
         0
     }
-    // By hand, too: a packed function that is called never would weigh as much.
-    // SAFETY: a new function object, whose one reference goes to the handle.
+    // By hand, too: a packed function that is never called would be equally large.
+    // SAFETY: a new function object; the handle takes ownership of its one reference.
     let function = unsafe { Function::from_raw(embedded::new_function(call, text)) };
-    // The problems themselves are noted where they are found.
+    // The registrations record the problems themselves.
     let _ = Function::register_global_override(&format!("kernpack.load_problems.{file}"), &function);
 }
 
@@ -192,12 +199,12 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
         note(crate::function::register_listing());
         note(register_host_functions());
     }
-    // Before the types, whose fields may have a variant for a default.
+    // Before the types, whose fields may have a variant as their default.
     for def in collected.enums {
         note(def.register());
     }
     for def in collected.types {
-        // A parent first, so that what is wrong with it is noted here.
+        // A parent first, so that its problems are recorded here.
         for depth in (0..def.lineage().count()).rev() {
             note(def.lineage().nth(depth).map_or(Ok(()), TypeDef::register));
         }
@@ -222,18 +229,20 @@ fn register_into(collected: &'static Collected, origin: Origin, problems: &mut V
     }
 }
 
-/// Registers what a program offers to libraries in other languages, if its build script called `kernpack_build::export_abi()`: that names
-/// this symbol, which the linker leaves out otherwise.
+/// Registers the functions that a program offers to libraries in other languages, if its build
+/// script called `kernpack_build::export_abi()`: that refers to this symbol, which the linker
+/// otherwise omits.
 fn register_host_functions() -> Result<()> {
     let Some(register) = artifact::own_symbol("__kernpack_exported_functions_v1") else { return Ok(()) };
     // SAFETY: the name, which ends with its version, is reserved for a function of this type.
     Error::check(unsafe { core::mem::transmute::<*const u8, extern "C" fn() -> i32>(register)() })
 }
 
-/// The crates of this artifact that another artifact of this process has brought already, in the same version: two libraries
-/// with a dependency in common, a program that links its own library's crate and loads the library as well, or a copy under
-/// another path. Their global functions are there; the functions of each artifact stay its own. Another version is an error,
-/// which names both.
+/// Returns the crates of this artifact that another artifact of this process has already registered
+/// in the same version: two libraries with a common dependency, a program that links its own
+/// library's crate and also loads the library, or a copy under another path. Their global functions
+/// already exist; each artifact keeps its own functions. A different version is an error, which
+/// contains both versions.
 fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result<()>)) -> Vec<&'static str> {
     let mut again = Vec::new();
     for (at, library) in libraries.iter().enumerate() {
@@ -270,10 +279,12 @@ fn loaded_before(libraries: &'static [LibraryInfo], note: &mut impl FnMut(Result
     again
 }
 
-/// Registers the function that tells other artifacts the version of a crate, and the file that it came in.
+/// Registers the function that returns the version of a crate, and the file that contains it, to
+/// other artifacts.
 fn register_library(name: &str, library: &'static LibraryInfo) -> Result<()> {
     unsafe extern "C" fn call(this: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the handle is the function made below; the result may be written. The array owns the strings, and the result it.
+        // SAFETY: the handle is the function created below; the result is writable. The array owns
+        // the strings, and the result owns the array.
         unsafe {
             let library = embedded::closure_of::<&LibraryInfo>(this);
             let texts = [library.version, &library.loaded_from()].map(|text| embedded::new_string(text.as_bytes()));
@@ -282,12 +293,13 @@ fn register_library(name: &str, library: &'static LibraryInfo) -> Result<()> {
         }
         0
     }
-    // SAFETY: a new function object, whose one reference goes to the handle.
+    // SAFETY: a new function object; the handle takes ownership of its one reference.
     let function = unsafe { Function::from_raw(embedded::new_function(call, library)) };
     function.register_with_schema(name, "", &[], &<Vec<String> as Schema>::TYPE)
 }
 
-/// Only a crate that calls `library!()` is known again when a second library brings it.
+/// Adds advice to an error: only a crate that calls `library!()` is recognized when a second
+/// library contains it.
 fn with_advice(error: Error, libraries: &[LibraryInfo], crate_name: &str) -> Error {
     if libraries.iter().any(|library| library.crate_name == crate_name) {
         return error;
@@ -299,7 +311,8 @@ fn with_advice(error: Error, libraries: &[LibraryInfo], crate_name: &str) -> Err
     Error::new(error.kind(), message)
 }
 
-/// Whether another crate of this artifact depends on it: that two libraries have such a crate in common is nothing special.
+/// Returns whether another crate of this artifact depends on it: two libraries may well share such
+/// a crate.
 fn is_dependency(libraries: &[LibraryInfo], crate_name: &str) -> bool {
     libraries.iter().any(|library| {
         library.with.iter().any(|with| with.crate_name == crate_name)
@@ -307,8 +320,9 @@ fn is_dependency(libraries: &[LibraryInfo], crate_name: &str) -> bool {
     })
 }
 
-/// One sentence for each crate that belongs to these libraries and is not among them. rustc does not link a dependency that no
-/// code refers to, and then nothing of it is here that could complain.
+/// Adds one sentence for each crate that belongs to these libraries but is not among them. rustc
+/// does not link a dependency that no code refers to, and then none of its code is present to
+/// report it.
 fn left_out(libraries: &[LibraryInfo], found: &mut Vec<String>) {
     for LibraryInfo { crate_name, file, line, with, dependencies, .. } in libraries {
         for DependencyInfo { name, crate_name: missing } in *dependencies {
@@ -332,8 +346,8 @@ fn left_out(libraries: &[LibraryInfo], found: &mut Vec<String>) {
     }
 }
 
-/// One sentence for each exported name that two functions of this artifact share. The linker cannot be relied on to
-/// refuse them: with two crates one definition may win silently.
+/// Adds one sentence for each exported name that two functions of this artifact share. The linker
+/// does not reliably reject them: with two crates, one definition may silently win.
 fn duplicates(collected: &'static Collected, found: &mut Vec<String>) {
     for index in 0..collected.functions.len() + collected.kernels.len() {
         let later = Exported::at(collected, index);
@@ -348,7 +362,7 @@ fn duplicates(collected: &'static Collected, found: &mut Vec<String>) {
     }
 }
 
-/// Something that this artifact exports under a name; written as the place where it is made.
+/// An item that this artifact exports under a name; displayed as the place of its definition.
 enum Exported {
     Function(&'static FunctionInfo),
     Kernel(&'static KernelInfo),

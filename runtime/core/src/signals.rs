@@ -1,12 +1,13 @@
-//! Ctrl+C during long loops of Rust code.
+//! Handling of Ctrl+C during long loops of Rust code.
 
 use crate::{Error, Result, provider};
 
-/// Lets the frontend handle the signals that have come, so that Ctrl+C ends a long loop: in Python the error is a KeyboardInterrupt, or what the
-/// program's handler of the signal raises.
+/// Lets the frontend handle the signals that have arrived, so that Ctrl+C ends a long loop: in
+/// Python the error is a KeyboardInterrupt, or the error that the program's signal handler raises.
 ///
-/// Call it a few times a second, on the thread of the call that Python made; elsewhere, and in programs without such a frontend, it does nothing. Python's lock is
-/// taken for it, so a call in each round of a short loop costs more than the round.
+/// Call it a few times per second, on the thread of the call from Python; on other threads, and in
+/// programs without such a frontend, it has no effect. It takes Python's lock, so a call in each
+/// iteration of a short loop costs more than the iteration.
 ///
 /// ```
 /// use kernpack::{Result, check_signals, packed_func};
@@ -28,7 +29,7 @@ use crate::{Error, Result, provider};
 /// ```
 ///
 /// # Errors
-/// What a handler of a signal has raised. Pass it on: the frontend waits for it.
+/// Returns the error that a signal handler raised. Pass it on: the frontend waits for it.
 #[inline]
 pub fn check_signals() -> Result<()> {
     // SAFETY: a plain call; the provider's function may be called on any thread.
@@ -38,7 +39,8 @@ pub fn check_signals() -> Result<()> {
     }
 }
 
-/// The error of the frontend: raised like any other, or kept by itself, which this kind of error tells it.
+/// Returns the error of the frontend, which is either raised like any other, or kept by the
+/// frontend. In the second case, an error of this kind tells the frontend to use its own.
 #[cold]
 #[inline]
 fn interrupted() -> Error {

@@ -13,7 +13,7 @@ use crate::{
     Str, Tensor, WeakRef,
 };
 
-/// Names, to a process of its own, the way that it tries, and the counts with which.
+/// Environment variable that tells a child process the way to add a reference, and the counts.
 const WAY: &str = "TEST_OF_TOO_MANY_REFERENCES";
 const COUNTS: &str = "TEST_OF_TOO_MANY_REFERENCES_COUNTS";
 
@@ -72,7 +72,7 @@ const STRONG: [Way; 37] = [
     }),
     ("Error::caused_by", |counts| {
         add(counts, error(), |cause| {
-            // SAFETY: the reference is given up once, since `add` forgets the one that it has.
+            // SAFETY: the reference is released once, since `add` forgets the one that it has.
             error().caused_by(unsafe { Error::from_raw(cause.as_ptr()) })
         });
     }),
@@ -112,7 +112,7 @@ const WEAK: [Way; 2] = [
 
 const NAME: &str = "test.too_many";
 
-/// Too long to lie in a value.
+/// Too long to be stored in a value.
 const TEXT: &str = "a text that is an object";
 
 fn function() -> Function {
@@ -127,7 +127,7 @@ fn tensor() -> Tensor {
     Tensor::from_slice(&[1.0f32], &[1]).unwrap()
 }
 
-/// A module that always has a function.
+/// A module that has a function of every name.
 struct Nothing;
 
 impl ModuleImpl for Nothing {
@@ -141,11 +141,12 @@ impl ModuleImpl for Nothing {
 }
 
 fn set_counts(object: *mut TVMFFIObject, counts: u64) {
-    // SAFETY: the object is alive. It is as if references to it had been made and forgotten.
+    // SAFETY: the object is alive. This has the same effect as creating and forgetting references
+    // to it.
     unsafe { AtomicU64::from_ptr(&raw mut (*object).combined_ref_count) }.store(counts, Ordering::Relaxed);
 }
 
-/// Adds a reference to an object of which `value` is a reference, and which then has these counts.
+/// Adds a reference to the object of `value`, after setting its counts to these.
 fn add<T: Clone + IntoAny, R>(counts: u64, value: T, add: impl FnOnce(&T) -> R) {
     let any = value.clone().into_any();
     // SAFETY: the value is an object.
@@ -182,15 +183,15 @@ fn end_the_process() {
     }
 }
 
-/// Keeps this process from writing its memory into the folder of the sources when it aborts.
+/// Keeps this process from writing a core file to the source folder when it aborts.
 fn no_core_files() {
     let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure lives for the call.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &nothing) }, 0);
 }
 
-/// The signal that ended a process which adds a reference to these counts, after it said why, and
-/// whether it added it.
+/// Runs a process that adds a reference to these counts. Returns the signal that ended it after it
+/// printed the reason, and whether it added the reference.
 fn outcome(name: &str, counts: u64) -> (Option<i32>, bool) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "too_many::end_the_process", "--nocapture"]);

@@ -1,11 +1,11 @@
-//! [`WithPath`]: the paths of files in errors of the system.
+//! [`WithPath`]: the paths of files in system errors.
 
 use std::io;
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Says which file an error of the system is about: `filename` and `filename2` of Python's `OSError`.
+/// Adds the file that a system error is about: `filename` and `filename2` of Python's `OSError`.
 ///
 /// ```
 /// use kernpack::{Result, WithPath};
@@ -20,11 +20,11 @@ use crate::{Error, Result};
 /// assert_eq!(error.message(), "No such file or directory (os error 2): '/no/such/table.txt'");
 /// ```
 pub trait WithPath<T> {
-    /// The file that could not be opened, read, written, ...
+    /// Adds the path of the file that could not be opened, read, written, ...
     #[track_caller]
     fn with_path(self, path: impl AsRef<Path>) -> Result<T>;
 
-    /// The two files of an operation such as `std::fs::rename` or `std::fs::copy`.
+    /// Adds the two paths of an operation such as `std::fs::rename` or `std::fs::copy`.
     #[track_caller]
     fn with_paths(self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<T>;
 }
@@ -51,23 +51,25 @@ impl<T> WithPath<T> for io::Result<T> {
 #[track_caller]
 fn about(error: &io::Error, path: &Path, other: Option<&Path>) -> Error {
     let paths: Vec<String> = [Some(path), other].into_iter().flatten().map(|path| path.display().to_string()).collect();
-    // Quotes that say where one path ends; those of a path with such quotes are others, which say nothing of the kind.
+    // Single quotes mark the end of each path. Paths that contain such quotes get double quotes,
+    // which do not mark the end.
     let quotes_are_clear = paths.join(BETWEEN).split(BETWEEN).eq(&paths);
     let quote = if quotes_are_clear { '\'' } else { '"' };
     let quoted: Vec<String> = paths.iter().map(|path| format!("{quote}{path}{quote}")).collect();
     Error::new(crate::error::kind_of_io(error.kind()), format!("{error}: {}", quoted.join(" -> ")))
 }
 
-/// What is between two paths.
+/// Separator of two paths.
 const BETWEEN: &str = "' -> '";
 
-/// What the message of an error of the system says: it travels through every language, so it is where the number and the paths are.
+/// The parsed message of a system error. The number and the paths are in the message because only
+/// the message crosses languages.
 #[doc(hidden)]
 #[derive(Debug, PartialEq, Eq)]
 pub struct SystemError<'a> {
-    /// `errno`; on Windows the number is not that, and is not read.
+    /// `errno`; on Windows the number is not an `errno`, and is not read.
     pub number: i32,
-    /// What the system says of it; and the paths, where it is not clear where they end.
+    /// The system's description of the error; also the paths, if their ends are ambiguous.
     pub text: &'a str,
     /// The file.
     pub path: Option<&'a str>,
@@ -76,9 +78,10 @@ pub struct SystemError<'a> {
 }
 
 impl<'a> SystemError<'a> {
-    /// Reads a message as Rust writes it, `No such file or directory (os error 2)`, with the paths that [`WithPath`] adds. The form of Python's own
-    /// exceptions, `[Errno 2] No such file or directory: 'a.txt'`, is read as well: an exception that passed through a language without
-    /// exceptions comes back as that.
+    /// Parses a message of Rust, `No such file or directory (os error 2)`, with the paths that
+    /// [`WithPath`] adds. The form of Python's exceptions,
+    /// `[Errno 2] No such file or directory: 'a.txt'`, is parsed as well: an exception that passed
+    /// through a language without exceptions comes back in this form.
     pub fn read(message: &'a str) -> Option<Self> {
         if cfg!(windows) {
             return None;
@@ -86,10 +89,10 @@ impl<'a> SystemError<'a> {
         if let Some(rest) = message.strip_prefix("[Errno ") {
             let (number, rest) = rest.split_once("] ")?;
             let (text, quoted) = rest.find(": '").map_or((rest, ""), |at| (&rest[..at], &rest[at + 2..]));
-            // Python writes some characters of a path with a backslash.
+            // Python escapes some characters of a path with a backslash.
             return Self::of(number, text, quoted, rest, quoted.contains('\\'));
         }
-        // What comes before, such as the name of a file, may look the same.
+        // The text before it, such as the name of a file, may look the same.
         message.match_indices(BEFORE_NUMBER).find_map(|(at, before)| {
             let (number, rest) = message[at + before.len()..].split_once(')')?;
             let quoted = match rest {
@@ -100,7 +103,8 @@ impl<'a> SystemError<'a> {
         })
     }
 
-    /// `quoted` is one path or two with their quotes, or nothing; `whole` is the text with them, for paths that cannot be told.
+    /// Builds the result. `quoted` is one path or two with their quotes, or empty; `whole` is the
+    /// text including them, for paths whose ends are ambiguous.
     fn of(number: &str, text: &'a str, quoted: &'a str, whole: &'a str, is_unclear: bool) -> Option<Self> {
         let is_number = (1..=9).contains(&number.len()) && number.bytes().all(|digit| digit.is_ascii_digit());
         let number = number.parse().ok().filter(|_| is_number)?;
@@ -117,7 +121,7 @@ impl<'a> SystemError<'a> {
     }
 }
 
-/// What is before the number, as Rust writes it.
+/// Text before the number in Rust's messages.
 const BEFORE_NUMBER: &str = " (os error ";
 
 #[cfg(all(test, unix))]
@@ -141,7 +145,7 @@ mod tests {
             let error = missing().with_paths(path, "to").unwrap_err();
             assert_eq!(read(&error), (2, text.to_owned(), owned(path), owned("to")));
         }
-        // One path is not taken for two, nor two for others.
+        // One path is not mistaken for two, nor two for others.
         let error = missing().with_path("x' -> '/etc/passwd").unwrap_err();
         assert_eq!(error.message(), format!("{text} (os error 2): \"x' -> '/etc/passwd\""));
         assert_eq!(read(&error), (2, error.message().to_owned(), None, None));

@@ -1,6 +1,9 @@
-//! What travels between libraries, providers and build scripts, as data: the structs of the C ABI, and the binary formats of import trees and
-//! device images. Nothing here runs, and nothing is registered: `kernpack` is the runtime over it, and shows all of this under its own
-//! names; `kernpack-build` needs no more than this, so that a build script does not wait for a runtime.
+//! The data that libraries, providers and build scripts exchange: the structs of the C ABI, and the
+//! binary formats of import trees and device images.
+//!
+//! This crate does not run code and does not register anything. `kernpack` is the runtime on top of
+//! it and reexports all of it. `kernpack-build` needs only this crate, so that a build script does
+//! not wait for the runtime to compile.
 
 #![warn(missing_docs)]
 
@@ -12,7 +15,10 @@ pub mod stream;
 #[cfg(feature = "zstd")]
 pub mod zstd;
 
-/// What stands before the kind of an image that a build script packs: `kernpack.cuda` has the bytes of a `cuda` module, and is restored
-/// as one. The library brings the loader of that kind, and so never takes the name of Apache TVM's, whose own CUDA runtime would end
-/// the process when it loads later and finds `ffi.Module.load_from_bytes.cuda` taken.
+/// Prefix of the kind of an image that a build script packs: `kernpack.cuda` contains the bytes of
+/// a `cuda` module and is restored as one.
+///
+/// The library includes the loader of that kind. The prefix keeps it from taking the name of Apache
+/// TVM's loader: if Apache TVM's CUDA runtime is loaded later and finds
+/// `ffi.Module.load_from_bytes.cuda` taken, it ends the process.
 pub const OWN_KIND_PREFIX: &str = "kernpack.";

@@ -1,15 +1,15 @@
 //! The primitives of TVM's binary streams: little-endian integers, strings and vectors, without alignment.
 //!
-//! The reader borrows from its input, checks every length against what is left before it does anything with it, and
-//! says in its errors where it was and in which structure.
+//! The reader borrows from its input and checks every length against the remaining bytes before
+//! using it. Its errors contain the position and the structure.
 
 use std::fmt;
 
-/// What was wrong with a binary stream, and where.
+/// The problem in a binary stream and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamError(Box<Detail>);
 
-/// What an error says; in a box, so that results stay small.
+/// The content of an error; boxed, so that results stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Detail {
     format: &'static str,
@@ -19,18 +19,18 @@ struct Detail {
 }
 
 impl StreamError {
-    /// What was wrong with `structure`, which begins `offset` bytes into the stream.
+    /// Creates an error about `structure`, which begins `offset` bytes into the stream.
     #[cold]
     pub fn new(format: &'static str, structure: &dyn fmt::Display, offset: usize, problem: fmt::Arguments<'_>) -> Self {
         Self(Box::new(Detail { format, structure: structure.to_string(), offset, problem: problem.to_string() }))
     }
 
-    /// Bytes from the start of the blob to the structure that is wrong.
+    /// Offset in bytes of the invalid structure in the blob.
     pub fn offset(&self) -> usize {
         self.0.offset
     }
 
-    /// The structure that is wrong, such as `import list`.
+    /// The invalid structure, such as `import list`.
     pub fn structure(&self) -> &str {
         &self.0.structure
     }
@@ -53,34 +53,34 @@ pub struct StreamReader<'a> {
 }
 
 impl<'a> StreamReader<'a> {
-    /// A reader of `bytes`, which errors call `format`.
+    /// Creates a reader of `bytes`; errors refer to the stream as `format`.
     pub fn new(format: &'static str, bytes: &'a [u8]) -> Self {
         Self { format, bytes, offset: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read so far.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Bytes that are left.
+    /// Number of bytes that remain.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.offset
     }
 
-    /// An error at the current position.
+    /// Creates an error at the current position.
     #[cold]
     pub fn error(&self, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
         self.error_at(self.offset, structure, problem)
     }
 
-    /// An error about `structure`, which begins at `offset`.
+    /// Creates an error about `structure`, which begins at `offset`.
     #[cold]
     pub fn error_at(&self, offset: usize, structure: &dyn fmt::Display, problem: fmt::Arguments<'_>) -> StreamError {
         StreamError::new(self.format, structure, offset, problem)
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub fn take(&mut self, len: u64, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let left = &self.bytes[self.offset..];
         let taken = usize::try_from(len).ok().and_then(|len| left.get(..len)).ok_or_else(|| {
@@ -100,27 +100,28 @@ impl<'a> StreamReader<'a> {
         Ok(array)
     }
 
-    /// A byte.
+    /// Reads a byte.
     pub fn u8(&mut self, structure: &dyn fmt::Display) -> Result<u8, StreamError> {
         Ok(self.take_array::<1>(structure)?[0])
     }
 
-    /// A 16-bit number.
+    /// Reads a 16-bit number.
     pub fn u16(&mut self, structure: &dyn fmt::Display) -> Result<u16, StreamError> {
         Ok(u16::from_le_bytes(self.take_array(structure)?))
     }
 
-    /// A 32-bit number.
+    /// Reads a 32-bit number.
     pub fn i32(&mut self, structure: &dyn fmt::Display) -> Result<i32, StreamError> {
         Ok(i32::from_le_bytes(self.take_array(structure)?))
     }
 
-    /// A 64-bit number.
+    /// Reads a 64-bit number.
     pub fn u64(&mut self, structure: &dyn fmt::Display) -> Result<u64, StreamError> {
         Ok(u64::from_le_bytes(self.take_array(structure)?))
     }
 
-    /// A number of items of which each takes at least `item_size` bytes: never more than the input can hold.
+    /// Reads a number of items, each of which takes at least `item_size` bytes. Returns an error if
+    /// the rest of the input cannot contain that many.
     pub fn count(&mut self, item_size: usize, structure: &dyn fmt::Display) -> Result<usize, StreamError> {
         let start = self.offset;
         let count = self.u64(structure)?;
@@ -138,7 +139,7 @@ impl<'a> StreamReader<'a> {
         }
     }
 
-    /// Length and bytes.
+    /// Reads a length and that many bytes.
     pub fn bytes(&mut self, structure: &dyn fmt::Display) -> Result<&'a [u8], StreamError> {
         let start = self.offset;
         let len = self.u64(structure)?;
@@ -149,21 +150,21 @@ impl<'a> StreamReader<'a> {
         self.take(len, structure)
     }
 
-    /// Length and UTF-8 bytes.
+    /// Reads a length and that many bytes of UTF-8.
     pub fn string(&mut self, structure: &dyn fmt::Display) -> Result<&'a str, StreamError> {
         let start = self.offset;
         let bytes = self.bytes(structure)?;
         std::str::from_utf8(bytes).map_err(|_| self.error_at(start, structure, format_args!("is not UTF-8")))
     }
 
-    /// Number of strings and the strings.
+    /// Reads a number of strings and the strings.
     pub fn strings(&mut self, structure: &dyn fmt::Display) -> Result<Vec<String>, StreamError> {
-        // A string takes 8 bytes at the least.
+        // A string takes at least 8 bytes.
         let count = self.count(8, structure)?;
         (0..count).map(|_| self.string(structure).map(str::to_owned)).collect()
     }
 
-    /// Checks that nothing is left.
+    /// Checks that no bytes remain.
     pub fn finish(&self, structure: &dyn fmt::Display) -> Result<(), StreamError> {
         match self.remaining() {
             0 => Ok(()),
@@ -183,7 +184,7 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a number of strings and the strings.
+/// Appends the number of strings and the strings.
 pub fn put_strings(out: &mut Vec<u8>, strings: &[String]) {
     put_u64(out, strings.len() as u64);
     for string in strings {

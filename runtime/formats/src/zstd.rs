@@ -1,4 +1,5 @@
-//! Compressed modules: a module kind of its own, so that a reader that does not know it reports the missing loader.
+//! Compressed modules: a separate module kind, so that a reader that does not know it reports the
+//! missing loader.
 //!
 //! ```text
 //! kind of the module inside: string
@@ -6,8 +7,9 @@
 //! the payload as one Zstandard frame (RFC 8878), to the end
 //! ```
 //!
-//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
-//! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.
+//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and
+//! passes it to the loader of the inner kind, so that the loaded tree equals the exported tree. The
+//! Cargo feature `zstd` enables both directions.
 //!
 //! ```
 //! use kernpack_formats::zstd;
@@ -30,28 +32,29 @@ use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 /// The kind of compressed modules.
 pub const KIND: &str = "kernpack.zstd";
 
-/// How much one byte of a frame can become at the most: a block of 4 bytes repeats one byte 128 KiB times.
+/// Maximum number of bytes that one byte of a frame can decompress to: a 4-byte block repeats one
+/// byte 128 KiB times.
 const LARGEST_EXPANSION: u64 = 32 * 1024;
 
-/// The window that any frame may have: what RFC 8878 asks of every decoder.
+/// The window size that any frame may have: RFC 8878 requires every decoder to support it.
 const SMALL_WINDOW: u64 = 8 << 20;
 
-/// The largest window at all.
+/// The largest window size that is accepted at all.
 const LARGE_WINDOW: u64 = 128 << 20;
 
-/// How much is decompressed at a time.
+/// Number of bytes that are decompressed at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// What is inside a compressed module.
+/// The module inside a compressed module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside<'a> {
-    /// Its kind.
+    /// Kind of the inner module.
     pub kind: &'a str,
-    /// Its payload.
+    /// Payload of the inner module.
     pub payload: Vec<u8>,
 }
 
-/// The payload of a compressed module, for a module of this kind and payload.
+/// Compresses a module of this kind and payload; returns the payload of the compressed module.
 pub fn compress(kind: &str, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     put_bytes(&mut out, kind.as_bytes());
@@ -60,10 +63,12 @@ pub fn compress(kind: &str, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+/// Decompresses a compressed module. Memory use grows with the real content of the frame, never
+/// with the size that the frame claims.
 ///
 /// # Errors
-/// Where and why a payload is cut off, no sound frame, or that has another size than it says.
+/// Describes the problem and its offset if the payload is truncated, is not a valid frame, or has a
+/// different size than it declares.
 pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let mut reader = StreamReader::new(KIND, payload);
     let start = reader.offset();
@@ -93,7 +98,7 @@ pub fn decompress(payload: &[u8]) -> Result<Inside<'_>, StreamError> {
     let window = size.clamp(SMALL_WINDOW, LARGE_WINDOW);
     let mut decoder = StreamingDecoder::new_with_max_window_size(frame, window).map_err(|error| broken(&error))?;
     let mut out = Vec::new();
-    // One byte more than it should be is enough to know that it is too much.
+    // One byte more than the declared size is enough to detect an overrun.
     while out.len() as u64 <= size {
         let wanted = (size + 1 - out.len() as u64).min(CHUNK);
         let got = decoder.by_ref().take(wanted).read_to_end(&mut out).map_err(|error| broken(&error))?;
@@ -153,7 +158,8 @@ mod tests {
             assert!(error.starts_with("kernpack.zstd: "), "{error}");
             assert!(error.contains(expected), "{error}");
         }
-        // Every cut and every flipped byte is an error or another payload of that size, never more memory or a panic.
+        // Every truncation and every flipped byte leads to an error or to another payload of that
+        // size, never to more memory or a panic.
         let payload = compress("k", &(0..5000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
         for at in 0..payload.len() {
             assert!(decompress(&payload[..at]).is_err(), "{at}");

@@ -8,7 +8,8 @@ use crate::value::{
     Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Shown, ToArg, TypeSchema, raw_handle, sequence, views,
 };
 
-/// An immutable sequence of values that all convert to `T`, shared with every language. Cloning is one reference count.
+/// An immutable sequence of values that all convert to `T`, shared with every language. Cloning
+/// increments a reference count.
 #[repr(transparent)]
 pub struct Array<T> {
     object: ObjRef<ObjectRoot>,
@@ -17,7 +18,7 @@ pub struct Array<T> {
 
 raw_handle!(ObjRef: T => Array<T>, "`ffi.Array` whose elements all convert to `T`", elements: PhantomData);
 
-/// Says which element of a sequence did not convert.
+/// Adds the index of an element that did not convert to its error.
 pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize, value: &AnyView<'_>) -> Mismatch {
     let clause = mismatch.describe(&T::TYPE, value);
     if mismatch.is_value() {
@@ -26,10 +27,10 @@ pub(super) fn in_element<T: Schema, C: Schema>(mismatch: Mismatch, index: usize,
     Mismatch::type_note(format!("expected {}, but in element {index}: {clause}", C::TYPE))
 }
 
-/// A new array object that owns `values`.
+/// Creates an array object that owns `values`.
 pub(super) fn array_of(values: impl Iterator<Item = Any>) -> Any {
     let values: Vec<TVMFFIAny> = values.map(Any::into_raw).collect();
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; the value takes ownership of its one reference.
     unsafe { Any::from_object(embedded::seq::new_array(values)) }
 }
 
@@ -44,14 +45,14 @@ impl<T> Array<T> {
         self.as_views().len()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<T: for<'a> FromAny<'a>> Array<T> {
-    /// The element at `index`; `None` when out of range.
+    /// Returns the element at `index`; `None` if out of range.
     ///
     /// # Panics
     /// As for [`Array::iter`].
@@ -59,10 +60,10 @@ impl<T: for<'a> FromAny<'a>> Array<T> {
         self.as_views().get(index).map(converted)
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     ///
     /// # Panics
-    /// When there are not so many elements, and as for [`Array::iter`].
+    /// Panics if `index` is out of range, and as for [`Array::iter`].
     pub fn at(&self, index: usize) -> T {
         match self.as_views().get(index) {
             Some(element) => converted(element),
@@ -70,15 +71,16 @@ impl<T: for<'a> FromAny<'a>> Array<T> {
         }
     }
 
-    /// The elements in order.
+    /// Returns the elements in order.
     ///
     /// # Panics
-    /// When an element is a mutable list or dict that no longer converts, because other code changed it.
+    /// Panics if an element is a mutable list or dict that no longer converts, because other code
+    /// changed it.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + DoubleEndedIterator + '_ {
         self.as_views().iter().map(converted)
     }
 
-    /// The elements in a vector.
+    /// Returns the elements in a vector.
     pub fn to_vec(&self) -> Vec<T> {
         self.iter().collect()
     }
@@ -87,7 +89,8 @@ impl<T: for<'a> FromAny<'a>> Array<T> {
 fn converted<'a, T: FromAny<'a>>(element: &'a AnyView<'a>) -> T {
     match T::from_any(element) {
         Ok(value) => value,
-        // Every element was checked when the array was made, but one that is a list may have changed since.
+        // Every element was checked when the array was created, but one that is a list may have
+        // changed since.
         Err(mismatch) => panic!("an element of the array has changed: {}", mismatch.describe(&T::TYPE, element)),
     }
 }
@@ -95,7 +98,7 @@ fn converted<'a, T: FromAny<'a>>(element: &'a AnyView<'a>) -> T {
 impl<T: IntoAny> FromIterator<T> for Array<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
         let values: Vec<TVMFFIAny> = values.into_iter().map(|value| value.into_any().into_raw()).collect();
-        // SAFETY: a new object; its one reference is this one.
+        // SAFETY: a new object, whose one reference is this one.
         Self { object: unsafe { ObjRef::from_raw(embedded::seq::new_array(values)) }, elements: PhantomData }
     }
 }
@@ -154,7 +157,7 @@ impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Array<T> {
                 embedded::seq::new_array(copies.ok_or(Mismatch::TYPE)?)
             }
         };
-        // SAFETY: the reference was just made.
+        // SAFETY: the reference was created above.
         Ok(Self { object: unsafe { ObjRef::from_raw(object) }, elements: PhantomData })
     }
 }
@@ -182,7 +185,7 @@ impl<T: Schema> Schema for Vec<T> {
 
 impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for Vec<T> {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        // Not `collect`, which forgets how many there are when a conversion may fail.
+        // Not `collect`, which loses the number of elements if a conversion may fail.
         let elements = sequence(value)?;
         let elements = elements.views();
         let mut converted = Self::with_capacity(elements.len());
@@ -203,7 +206,7 @@ impl<T: IntoAny> IntoAny for Vec<T> {
 fn copied<T: ToArg>(elements: &[T]) -> Arg<'_> {
     Arg::owned(array_of(elements.iter().map(|element| {
         let arg = element.to_arg();
-        // SAFETY: `arg` keeps alive what the view refers to.
+        // SAFETY: `arg` keeps the view's target alive.
         let view = unsafe { AnyView::from_raw(arg.as_raw()) };
         Any::from_view(&view).unwrap_or_default()
     })))
@@ -250,7 +253,7 @@ impl<T: IntoAny, const N: usize> From<[T; N]> for Array<T> {
 
 impl<T> Default for Array<T> {
     fn default() -> Self {
-        // SAFETY: a new object; its one reference is this one.
+        // SAFETY: a new object, whose one reference is this one.
         Self { object: unsafe { ObjRef::from_raw(embedded::seq::new_array(Vec::new())) }, elements: PhantomData }
     }
 }

@@ -12,12 +12,15 @@ use crate::{AnyView, Result};
 
 /// A mutable map, shared with every language: `tvm_ffi.Dict` in Python, `tvm::ffi::Dict` in C++.
 ///
-/// A `Dict` is a handle. Clones, the fields and arguments that it is stored in and passed as, and the handles of other languages all refer to one
-/// dict, and what one changes all see. An immutable map is a [`Map`](super::Map), one that only Rust has is a `HashMap`.
+/// A `Dict` is a handle. Its clones, the fields and arguments that hold it, and the handles of
+/// other languages all refer to the same dict, and all of them see a change. For an immutable map
+/// use [`Map`](super::Map), for one that only Rust code uses a `HashMap`.
 ///
-/// Threads, and values that do not convert, are as for a [`List`](super::List): each method is one step, and what reads entries gives a
-/// [`Result`]. Keys are compared as those of a [`Map`](super::Map): texts by what they say, numbers by type and value, objects by identity or what their
-/// type says. Where a type of keys has hash and equality functions of its own, a step takes time in proportion to the number of entries.
+/// As for a [`List`](super::List), each method is one atomic step, and methods that read entries
+/// return a [`Result`]. Keys are compared as those of a [`Map`](super::Map): texts by content,
+/// numbers by type and value, objects by identity or by the equality of their type. If a key type
+/// has its own hash and equality functions, each step takes time proportional to the number of
+/// entries.
 ///
 /// ```
 /// use kernpack::Dict;
@@ -37,17 +40,18 @@ pub struct Dict<K, V> {
 
 raw_handle!(ObjRef: K V => Dict<K, V>, "`ffi.Dict`", entries: PhantomData);
 
-/// A new dict of owned entries.
+/// Creates a dict from owned entries.
 #[inline]
 fn dict_of(entries: Vec<(TVMFFIAny, TVMFFIAny)>) -> core::result::Result<ObjRef<ObjectRoot>, Failure> {
-    // SAFETY: a new object; its one reference is this one.
+    // SAFETY: a new object, whose one reference is this one.
     map::new_dict(entries).map(|object| unsafe { ObjRef::from_raw(object) })
 }
 
-// SAFETY of the methods: the object is a dict and lives as long as `self`; values that are passed on are owned, and views valid for the call.
+// SAFETY of the methods: the object is a dict and lives as long as `self`; values that are passed
+// on are owned, and views are valid for the call.
 
 impl<K, V> Dict<K, V> {
-    /// A dict without entries.
+    /// Creates an empty dict.
     #[must_use]
     pub fn new() -> Self {
         match dict_of(Vec::new()) {
@@ -63,13 +67,13 @@ impl<K, V> Dict<K, V> {
         unsafe { shared::len(self.as_ptr()) }
     }
 
-    /// Whether there are no entries at this moment.
+    /// Returns true if there are no entries at this moment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both handles refer to one dict.
+    /// Returns whether both handles refer to one dict.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.as_ptr() == other.as_ptr()
@@ -81,10 +85,10 @@ impl<K, V> Dict<K, V> {
         unsafe { shared::clear(self.as_ptr()) }
     }
 
-    /// Whether there is an entry of this key.
+    /// Returns whether there is an entry with this key.
     ///
     /// # Errors
-    /// That of the key's own hash or equality function.
+    /// Returns the error of the key's own hash or equality function.
     pub fn contains_key<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<bool> {
         Ok(self.raw(key)?.is_some())
     }
@@ -103,7 +107,7 @@ impl<K: IntoAny, V: IntoAny> Dict<K, V> {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// That of the key's own hash or equality function; then nothing was changed.
+    /// Returns the error of the key's own hash or equality function; the dict is then unchanged.
     pub fn insert(&self, key: K, value: V) -> Result<()> {
         let (key, value) = (key.into_any().into_raw(), value.into_any().into_raw());
         // SAFETY: see above.
@@ -111,64 +115,67 @@ impl<K: IntoAny, V: IntoAny> Dict<K, V> {
         Ok(())
     }
 
-    /// Sets the values of keys, one after the other.
+    /// Sets the values of several keys, one after the other.
     ///
     /// # Errors
-    /// As for [`Dict::insert`]; the entries before have been set.
+    /// As for [`Dict::insert`]; the entries before the failed one have been set.
     pub fn extend(&self, entries: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         entries.into_iter().try_for_each(|(key, value)| self.insert(key, value))
     }
 }
 
-/// What did not convert, in an error.
+/// Converts a value; `what` describes it in the error if it does not convert.
 fn converted<T: for<'a> FromAny<'a>>(value: &Any, what: impl FnOnce() -> String) -> Result<T> {
     let view = value.as_view();
     T::from_any(view).map_err(|mismatch| mismatch.into_error(&format!("{}: ", what()), &T::TYPE, view))
 }
 
-/// A key as errors show it.
+/// Formats a key for errors.
 fn shown<Q: ToArg + ?Sized>(key: &Q) -> String {
     let key = key.to_arg();
-    // SAFETY: the argument keeps alive what the view refers to.
+    // SAFETY: the argument keeps the view's target alive.
     format!("{:?}", unsafe { AnyView::from_raw(key.as_raw()) })
 }
 
 impl<K, V: for<'a> FromAny<'a>> Dict<K, V> {
-    /// The value of a key; `None` when it has none.
+    /// Returns the value of a key; `None` if the key is not in the dict.
     ///
     /// # Errors
-    /// TypeError or ValueError: it does not convert to `V`. That of the key's own hash or equality function.
+    /// Returns a TypeError or ValueError if the value does not convert to `V`, or the error of the
+    /// key's own hash or equality function.
     pub fn get<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
         let Some(value) = self.raw(key)? else { return Ok(None) };
         converted(&value, || format!("the value of {}", shown(key))).map(Some)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// KeyError: it has none. Others as for [`Dict::get`].
+    /// Returns a KeyError if the key is not in the dict. Other errors as for [`Dict::get`].
     pub fn at<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<V> {
         self.get(key)?.ok_or_else(|| {
             let key = key.to_arg();
-            // SAFETY: the argument keeps alive what the view refers to.
+            // SAFETY: the argument keeps the view's target alive.
             let view = unsafe { AnyView::from_raw(key.as_raw()) };
-            // A text without quotes, which Python adds.
+            // A string without quotes, which Python adds.
             let text = <&str>::from_any(&view).map_or_else(|_| format!("{view:?}"), str::to_owned);
             crate::error!(KeyError, "{text}")
         })
     }
 
-    /// Removes the entry of a key: its value, or `None` when it has none.
+    /// Removes the entry of a key. Returns its value, or `None` if the key is not in the dict.
     ///
     /// # Errors
-    /// TypeError or ValueError: the value does not convert to `V`; then it stays where it is. That of the key's own hash or equality function.
+    /// Returns a TypeError or ValueError if the value does not convert to `V`; the entry then
+    /// stays. Returns the error of the key's own hash or equality function.
     pub fn remove<Q: ToArg + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
         let raw = key.to_arg();
         loop {
-            // What does not convert is seen before it is taken out.
+            // Converted before it is removed, so that a value that does not convert stays.
             let Some(value) = self.raw(key)? else { return Ok(None) };
             let converted = converted(&value, || format!("the value of {}", shown(key)))?;
-            // SAFETY: see above; a reference to the value is ours. Another thread may have exchanged it.
+            // SAFETY: see above; this code owns a reference to the value. Another thread may have
+            // replaced it.
             if unsafe { shared::erase_expected(self.as_ptr(), &raw.as_raw(), value.as_raw())? } {
                 return Ok(Some(converted));
             }
@@ -177,31 +184,32 @@ impl<K, V: for<'a> FromAny<'a>> Dict<K, V> {
 }
 
 impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Dict<K, V> {
-    /// The entries of one moment, in the order in which they were added. (In a dict that has had more than four, a key that is set again counts as added again.)
+    /// Returns a snapshot of the entries in the order in which they were added. (In a dict that has
+    /// had more than four, setting an existing key counts as adding it again.)
     ///
     /// # Errors
-    /// TypeError or ValueError: a key does not convert to `K`, or a value to `V`.
+    /// Returns a TypeError or ValueError if a key does not convert to `K`, or a value to `V`.
     pub fn entries(&self) -> Result<Vec<(K, V)>> {
         self.iter().collect()
     }
 
-    /// As [`Dict::entries`], without the values.
+    /// Like [`Dict::entries`], without the values.
     ///
     /// # Errors
-    /// TypeError or ValueError: a key does not convert to `K`.
+    /// Returns a TypeError or ValueError if a key does not convert to `K`.
     pub fn keys(&self) -> Result<Vec<K>> {
         self.owned_entries().map(|(key, _)| converted(&key, || format!("key {key:?}"))).collect()
     }
 
-    /// As [`Dict::entries`], without the keys.
+    /// Like [`Dict::entries`], without the keys.
     ///
     /// # Errors
-    /// TypeError or ValueError: a value does not convert to `V`.
+    /// Returns a TypeError or ValueError if a value does not convert to `V`.
     pub fn values(&self) -> Result<Vec<V>> {
         self.owned_entries().map(|(key, value)| converted(&value, || format!("the value of {key:?}"))).collect()
     }
 
-    /// The entries of the moment of this call, in order. The loop may change the dict.
+    /// Iterates over a snapshot of the entries, in order. The loop may change the dict.
     pub fn iter(&self) -> impl Iterator<Item = Result<(K, V)>> + use<K, V> {
         self.owned_entries().map(|(key, value)| {
             let converted_key = converted(&key, || format!("key {key:?}"))?;
@@ -223,7 +231,7 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> IntoIterator for &Dict<K, V
     type Item = Result<(K, V)>;
     type IntoIter = std::vec::IntoIter<Result<(K, V)>>;
 
-    /// As [`Dict::iter`].
+    /// Like [`Dict::iter`].
     fn into_iter(self) -> Self::IntoIter {
         self.iter().collect::<Vec<_>>().into_iter()
     }
@@ -237,7 +245,7 @@ impl<K, V> Default for Dict<K, V> {
 
 impl<K: IntoAny, V: IntoAny> FromIterator<(K, V)> for Dict<K, V> {
     /// # Panics
-    /// When the type of a key has a hash function of its own that raises an error.
+    /// Panics if the type of a key has its own hash function and that raises an error.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter().map(|(key, value)| (key.into_any().into_raw(), value.into_any().into_raw()));
         match dict_of(entries.collect()) {
@@ -253,14 +261,14 @@ impl<K: IntoAny, V: IntoAny, const N: usize> From<[(K, V); N]> for Dict<K, V> {
     }
 }
 
-/// A second handle of the same dict.
+/// Creates a second handle of the same dict.
 impl<K, V> Clone for Dict<K, V> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), entries: PhantomData }
     }
 }
 
-/// The entries of one moment, without what is in them.
+/// Formats a snapshot of the entries, without their nested contents.
 impl<K, V> fmt::Debug for Dict<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SAFETY: see above. The values are owned by the contents.
@@ -282,7 +290,8 @@ impl<K: Schema, V: Schema> Schema for Dict<K, V> {
 }
 
 impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Dict<K, V> {
-    /// A second handle of a dict whose entries all convert at this moment. A map, which cannot change, becomes a new dict.
+    /// Creates a second handle of a dict whose entries all convert at this moment. A map, which
+    /// cannot change, is copied to a new dict.
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let found = entries(value)?;
         convert::<K, V, Checked<Self>>(&found)?;

@@ -1,4 +1,4 @@
-//! Loops over containers, and elements by index.
+//! Iteration over containers, and elements by index.
 
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
@@ -8,13 +8,13 @@ use super::{Array, Map};
 use crate::object::{ObjRef, Object};
 use crate::value::{Any, AnyView, FromAny};
 
-/// The elements of an [`Array`], which it lends.
+/// Iterator over the elements of a borrowed [`Array`].
 pub struct ArrayIter<'a, T> {
     array: &'a Array<T>,
     left: Range<usize>,
 }
 
-/// The elements of an [`Array`], which it owns.
+/// Iterator over the elements of an owned [`Array`].
 pub struct ArrayIntoIter<T> {
     array: Array<T>,
     left: Range<usize>,
@@ -25,7 +25,7 @@ impl<'a, T: for<'b> FromAny<'b>> IntoIterator for &'a Array<T> {
     type Item = T;
     type IntoIter = ArrayIter<'a, T>;
 
-    /// As [`Array::iter`].
+    /// Like [`Array::iter`].
     fn into_iter(self) -> ArrayIter<'a, T> {
         ArrayIter { array: self, left: 0..self.len() }
     }
@@ -79,7 +79,7 @@ macro_rules! iterator {
 iterator!(['a, T: for<'b> FromAny<'b>] ArrayIter<'a, T>);
 iterator!([T: for<'b> FromAny<'b>] ArrayIntoIter<T>);
 
-/// The entries in insertion order.
+/// Iterates over the entries in insertion order.
 ///
 /// ```
 /// use kernpack::Map;
@@ -108,28 +108,30 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> IntoIterator for Map<K, V> 
     }
 }
 
-/// A type whose values lie in an array as they are, so that they can be lent. Others are converted: [`Array::get`] and [`Array::at`] give them.
+/// A type whose values are stored directly in an array, so that they can be borrowed. Elements of
+/// other types are converted: use [`Array::get`] and [`Array::at`].
 ///
 /// # Safety
-/// Where an element converts to the type, the function finds the value that it converts to.
+/// If an element converts to the type, the function returns the value that it converts to.
 pub unsafe trait InPlace: for<'a> FromAny<'a> {
-    /// The value of an element.
+    /// Borrows the value of an element.
     #[doc(hidden)]
     fn in_place<'a>(element: &'a AnyView<'a>) -> &'a Self;
 }
 
-// SAFETY: an element is an owned value, over whose raw form an `Any` is transparent.
+// SAFETY: an element is an owned value; an `Any` is transparent over the same raw struct.
 unsafe impl InPlace for Any {
     fn in_place<'a>(element: &'a AnyView<'a>) -> &'a Self {
-        // SAFETY: as above; it is only lent.
+        // SAFETY: as above; it is only borrowed.
         unsafe { &*core::ptr::from_ref(element.as_raw()).cast() }
     }
 }
 
-// SAFETY: an element that converts is a pointer to an object of the type, over which a reference is transparent.
+// SAFETY: an element that converts is a pointer to an object of the type; a reference is
+// transparent over that pointer.
 unsafe impl<T: Object> InPlace for ObjRef<T> {
     fn in_place<'a>(element: &'a AnyView<'a>) -> &'a Self {
-        // SAFETY: as above; it is only lent.
+        // SAFETY: as above; it is only borrowed.
         unsafe { &*(&raw const element.as_raw().payload.v_obj).cast() }
     }
 }
@@ -144,7 +146,7 @@ impl<T: InPlace> Index<usize> for Array<T> {
     type Output = T;
 
     /// # Panics
-    /// When there are not so many elements.
+    /// Panics if `index` is out of range.
     fn index(&self, index: usize) -> &T {
         let len = self.len();
         match self.as_views().get(index) {

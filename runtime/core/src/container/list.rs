@@ -13,15 +13,18 @@ use crate::{AnyView, Error, Result};
 
 /// A mutable sequence of values, shared with every language: `tvm_ffi.List` in Python, `tvm::ffi::List` in C++.
 ///
-/// A `List` is a handle. Clones, the fields and arguments that it is stored in and passed as, and the handles of other languages all refer to one
-/// list, and what one changes all see. An immutable sequence is an [`Array`](super::Array), one that only Rust has is a `Vec`.
+/// A `List` is a handle. Its clones, the fields and arguments that hold it, and the handles of
+/// other languages all refer to the same list, and all of them see a change. For an immutable
+/// sequence use [`Array`](super::Array), for one that only Rust code uses a `Vec`.
 ///
-/// Each method is one step: Rust threads may use a list at the same time, in all libraries of a process, and each step finds it as another step
-/// left it. Code in C++ and the stock library do not take part in this: as for their own threads, a program has to see to it that they change a
-/// list only while no other thread uses it.
+/// Each method is one atomic step: Rust threads, in all libraries of a process, may use a list at
+/// the same time, and each step sees the result of complete previous steps. C++ code and the stock
+/// library do not take part in this: as with their own threads, the program must ensure that they
+/// change a list only while no other thread uses it.
 ///
-/// Other code can put any value into a list at any time, also one that does not convert to `T`. So what reads elements gives a
-/// [`Result`]; `List<Any>` takes them as they are. A list that contains itself is never freed.
+/// Other code can put any value into a list at any time, including one that does not convert to
+/// `T`. So methods that read elements return a [`Result`]; `List<Any>` accepts all values. A list
+/// that contains itself is never freed.
 ///
 /// ```
 /// use kernpack::List;
@@ -43,7 +46,7 @@ pub struct List<T> {
 
 raw_handle!(ObjRef: T => List<T>, "`ffi.List`", elements: PhantomData);
 
-/// Owned raw values of Rust values.
+/// Converts Rust values to owned raw values.
 fn raw_values<T: IntoAny>(values: impl IntoIterator<Item = T>) -> Vec<TVMFFIAny> {
     values.into_iter().map(|value| value.into_any().into_raw()).collect()
 }
@@ -54,7 +57,7 @@ fn no_element(index: usize, len: usize) -> Error {
     crate::error!(IndexError, "there is no element {index} in a list of {len}")
 }
 
-/// The operation only fails when memory runs out.
+/// Unwraps the result of an operation that only fails if memory runs out.
 fn in_memory<T>(outcome: core::result::Result<T, embedded::failure::Failure>) -> T {
     outcome.unwrap_or_else(|failure| panic!("a list cannot grow: {}", failure.message()))
 }
@@ -62,10 +65,10 @@ fn in_memory<T>(outcome: core::result::Result<T, embedded::failure::Failure>) ->
 // SAFETY of the methods: the object is a list and lives as long as `self`; values that are passed on are owned.
 
 impl<T> List<T> {
-    /// A list without elements.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
-        // SAFETY: a new object; its one reference is this one.
+        // SAFETY: a new object, whose one reference is this one.
         unsafe { Self::from_raw(seq::new_list(Vec::new())) }
     }
 
@@ -76,13 +79,13 @@ impl<T> List<T> {
         unsafe { shared::len(self.as_ptr()) }
     }
 
-    /// Whether there are no elements at this moment.
+    /// Returns true if there are no elements at this moment.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether both handles refer to one list.
+    /// Returns whether both handles refer to one list.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.as_ptr() == other.as_ptr()
@@ -94,7 +97,7 @@ impl<T> List<T> {
         unsafe { shared::clear(self.as_ptr()) }
     }
 
-    /// Removes the elements from `len` on; does nothing when there are not so many.
+    /// Removes the elements from `len` on; has no effect if the list is not longer.
     pub fn truncate(&self, len: usize) {
         // SAFETY: see above.
         unsafe { shared::truncate(self.as_ptr(), len) }
@@ -106,18 +109,18 @@ impl<T> List<T> {
         unsafe { shared::reverse(self.as_ptr()) }
     }
 
-    /// Whether an element is equal to `value`, as keys of maps are: texts by what they say, numbers by type and value, objects by identity or what
-    /// their type says.
+    /// Returns whether an element equals `value`, by the rules for keys of maps: texts by content,
+    /// numbers by type and value, objects by identity or by the equality of their type.
     ///
     /// # Errors
-    /// That of a type's equality function.
+    /// Returns the error of a type's own equality function.
     pub fn contains<Q: ToArg + ?Sized>(&self, value: &Q) -> Result<bool> {
         let value = value.to_arg();
         // SAFETY: see above; `value` is a valid view for the call.
         Ok(unsafe { shared::contains(self.as_ptr(), &value.as_raw())? })
     }
 
-    /// The element at `index` as it is.
+    /// Returns the element at `index` without converting it.
     fn raw(&self, index: usize) -> Option<Any> {
         // SAFETY: see above; the element is owned.
         unsafe { shared::element(self.as_ptr(), index).map(|element| Any::from_raw(element)) }
@@ -128,7 +131,7 @@ impl<T: IntoAny> List<T> {
     /// Adds an element at the end.
     ///
     /// # Panics
-    /// When memory runs out.
+    /// Panics if memory runs out.
     pub fn push(&self, value: T) {
         // SAFETY: see above.
         in_memory(unsafe { shared::push(self.as_ptr(), value.into_any().into_raw()) });
@@ -137,15 +140,15 @@ impl<T: IntoAny> List<T> {
     /// Inserts an element before position `index`, which may be the end.
     ///
     /// # Errors
-    /// IndexError: the position is behind the end.
+    /// Returns an IndexError if the position is after the end.
     pub fn insert(&self, index: usize, value: T) -> Result<()> {
         self.replace_range(index..index, [value])
     }
 
-    /// Exchanges the element at `index`.
+    /// Replaces the element at `index`.
     ///
     /// # Errors
-    /// IndexError: there is no such element.
+    /// Returns an IndexError if there is no such element.
     pub fn set(&self, index: usize, value: T) -> Result<()> {
         let position = i64::try_from(index).unwrap_or(i64::MAX);
         // SAFETY: see above; the old element is owned.
@@ -160,14 +163,14 @@ impl<T: IntoAny> List<T> {
     /// Adds elements at the end, all in one step.
     ///
     /// # Panics
-    /// When memory runs out.
+    /// Panics if memory runs out.
     pub fn extend(&self, values: impl IntoIterator<Item = T>) {
         let values = raw_values(values);
         // SAFETY: see above.
         in_memory(unsafe { shared::insert(self.as_ptr(), None, &values) });
     }
 
-    /// Replaces all elements in one step: for what is done to all of them, as sorting.
+    /// Replaces all elements in one step, for operations on the whole list such as sorting.
     ///
     /// ```
     /// # use kernpack::List;
@@ -180,14 +183,14 @@ impl<T: IntoAny> List<T> {
     /// ```
     ///
     /// # Panics
-    /// When memory runs out.
+    /// Panics if memory runs out.
     pub fn assign(&self, values: impl IntoIterator<Item = T>) {
         let values = raw_values(values);
         // SAFETY: see above.
         in_memory(unsafe { shared::assign(self.as_ptr(), &values) });
     }
 
-    /// Replaces the elements of a range by others, all in one step.
+    /// Replaces the elements of a range with others, all in one step.
     ///
     /// ```
     /// # use kernpack::List;
@@ -198,7 +201,7 @@ impl<T: IntoAny> List<T> {
     /// ```
     ///
     /// # Errors
-    /// IndexError: the range is not within the list.
+    /// Returns an IndexError if the range is not within the list.
     pub fn replace_range(&self, range: impl RangeBounds<usize>, values: impl IntoIterator<Item = T>) -> Result<()> {
         let start = match range.start_bound() {
             Bound::Included(start) => Some(*start),
@@ -239,49 +242,52 @@ impl<T> List<T> {
 }
 
 impl<T: for<'a> FromAny<'a>> List<T> {
-    /// Element `index` in Rust.
+    /// Converts the element with index `index` to a Rust value.
     fn converted(index: usize, element: &Any) -> Result<T> {
         let view = element.as_view();
         T::from_any(view).map_err(|mismatch| mismatch.into_error(&format!("element {index}: "), &T::TYPE, view))
     }
 
-    /// The element at `index`; `None` when there are not so many.
+    /// Returns the element at `index`; `None` if out of range.
     ///
     /// # Errors
-    /// TypeError or ValueError: it does not convert to `T`.
+    /// Returns a TypeError or ValueError if the element does not convert to `T`.
     pub fn get(&self, index: usize) -> Result<Option<T>> {
         self.raw(index).map(|element| Self::converted(index, &element)).transpose()
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     ///
     /// # Errors
-    /// IndexError: there are not so many. TypeError or ValueError: it does not convert to `T`.
+    /// Returns an IndexError if out of range, and a TypeError or ValueError if the element does not
+    /// convert to `T`.
     pub fn at(&self, index: usize) -> Result<T> {
         self.get(index)?.ok_or_else(|| no_element(index, self.len()))
     }
 
-    /// The elements of one moment.
+    /// Returns a snapshot of the elements.
     ///
     /// # Errors
-    /// TypeError or ValueError: one does not convert to `T`.
+    /// Returns a TypeError or ValueError if an element does not convert to `T`.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         // SAFETY: see above. The values are owned by the contents.
         let elements = unsafe { shared::elements(self.as_ptr()) };
-        // SAFETY: as above; the reference is made here.
+        // SAFETY: as above; the reference is added here.
         let own = |element: &TVMFFIAny| unsafe { Any::from_raw(embedded::release::retain(element)) };
         elements.iter().enumerate().map(|(index, element)| Self::converted(index, &own(element))).collect()
     }
 
-    /// The elements in order. Each is read when its turn comes, so that the loop may change the list, and sees what others change.
+    /// Iterates over the elements in order. Each is read when the iterator reaches it, so the loop
+    /// may change the list and sees other code's changes.
     pub fn iter(&self) -> ListIter<'_, T> {
         ListIter { list: self, next: 0 }
     }
 
-    /// Takes the last element out; `None` when there is none.
+    /// Removes the last element and returns it; `None` if the list is empty.
     ///
     /// # Errors
-    /// TypeError or ValueError: it does not convert to `T`. Then it stays where it is.
+    /// Returns a TypeError or ValueError if the element does not convert to `T`; it then stays in
+    /// the list.
     pub fn pop(&self) -> Result<Option<T>> {
         loop {
             let Some(index) = self.len().checked_sub(1) else { return Ok(None) };
@@ -291,10 +297,11 @@ impl<T: for<'a> FromAny<'a>> List<T> {
         }
     }
 
-    /// Takes the element at `index` out.
+    /// Removes the element at `index` and returns it.
     ///
     /// # Errors
-    /// IndexError: there is no such element. TypeError or ValueError: it does not convert to `T`; then it stays where it is.
+    /// Returns an IndexError if out of range, and a TypeError or ValueError if the element does not
+    /// convert to `T`; it then stays in the list.
     pub fn remove(&self, index: usize) -> Result<T> {
         loop {
             if let Some(value) = self.take(index)? {
@@ -307,11 +314,12 @@ impl<T: for<'a> FromAny<'a>> List<T> {
         }
     }
 
-    /// `None` when there is no such element, or another thread exchanged it meanwhile.
+    /// Removes an element if it converts. Returns `None` if the index is out of range, or if
+    /// another thread replaced the element meanwhile.
     fn take(&self, index: usize) -> Result<Option<T>> {
         let Some(element) = self.raw(index) else { return Ok(None) };
         let value = Self::converted(index, &element)?;
-        // SAFETY: see above; the list's reference to the element is ours where it was taken out.
+        // SAFETY: see above; if the element was removed, this code owns the list's reference to it.
         unsafe {
             if !shared::pop_expected(self.as_ptr(), index as i64, element.as_raw()) {
                 return Ok(None);
@@ -322,7 +330,7 @@ impl<T: for<'a> FromAny<'a>> List<T> {
     }
 }
 
-/// The elements of a [`List`], each read when its turn comes.
+/// Iterator over the elements of a [`List`], each read when the iterator reaches it.
 pub struct ListIter<'a, T> {
     list: &'a List<T>,
     next: usize,
@@ -344,7 +352,7 @@ impl<'a, T: for<'b> FromAny<'b>> IntoIterator for &'a List<T> {
     type Item = Result<T>;
     type IntoIter = ListIter<'a, T>;
 
-    /// As [`List::iter`].
+    /// Like [`List::iter`].
     fn into_iter(self) -> ListIter<'a, T> {
         self.iter()
     }
@@ -358,7 +366,7 @@ impl<T> Default for List<T> {
 
 impl<T: IntoAny> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        // SAFETY: a new object; its one reference is this one.
+        // SAFETY: a new object, whose one reference is this one.
         unsafe { Self::from_raw(seq::new_list(raw_values(values))) }
     }
 }
@@ -375,21 +383,21 @@ impl<T: IntoAny, const N: usize> From<[T; N]> for List<T> {
     }
 }
 
-/// Adds to the list that the handle refers to, as [`List::extend`].
+/// Adds to the list that the handle refers to, like [`List::extend`].
 impl<T: IntoAny> Extend<T> for List<T> {
     fn extend<I: IntoIterator<Item = T>>(&mut self, values: I) {
         Self::extend(self, values);
     }
 }
 
-/// A second handle of the same list.
+/// Creates a second handle of the same list.
 impl<T> Clone for List<T> {
     fn clone(&self) -> Self {
         Self { object: self.object.clone(), elements: PhantomData }
     }
 }
 
-/// The elements of one moment, without what is in them.
+/// Formats a snapshot of the elements, without their nested contents.
 impl<T> fmt::Debug for List<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // SAFETY: see above. The values are owned by the contents.
@@ -410,7 +418,8 @@ impl<T: Schema> Schema for List<T> {
 }
 
 impl<'a, T: for<'b> FromAny<'b>> FromAny<'a> for List<T> {
-    /// A second handle of a list whose elements all convert at this moment. An array, which cannot change, becomes a new list.
+    /// Creates a second handle of a list whose elements all convert at this moment. An array, which
+    /// cannot change, is copied to a new list.
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let elements = sequence(value)?;
         for (index, element) in elements.views().iter().enumerate() {
@@ -521,7 +530,7 @@ mod tests {
         anything.clear();
     }
 
-    /// Changes the list that it is in when it goes.
+    /// Changes the list that contains it when it is dropped.
     struct Last(List<Any>);
 
     impl Drop for Last {

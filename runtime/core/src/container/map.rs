@@ -10,7 +10,8 @@ use crate::value::{
     Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, Sequence, Shown, ToArg, TypeSchema, entries, raw_handle,
 };
 
-/// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning is one reference count.
+/// An immutable map from `K` to `V` in insertion order, shared with every language. Cloning
+/// increments a reference count.
 ///
 /// ```
 /// use kernpack::{Map, Str};
@@ -26,29 +27,30 @@ pub struct Map<K, V> {
 
 raw_handle!(ObjRef: K V => Map<K, V>, "`ffi.Map` whose keys all convert to `K` and whose values all convert to `V`", entries: PhantomData);
 
-/// The entries of a map as views.
+/// Iterates over the entries of a map as views.
 ///
 /// # Safety
-/// `map` is a map that lives for `'a`, and it does not change meanwhile.
+/// `map` is a map that lives for `'a` and does not change during that time.
 unsafe fn views<'a>(map: *mut TVMFFIObject) -> impl Iterator<Item = (AnyView<'a>, AnyView<'a>)> {
     // SAFETY: promised by the caller; owned entries are valid views.
     unsafe { embedded::map::iter(map).map(|(key, value)| (AnyView::from_raw(key), AnyView::from_raw(value))) }
 }
 
-/// A new map object that owns the entries.
+/// Creates a map object that owns the entries.
 ///
 /// # Panics
-/// When the type of a key has a hash function of its own (from Python or C++) that raises an error.
+/// Panics if the type of a key has its own hash function (from Python or C++) and that raises an
+/// error.
 fn map_of(entries: impl Iterator<Item = (Any, Any)>) -> Any {
     try_map_of(entries).unwrap_or_else(|message| panic!("a key cannot be hashed: {message}"))
 }
 
-/// As [`map_of`]; the error is that of a key's hash function.
+/// Like [`map_of`]; returns the error of a key's hash function.
 fn try_map_of(entries: impl Iterator<Item = (Any, Any)>) -> Result<Any, String> {
     let entries: Vec<(TVMFFIAny, TVMFFIAny)> = entries.map(|(key, value)| (key.into_raw(), value.into_raw())).collect();
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; the value takes ownership of its one reference.
     match embedded::map::new_map(entries) {
-        // SAFETY: a new map; its one reference goes to the value.
+        // SAFETY: a new map; the value takes ownership of its one reference.
         Ok(map) => Ok(unsafe { Any::from_object(map) }),
         Err(failure) => Err(failure.message()),
     }
@@ -88,14 +90,14 @@ impl<K, V> Map<K, V> {
         unsafe { embedded::map::len(self.object.as_ptr()) }
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
-    /// The value of `key`; `None` when it has none.
+    /// Returns the value of `key`; `None` if the key is not in the map.
     ///
     /// # Panics
     /// As for [`Map::iter`].
@@ -109,10 +111,11 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
         }
     }
 
-    /// The entries in insertion order.
+    /// Iterates over the entries in insertion order.
     ///
     /// # Panics
-    /// When a key or value is a mutable list or dict that no longer converts, because other code changed it.
+    /// Panics if a key or value is a mutable list or dict that no longer converts, because other
+    /// code changed it.
     pub fn iter(&self) -> impl Iterator<Item = (K, V)> + '_ {
         // SAFETY: as in `get`.
         unsafe { views(self.object.as_ptr()) }.map(|(key, value)| (converted(&key), converted(&value)))
@@ -122,7 +125,8 @@ impl<K: for<'a> FromAny<'a>, V: for<'a> FromAny<'a>> Map<K, V> {
 fn converted<T: for<'a> FromAny<'a>>(value: &AnyView<'_>) -> T {
     match T::from_any(value) {
         Ok(value) => value,
-        // Every entry was checked when the map was made, but one that is a list may have changed since.
+        // Every entry was checked when the map was created, but one that is a list may have changed
+        // since.
         Err(mismatch) => panic!("an entry of the map has changed: {}", mismatch.describe(&T::TYPE, value)),
     }
 }
@@ -157,7 +161,7 @@ impl<K: Schema, V: Schema> Schema for Map<K, V> {
     }
 }
 
-/// Collects conversions to a container without keeping them: only whether all succeed matters.
+/// Consumes the results of conversions without keeping them, to check whether all succeed.
 pub(super) struct Checked<C>(PhantomData<fn() -> C>);
 
 impl<C: Schema> Schema for Checked<C> {
@@ -177,8 +181,8 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
         let entries = entries(value)?;
         convert::<K, V, Checked<Self>>(&entries)?;
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: `entries` checked that the object is a map or dict, and the view keeps it alive. The copy takes over the references to
-        // what was checked.
+        // SAFETY: `entries` checked that the object is a map or dict, and the view keeps it alive.
+        // The copy takes ownership of the references to the checked entries.
         let object = unsafe {
             if (*object).type_index == type_index::MAP {
                 embedded::inc_ref(object);
@@ -192,7 +196,7 @@ impl<'a, K: for<'b> FromAny<'b>, V: for<'b> FromAny<'b>> FromAny<'a> for Map<K, 
                 copy.into_raw().payload.v_obj
             }
         };
-        // SAFETY: the reference was just made.
+        // SAFETY: the reference was created above.
         Ok(Self { object: unsafe { ObjRef::from_raw(object) }, entries: PhantomData })
     }
 }
@@ -246,7 +250,7 @@ macro_rules! std_map {
 std_map!(HashMap<K: Eq, Hash; V; S>);
 std_map!(BTreeMap<K: Ord; V>);
 
-/// The same entries in any order, as Python compares dictionaries.
+/// Equal if both have the same entries in any order, like dictionaries in Python.
 impl<K: for<'a> FromAny<'a> + ToArg, V: for<'a> FromAny<'a> + PartialEq> PartialEq for Map<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(&key) == Some(value))

@@ -1,4 +1,5 @@
-//! Containers: [`Array`], [`Map`] and [`Shape`], which do not change; [`List`] and [`Dict`], which do; and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
+//! Containers: the immutable [`Array`], [`Map`] and [`Shape`]; the mutable [`List`] and [`Dict`];
+//! and the conversions of `Vec`, `HashMap`, `BTreeMap` and tuples.
 //!
 //! ```
 //! use kernpack::{Any, Array, IntoAny};

@@ -6,7 +6,7 @@ use crate::embedded;
 use crate::object::{ObjRef, ObjectRoot};
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema, raw_handle, sequence};
 
-/// Dimensions of a tensor, in elements.
+/// The dimensions of a tensor, in elements.
 ///
 /// ```
 /// use kernpack::Shape;
@@ -22,9 +22,9 @@ pub struct Shape {
 raw_handle!(ObjRef: => Shape, "`ffi.Shape`");
 
 impl Shape {
-    /// Copies.
+    /// Copies the dimensions.
     pub fn new(dimensions: &[i64]) -> Self {
-        // SAFETY: a new object; its one reference is this one.
+        // SAFETY: a new object, whose one reference is this one.
         unsafe { Self::from_raw(embedded::shape::new_shape(dimensions)) }
     }
 }
@@ -63,10 +63,11 @@ impl Schema for Shape {
 }
 
 impl<'a> FromAny<'a> for Shape {
-    /// A shape, or a sequence of integers.
+    /// Accepts a shape, or a sequence of integers.
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a shape.
+        // SAFETY: the view keeps the object alive; its index is checked before it is treated as a
+        // shape.
         unsafe {
             if (*object).type_index == type_index::SHAPE {
                 embedded::inc_ref(object);

@@ -2,10 +2,11 @@ use super::array::in_element;
 use crate::embedded;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, ResultPlace, Schema, ToArg, TypeSchema, sequence};
 
-/// An array of values.
+/// Moves values into an array.
 fn moved<const N: usize>(values: [Any; N]) -> Any {
     let values = values.map(Any::into_raw);
-    // SAFETY: the values are owned, and are moved into a new object, whose one reference goes to the value.
+    // SAFETY: the values are owned and are moved into a new object; the value takes ownership of
+    // its one reference.
     unsafe { Any::from_object(embedded::seq::new_array_of_moved(&values)) }
 }
 

@@ -5,14 +5,15 @@ use super::DeviceAttribute;
 use crate::value::{Any, Device};
 use crate::{Error, Result};
 
-/// A stream (queue) of a device, as its API knows it: a `CUstream`, a `cl_command_queue`, ... NULL is the device's default one.
+/// The API's handle of a stream (queue) of a device: a `CUstream`, a `cl_command_queue`, ... NULL
+/// is the device's default stream.
 ///
-/// A plain handle: the creator of the stream ends it. [`Stream`](super::Stream) owns one.
+/// A plain handle: the creator of the stream destroys it. [`Stream`](super::Stream) owns one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct RawStream(pub *mut c_void);
 
-/// An event of a device, as its API knows it. A plain handle; [`Event`](super::Event) owns one.
+/// The API's handle of an event of a device. A plain handle; [`Event`](super::Event) owns one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct RawEvent(pub *mut c_void);
@@ -22,7 +23,8 @@ impl RawStream {
     pub const DEFAULT: Self = Self(null_mut());
 }
 
-// SAFETY: handles of device APIs may be used from any thread; what is done with them is the API's to order.
+// SAFETY: handles of device APIs may be used from any thread; the API orders the operations on
+// them.
 unsafe impl Send for RawStream {}
 // SAFETY: as above.
 unsafe impl Sync for RawStream {}
@@ -31,21 +33,22 @@ unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
 
-/// Where bytes are: a block of a device's memory, and how far into it. `data` is what DLPack's `data` is for the device: an address,
-/// or a handle such as a `cl_mem`, to which nothing can be added; hence the offset.
+/// A location in memory: a block of a device's memory, and an offset into it. `data` is DLPack's
+/// `data` for the device: an address, or a handle such as a `cl_mem`, which does not support
+/// pointer arithmetic; hence the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Place {
     /// The device.
     pub device: Device,
-    /// The block, as [`DeviceApi::allocate`] returned it.
+    /// The block that [`DeviceApi::allocate`] returned.
     pub data: *mut c_void,
-    /// Bytes from the start of the block.
+    /// Offset in bytes from the start of the block.
     pub byte_offset: u64,
 }
 
 impl Place {
-    /// The address, where ordinary code can use it (CPU memory, CUDA memory).
+    /// Returns the address, for devices whose `data` is an address (CPU memory, CUDA memory).
     pub fn address(&self) -> *mut c_void {
         self.data.wrapping_byte_add(self.byte_offset as usize)
     }
@@ -53,62 +56,69 @@ impl Place {
 
 /// A kind of device. All functions may be called from any thread, several at a time.
 ///
-/// `index` is the number of the device among those of its kind; one that does not exist is an error that says how many there are.
-/// Errors name the device; running out of memory is a MemoryError, after which everything else works on.
+/// `index` is the number of the device among those of its kind. For a device that does not exist,
+/// functions return an error that contains the number of devices. Errors contain the device;
+/// running out of memory is a MemoryError, after which everything else still works.
 ///
-/// Work on a device is ordered by streams. A function that takes a stream puts its work into it; [`RawStream::DEFAULT`] is the
-/// device's default stream.
+/// Work on a device is ordered by streams. A function that takes a stream enqueues its work there;
+/// [`RawStream::DEFAULT`] is the device's default stream.
 pub trait DeviceApi: Send + Sync + 'static {
     /// Name of the kind, as in [`Device`]'s names: `cuda`.
     fn name(&self) -> &str;
 
-    /// How many devices there are.
+    /// Number of devices.
     ///
     /// # Errors
-    /// RuntimeError that says why there is none and what to do: no driver, no device, ...
+    /// Returns a RuntimeError with the reason that there is none and the remedy: no driver, no
+    /// device, ...
     fn device_count(&self) -> Result<i32>;
 
-    /// An attribute of a device; None when devices of this kind do not have it. [`DeviceAttribute::Exist`] never fails.
+    /// Returns an attribute of a device; None if devices of this kind do not have it.
+    /// [`DeviceAttribute::Exist`] never fails.
     ///
     /// # Errors
-    /// RuntimeError when the device does not exist.
+    /// Returns a RuntimeError if the device does not exist.
     fn attribute(&self, index: i32, attribute: DeviceAttribute) -> Result<Any>;
 
-    /// Memory of a device; its content is undefined. `alignment` is a power of two; `size` may be 0.
+    /// Allocates memory of a device; its content is undefined. `alignment` is a power of two;
+    /// `size` may be 0.
     ///
     /// # Errors
-    /// MemoryError when there is not enough.
+    /// Returns a MemoryError if there is not enough memory.
     fn allocate(&self, index: i32, size: usize, alignment: usize) -> Result<*mut c_void>;
 
-    /// Takes memory back. Work that was put into streams before may still use it: the API waits, or the memory stays until then.
+    /// Frees memory. Work that was enqueued before may still use it: the API waits, or keeps the
+    /// memory until then.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
     /// `data` came from [`DeviceApi::allocate`] for this device, and is not used any more.
     unsafe fn free(&self, index: i32, data: *mut c_void) -> Result<()>;
 
-    /// Copies `size` bytes. At least one place is on a device of this kind; the other is too, or in CPU memory. Where one is in
-    /// CPU memory, the copy is done when this returns; otherwise it is in the stream (of the target's device).
+    /// Copies `size` bytes. At least one place is on a device of this kind; the other is too, or is
+    /// in CPU memory. If one is in CPU memory, the copy is complete when this returns; otherwise it
+    /// is enqueued in the stream (of the target's device).
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
-    /// Both places have `size` bytes, which stay until the copy is done, and do not overlap. The stream is one of this API.
+    /// Both places have `size` bytes, which stay valid until the copy is complete, and do not
+    /// overlap. The stream belongs to this API.
     unsafe fn copy(&self, source: Place, target: Place, size: usize, stream: RawStream) -> Result<()>;
 
-    /// A new stream of a device.
+    /// Creates a stream of a device.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     fn create_stream(&self, index: i32) -> Result<RawStream>;
 
-    /// Ends a stream, after the work in it.
+    /// Destroys a stream after its work.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
     /// The stream came from [`DeviceApi::create_stream`] for this device, and is not used any more.
@@ -117,25 +127,25 @@ pub trait DeviceApi: Send + Sync + 'static {
     /// Waits for the work in a stream.
     ///
     /// # Errors
-    /// RuntimeError when that work, or the device, failed.
+    /// Returns a RuntimeError if that work, or the device, failed.
     ///
     /// # Safety
-    /// The stream is a live one of this device.
+    /// The stream is alive and belongs to this device.
     unsafe fn synchronize(&self, index: i32, stream: RawStream) -> Result<()>;
 
-    /// A new event of a device.
+    /// Creates an event of a device.
     ///
     /// # Errors
-    /// RuntimeError when the device fails, or when the kind has no events.
+    /// Returns a RuntimeError if the device fails, or if the kind does not have events.
     fn create_event(&self, index: i32) -> Result<RawEvent> {
         let _ = index;
         Err(no_events(self.name()))
     }
 
-    /// Ends an event.
+    /// Destroys an event.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
     /// The event came from [`DeviceApi::create_event`] for this device, and is not used any more.
@@ -144,55 +154,59 @@ pub trait DeviceApi: Send + Sync + 'static {
         Err(no_events(self.name()))
     }
 
-    /// Puts the event behind the work that is in the stream now.
+    /// Records the event in the stream, after the work that is in it now.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
-    /// Both are live ones of this device.
+    /// Both are alive and belong to this device.
     unsafe fn record_event(&self, index: i32, event: RawEvent, stream: RawStream) -> Result<()> {
         let _ = (index, event, stream);
         Err(no_events(self.name()))
     }
 
-    /// Lets work that comes into the stream from now on wait for what the event was recorded behind.
+    /// Makes work that is enqueued in the stream from now on wait for the work before the event's
+    /// last record.
     ///
     /// # Errors
-    /// RuntimeError when the device fails.
+    /// Returns a RuntimeError if the device fails.
     ///
     /// # Safety
-    /// The event and the stream are live ones of this kind; the stream belongs to the device `index`.
+    /// The event and the stream are alive and of this kind; the stream belongs to the device
+    /// `index`.
     unsafe fn wait_for_event(&self, index: i32, event: RawEvent, stream: RawStream) -> Result<()> {
         let _ = (index, event, stream);
         Err(no_events(self.name()))
     }
 
-    /// Waits until the event's work is done; at once when it was never recorded.
+    /// Waits until the event's work is complete; returns immediately if it was never recorded.
     ///
     /// # Errors
-    /// RuntimeError when the work, or the device, failed.
+    /// Returns a RuntimeError if the work, or the device, failed.
     ///
     /// # Safety
-    /// The event is a live one of this device.
+    /// The event is alive and belongs to this device.
     unsafe fn synchronize_event(&self, index: i32, event: RawEvent) -> Result<()> {
         let _ = (index, event);
         Err(no_events(self.name()))
     }
 
-    /// Time between two events, in seconds. Both were recorded, and their work is done.
+    /// Returns the time between two events in seconds. Both were recorded, and their work is
+    /// complete.
     ///
     /// # Errors
-    /// RuntimeError when the device fails, or does not measure time.
+    /// Returns a RuntimeError if the device fails, or does not measure time.
     ///
     /// # Safety
-    /// Both are live events of this device.
+    /// Both are alive events of this device.
     unsafe fn elapsed(&self, index: i32, start: RawEvent, end: RawEvent) -> Result<f64> {
         let _ = (index, start, end);
         Err(no_events(self.name()))
     }
 
-    /// Memory for a moment, of which a thread needs a little many times: from a pool of the API's, if it has one.
+    /// Allocates small temporary memory, which a thread needs many times: from a pool of the API,
+    /// if it has one.
     ///
     /// # Errors
     /// As for [`DeviceApi::allocate`].
@@ -200,7 +214,7 @@ pub trait DeviceApi: Send + Sync + 'static {
         self.allocate(index, size, 128)
     }
 
-    /// Takes back what [`DeviceApi::allocate_workspace`] gave.
+    /// Frees memory of [`DeviceApi::allocate_workspace`].
     ///
     /// # Errors
     /// As for [`DeviceApi::free`].
@@ -212,11 +226,11 @@ pub trait DeviceApi: Send + Sync + 'static {
         unsafe { self.free(index, data) }
     }
 
-    /// A handle of the API beneath, for code that uses that API itself: `context`, `device` or `stream` (the default one). NULL when
-    /// there is no such handle.
+    /// Returns a handle of the underlying API, for code that uses that API itself: `context`,
+    /// `device` or `stream` (the default one). NULL if there is no such handle.
     ///
     /// # Errors
-    /// RuntimeError when the device does not exist.
+    /// Returns a RuntimeError if the device does not exist.
     fn native_handle(&self, index: i32, what: &str) -> Result<*mut c_void> {
         let _ = (index, what);
         Ok(null_mut())

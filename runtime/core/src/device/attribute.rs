@@ -1,13 +1,13 @@
-/// What can be asked about a device. The numbers are those of Apache TVM's `DeviceAttrKind`.
+/// Attributes of a device. The numbers are those of Apache TVM's `DeviceAttrKind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum DeviceAttribute {
-    /// Whether there is such a device: int, 0 or 1.
+    /// 1 if the device exists, else 0: int.
     Exist = 0,
-    /// Threads in a block, at most: int.
+    /// Maximum number of threads in a block: int.
     MaxThreadsPerBlock = 1,
-    /// Threads that run in step: int.
+    /// Number of threads that run in lockstep: int.
     WarpSize = 2,
     /// Shared memory of a block in bytes: int.
     MaxSharedMemoryPerBlock = 3,
@@ -19,21 +19,21 @@ pub enum DeviceAttribute {
     MaxClockRate = 6,
     /// Number of multiprocessors: int.
     MultiProcessorCount = 7,
-    /// Threads of a block in each dimension, at most: str, a JSON list of three ints.
+    /// Maximum number of threads of a block in each dimension: str, a JSON list of three ints.
     MaxThreadDimensions = 8,
-    /// Registers of a block, at most: int.
+    /// Maximum number of registers of a block: int.
     MaxRegistersPerBlock = 9,
     /// Architecture of an AMD device: str.
     GcnArch = 10,
-    /// Version of the API that the device's driver speaks: int.
+    /// Version of the API that the device's driver supports: int.
     ApiVersion = 11,
     /// Version of the driver: str or int.
     DriverVersion = 12,
     /// Size of the second-level cache in bytes: int.
     L2CacheSize = 13,
-    /// All of the device's memory in bytes: int.
+    /// Total memory of the device in bytes: int.
     TotalGlobalMemory = 14,
-    /// What is free of it in bytes: int.
+    /// Free memory of the device in bytes: int.
     AvailableGlobalMemory = 15,
     /// Alignment of rows of images in bytes: int.
     ImagePitchAlignment = 16,
@@ -61,7 +61,7 @@ impl DeviceAttribute {
         Self::ImagePitchAlignment,
     ];
 
-    /// The attribute with this number.
+    /// Returns the attribute with this number.
     pub fn from_number(number: i32) -> Option<Self> {
         usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).copied()
     }

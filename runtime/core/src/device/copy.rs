@@ -3,14 +3,16 @@ use crate::abi::device_type;
 use crate::value::Device;
 use crate::{Error, Result};
 
-/// What is copied between two kinds of devices goes through pieces of CPU memory of this size.
+/// Size of the CPU buffer through which data is copied between two kinds of devices.
 const PIECE: usize = 4 << 20;
 
 /// Copies `size` bytes between any two places.
 ///
-/// Two places of one kind of device, or of one remote session: by that kind's API, in the thread's current stream of the target's device, after what is in
-/// the current stream of the source's device; it may still run when this returns. All others are done when this returns: host
-/// memory and a device by the device's API; two kinds of devices through CPU memory, a few MiB at a time.
+/// Two places of one kind of device, or of one remote session, are copied by that kind's API, in
+/// the thread's current stream of the target's device, after the work in the current stream of the
+/// source's device; the copy may still run when this returns. All other copies are complete when
+/// this returns: host memory and a device use the device's API; two kinds of devices go through CPU
+/// memory, a few MiB at a time.
 ///
 /// ```
 /// use kernpack::{Device, device::{self, DeviceMemory, Place}};
@@ -22,16 +24,19 @@ const PIECE: usize = 4 << 20;
 /// ```
 ///
 /// # Errors
-/// RuntimeError when nothing knows one of the devices, or it fails; MemoryError when there is no memory to go through.
+/// Returns a RuntimeError if no API for one of the devices is registered, or if a device fails; a
+/// MemoryError if there is not enough CPU memory for the buffer.
 ///
 /// # Safety
-/// Both places have `size` bytes, which stay until the copy is done, and do not overlap. The current streams are live ones.
+/// Both places have `size` bytes, which stay valid until the copy is complete, and do not overlap.
+/// The current streams are alive.
 pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
     if size == 0 {
         return Ok(());
     }
     let (from, to) = (server(source.device), server(target.device));
-    // SAFETY: promised by the caller; the API is that of one place, and the other is of the same kind or in CPU memory.
+    // SAFETY: promised by the caller; the API belongs to one place, and the other is of the same
+    // kind or in CPU memory.
     unsafe {
         match (from, to) {
             (None, None) => {
@@ -41,7 +46,7 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
             (Some(kind), None) => api(kind)?.copy(source, target, size, stream_of(source)),
             (None, Some(kind)) => api(kind)?.copy(source, target, size, stream_of(target)),
             (Some(kind), Some(other)) if kind == other => within(api(kind)?, source, target, size),
-            // Two kinds of devices of one machine: it copies between them without us.
+            // Two kinds of devices of one remote machine, which copies between them itself.
             (Some(kind), Some(_)) if is_one_session(source.device, target.device) => {
                 within(api(kind)?, source, target, size)
             }
@@ -50,22 +55,23 @@ pub unsafe fn copy(source: Place, target: Place, size: usize) -> Result<()> {
     }
 }
 
-/// The kind whose API copies from and to a device; None for CPU memory that no device works on by itself.
+/// Returns the kind whose API copies from and to a device; None for CPU memory that no device
+/// writes to on its own.
 fn server(device: Device) -> Option<i32> {
     match device.device_type() {
         device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST => None,
-        // One API has both, if there is one.
+        // The same API serves both, if there is one.
         device_type::CUDA_MANAGED if api(device_type::CUDA).is_ok() => Some(device_type::CUDA),
         kind => Some(kind),
     }
 }
 
-/// Whether both are devices of one remote session.
+/// Returns whether both are devices of one remote session.
 fn is_one_session(a: Device, b: Device) -> bool {
     a.session().is_some() && a.session() == b.session()
 }
 
-/// The thread's current stream of the device that works on a place.
+/// Returns the thread's current stream of the device of a place.
 fn stream_of(place: Place) -> RawStream {
     match place.device.device_type() {
         device_type::CUDA_MANAGED => current_stream(Device::cuda(place.device.index())),
@@ -85,10 +91,10 @@ unsafe fn within(api: &'static dyn DeviceApi, source: Place, target: Place, size
     unsafe { api.copy(source, target, size, stream) }
 }
 
-/// Lets what comes into the second stream wait for what is in the first one.
+/// Makes work that is enqueued in the second stream from now on wait for the work in the first one.
 ///
 /// # Safety
-/// Both are live streams of these devices, which are of the API's kind.
+/// Both are alive streams of these devices, which are of the API's kind.
 unsafe fn order(
     api: &'static dyn DeviceApi,
     first: Device,
@@ -129,7 +135,8 @@ unsafe fn staged(
     let mut done = 0usize;
     while done < size {
         let len = room.min(size - done);
-        // SAFETY: promised by the caller; the piece has `room` bytes, and copies with CPU memory are done when they return.
+        // SAFETY: promised by the caller; the piece has `room` bytes, and copies with CPU memory
+        // are complete when they return.
         unsafe {
             from.copy(forward(source, done)?, staging, len, stream_of(source))?;
             to.copy(staging, forward(target, done)?, len, stream_of(target))?;
@@ -139,7 +146,7 @@ unsafe fn staged(
     Ok(())
 }
 
-/// The place `bytes` further on.
+/// Returns the place `bytes` further on.
 fn forward(place: Place, bytes: usize) -> Result<Place> {
     let byte_offset = u64::try_from(bytes).ok().and_then(|bytes| place.byte_offset.checked_add(bytes));
     match byte_offset {

@@ -1,8 +1,9 @@
-//! The CPU as a device: memory of the process. Everything is done when a function returns, so streams and events have nothing to
-//! wait for.
+//! The CPU as a device: memory of the process. All operations are complete when a function returns,
+//! so streams and events never wait.
 //!
-//! Blocks are aligned to 64 bytes at least. Large ones can ask the system for huge pages, which saves misses of the TLB in
-//! kernels that walk through much memory: [`set_huge_pages`], or the environment variable `KERNPACK_HUGE_PAGES=1`.
+//! Blocks are aligned to at least 64 bytes. Large ones can request huge pages from the system,
+//! which avoids TLB misses in kernels that access a lot of memory: [`set_huge_pages`], or the
+//! environment variable `KERNPACK_HUGE_PAGES=1`.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -18,28 +19,32 @@ use crate::{Result, ensure};
 /// The process's own memory and processor.
 struct Cpu;
 
-/// The kind of device here.
+/// The device kind of this module.
 pub(super) static KINDS: [DeviceKindInfo; 1] =
-    // SAFETY: memory comes from the system, which knows its size; copies stay inside, and are done when they return.
+    // SAFETY: memory comes from the system, which knows its size; copies stay inside, and are
+    // complete when they return.
     unsafe { [DeviceKindInfo::new(device_type::CPU, || Box::new(Cpu))] };
 
-/// A cache line and the widest vector register.
+/// Size of a cache line and of the widest vector register.
 const ALIGNMENT: usize = 64;
 
-/// Size of a huge page on all that we run on with pages of 4 KiB.
+/// Size of a huge page on all supported systems with pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Blocks from this size on are put on huge pages: the alignment wastes at most half of it.
+/// Minimum size of blocks that use huge pages: the alignment wastes at most half of it.
 const HUGE_BLOCK: usize = 2 * HUGE_PAGE;
 
-/// Whether large blocks ask for huge pages: 0 is not known yet.
+/// State of huge pages for large blocks: `ON` or `OFF`; 0 before it is decided.
 static HUGE_PAGES: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether blocks of 4 MiB and more, allocated from now on, ask the system for huge pages (`madvise(MADV_HUGEPAGE)`). A hint:
-/// where the system gives none, the blocks work the same. Off, unless the environment variable
-/// `KERNPACK_HUGE_PAGES` is `1` when the first large block is allocated. Counts for the whole process.
+/// Sets whether blocks of 4 MiB and more that are allocated from now on request huge pages
+/// (`madvise(MADV_HUGEPAGE)`).
+///
+/// This is a hint: if the system does not provide huge pages, the blocks work the same. Off by
+/// default, unless the environment variable `KERNPACK_HUGE_PAGES` is `1` when the first large block
+/// is allocated. Applies to the whole process.
 ///
 /// ```
 /// use kernpack::{DataType, Device, Tensor, device};
@@ -50,19 +55,20 @@ const ON: u8 = 2;
 /// ```
 pub fn set_huge_pages(on: bool) {
     let serving = api(device_type::CPU).and_then(|cpu| cpu.native_handle(0, SETTING)).unwrap_or(ptr::null_mut());
-    // SAFETY: NULL or what `Cpu` gives below, maybe that of another artifact, which is never unloaded.
+    // SAFETY: NULL or the setting that `Cpu` returns below, possibly of another artifact, which is
+    // never unloaded.
     let setting = unsafe { serving.cast::<AtomicU8>().as_ref() }.unwrap_or(&HUGE_PAGES);
     setting.store(if on { ON } else { OFF }, Ordering::Relaxed);
 }
 
-/// The native handle of the CPU that is the address of its [`HUGE_PAGES`].
+/// Name of the CPU's native handle that is the address of its [`HUGE_PAGES`].
 const SETTING: &str = "huge_pages";
 
 fn huge_pages() -> bool {
     match HUGE_PAGES.load(Ordering::Relaxed) {
         0 => {
             let on = std::env::var_os("KERNPACK_HUGE_PAGES").is_some_and(|value| value == "1");
-            // What `set_huge_pages` says meanwhile goes first.
+            // A concurrent `set_huge_pages` takes precedence.
             let _ = HUGE_PAGES.compare_exchange(0, if on { ON } else { OFF }, Ordering::Relaxed, Ordering::Relaxed);
             HUGE_PAGES.load(Ordering::Relaxed) == ON
         }
@@ -70,13 +76,13 @@ fn huge_pages() -> bool {
     }
 }
 
-/// When an event was recorded.
+/// The time when an event was recorded.
 type Recorded = Mutex<Option<Instant>>;
 
 /// # Safety
-/// `event` is a live one of [`Cpu`].
+/// `event` is alive and belongs to [`Cpu`].
 unsafe fn recorded(event: RawEvent) -> Option<Instant> {
-    // SAFETY: promised by the caller; `create_event` made it.
+    // SAFETY: promised by the caller; `create_event` created it.
     *unsafe { &*event.0.cast::<Recorded>() }.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -125,7 +131,8 @@ impl DeviceApi for Cpu {
         ensure!(!data.is_null(), MemoryError, "out of memory: there are no {size} bytes left on cpu:0");
         #[cfg(target_os = "linux")]
         if huge {
-            // SAFETY: advice on whole huge pages of a block of ours; its content does not matter to it. It may be refused.
+            // SAFETY: advice about whole huge pages of a block that we own; its content does not
+            // change. The system may refuse it.
             unsafe { libc::madvise(data, size - size % HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }
         Ok(data)
@@ -203,39 +210,40 @@ impl DeviceApi for Cpu {
     }
 }
 
-/// A number that the system knows; None when it does not, or it is 0.
+/// Returns a number from the system; None if it is unknown or 0.
 #[cfg(target_os = "linux")]
 fn system_number(name: i32) -> Option<i64> {
-    // SAFETY: any name may be asked for.
+    // SAFETY: any name is valid.
     Some(unsafe { libc::sysconf(name) }).filter(|&number| number > 0)
 }
 
-/// Bytes of the second-level cache of one processor.
+/// Size in bytes of the second-level cache of one processor.
 #[cfg(all(target_os = "linux", not(target_env = "musl")))]
 fn second_level_cache() -> Option<i64> {
     system_number(libc::_SC_LEVEL2_CACHE_SIZE)
 }
 
-/// The same where the C library does not say: the kernel writes it as `512K`.
+/// The same for C libraries without this query: the kernel writes the size as `512K`.
 #[cfg(target_env = "musl")]
 fn second_level_cache() -> Option<i64> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").ok()?;
     text.trim().strip_suffix('K')?.parse::<i64>().ok()?.checked_mul(1024)
 }
 
-/// The same on systems that are not asked.
+/// The same for systems without a query.
 #[cfg(not(target_os = "linux"))]
 fn second_level_cache() -> Option<i64> {
     None
 }
 
-/// Bytes in as many pages as the system says.
+/// Returns the size in bytes of a number of pages that the system reports.
 #[cfg(target_os = "linux")]
 fn pages(name: i32) -> Option<i64> {
     system_number(name)?.checked_mul(system_number(libc::_SC_PAGESIZE)?)
 }
 
-/// What Linux estimates that can be allocated without swapping, in bytes: more than what is free, because caches shrink.
+/// Linux's estimate of the memory that can be allocated without swapping, in bytes: more than the
+/// free memory, because caches shrink.
 fn available_memory() -> Option<i64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -248,7 +256,7 @@ fn processor_name() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// In kHz.
+/// Returns the maximum clock rate in kHz.
 fn max_clock_rate() -> Option<i64> {
     std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").ok()?.trim().parse().ok()
 }

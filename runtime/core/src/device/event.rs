@@ -8,7 +8,7 @@ use crate::function::caught;
 use crate::value::Device;
 use crate::{Result, ensure};
 
-/// A mark in a stream: other streams and the host wait for it, and two of them measure time.
+/// A marker in a stream: other streams and the host can wait for it, and two of them measure time.
 ///
 /// ```
 /// use kernpack::{Device, device::{Event, Stream}};
@@ -28,55 +28,61 @@ pub struct Event {
 }
 
 impl Event {
-    /// A new event of a device; [`Stream::record`](super::Stream::record) puts it into a stream.
+    /// Creates an event of a device; [`Stream::record`](super::Stream::record) records it in a
+    /// stream.
     ///
     /// # Errors
-    /// RuntimeError when there is no such device, or its kind has no events.
+    /// Returns a RuntimeError if there is no such device, or if its kind does not have events.
     pub fn new(device: Device) -> Result<Self> {
         let api = api(device.device_type())?;
         Ok(Self { device, raw: api.create_event(device.index())?, api })
     }
 
-    /// The device whose event it is.
+    /// The device of the event.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// Takes over a event that the device's API made ([`DeviceApi::create_event`]); it is given back when this value is dropped.
+    /// Takes ownership of an event that the device's API created ([`DeviceApi::create_event`]); it
+    /// is freed when this value is dropped.
     ///
     /// # Errors
-    /// RuntimeError when there is no such device; the event is then still the caller's.
+    /// Returns a RuntimeError if there is no such device; the caller then still owns the event.
     ///
     /// # Safety
-    /// `raw` is an event of this device, made by its API and not given back, and the caller was its only owner.
+    /// `raw` is an event of this device, created by its API and not freed, and the caller was its
+    /// only owner.
     pub unsafe fn from_raw(device: Device, raw: RawEvent) -> Result<Self> {
         Ok(Self { device, raw, api: api(device.device_type())? })
     }
 
-    /// Gives the event up without giving it back: that is the receiver's to do ([`DeviceApi::free_event`]).
+    /// Returns the event without freeing it: the receiver must free it ([`DeviceApi::free_event`]).
     #[must_use = "the event is never given back unless the receiver does it"]
     pub fn into_raw(self) -> RawEvent {
         ManuallyDrop::new(self).raw
     }
 
-    /// The device's own handle, which lives as long as this event.
+    /// The API's own handle, which lives as long as this event.
     pub fn as_raw(&self) -> RawEvent {
         self.raw
     }
 
-    /// Waits until the work is done that the event was recorded behind; at once when it never was.
+    /// Waits until the work before the event's record is complete; returns immediately if it was
+    /// never recorded.
     ///
     /// # Errors
-    /// RuntimeError when that work, or the device, failed.
+    /// Returns a RuntimeError if that work, or the device, failed.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is alive and of this device.
         unsafe { self.api.synchronize_event(self.device.index(), self.raw) }
     }
 
-    /// The time from this event to `end`, by the device's clock. Waits for both; 0 when `end` comes first.
+    /// Returns the time from this event to `end`, by the device's clock. Waits for both; 0 if `end`
+    /// comes first.
     ///
     /// # Errors
-    /// ValueError for an event of another device; RuntimeError when one was not recorded, or the device does not measure time.
+    /// Returns a ValueError for an event of another device, and a RuntimeError if an event was not
+    /// recorded, or if the device does not measure time.
     pub fn elapsed(&self, end: &Self) -> Result<Duration> {
         let (device, of) = (self.device, end.device);
         ensure!(device == of, ValueError, "there is no time between events of {device} and {of}");
@@ -90,7 +96,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: made in `new`; no other code has it.
+        // SAFETY: created in `new`; no other code has it.
         let freed = caught(|| unsafe { self.api.free_event(self.device.index(), self.raw) });
         if let Err(error) = freed {
             notice(format_args!("kernpack: an event of {} could not be ended: {error}", self.device));

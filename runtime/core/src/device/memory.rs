@@ -7,9 +7,11 @@ use crate::function::caught;
 use crate::value::Device;
 use crate::{Error, Result};
 
-/// A block of a device's memory, given back when dropped. What is in it is undefined until something is copied there.
+/// A block of a device's memory, freed when dropped. Its content is undefined until data is copied
+/// there.
 ///
-/// Work that was put into streams before may still use the block when it is dropped: the device keeps it until then.
+/// Work that was enqueued in streams before the drop may still use the block: the device keeps it
+/// until then.
 ///
 /// ```
 /// use kernpack::{Device, device::DeviceMemory};
@@ -30,10 +32,11 @@ unsafe impl Send for DeviceMemory {}
 unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
-    /// A block of `size` bytes; `alignment` is a power of two.
+    /// Allocates a block of `size` bytes; `alignment` is a power of two.
     ///
     /// # Errors
-    /// MemoryError when the device has not enough; RuntimeError when there is no such device.
+    /// Returns a MemoryError if the device does not have enough memory, and a RuntimeError if there
+    /// is no such device.
     pub fn new(device: Device, size: usize, alignment: usize) -> Result<Self> {
         let api = api(device.device_type())?;
         let data = api.allocate(device.index(), size, alignment)?;
@@ -43,17 +46,17 @@ impl DeviceMemory {
         Ok(Self { device, data, size, api })
     }
 
-    /// The device.
+    /// The device of the memory.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// An address or a handle, as DLPack's `data` is for the device; it lives as long as this value.
+    /// An address or a handle, like DLPack's `data` for the device; it lives as long as this value.
     pub fn data(&self) -> *mut c_void {
         self.data
     }

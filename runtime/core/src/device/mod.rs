@@ -1,11 +1,13 @@
 //! Devices: where tensors live and kernels run.
 //!
-//! A kind of device is a [`DeviceApi`]: attributes, memory, copies, streams and events. Kinds register themselves
-//! (`kernpack::device_api!`), and every library of the process uses the first one that was registered for a kind, so
-//! that a tensor that one library allocates can be copied by another.
+//! A kind of device is a [`DeviceApi`]: attributes, memory, copies, streams and events. Kinds
+//! register themselves (`kernpack::device_api!`), and every library of the process uses the first
+//! one that was registered for a kind, so that one library can copy a tensor that another one
+//! allocated.
 //!
-//! The CPU is always there. `cuda` and `opencl` come with the Cargo features of their names; both look for the vendor's library
-//! when they are first used, so neither is needed to build or to load.
+//! The CPU is always available. `cuda` and `opencl` are enabled by the Cargo features of the same
+//! names; both load the vendor's library when they are first used, so it is not required to build
+//! or to load.
 //!
 //! ```
 //! use kernpack::{Device, device};
@@ -28,7 +30,8 @@ mod stream;
 mod table;
 pub(crate) mod workspace;
 
-/// Kinds of devices, as DLPack numbers them: what [`Device::new`](crate::Device::new) and [`api`] take.
+/// Kinds of devices, numbered as in DLPack: the arguments of [`Device::new`](crate::Device::new)
+/// and [`api`].
 #[doc(inline)]
 pub use crate::abi::device_type;
 

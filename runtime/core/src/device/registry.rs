@@ -1,8 +1,10 @@
-//! Which API serves a kind of device: one object for each kind in the whole process.
+//! The API that serves each kind of device: one object per kind in the whole process.
 //!
-//! The kinds of this crate are listed here, those of others in a distributed slice. When it is bound to its host, each is offered to the process as the global
-//! function `kernpack.device_api_v1.<device type>`, unless another artifact was quicker; the function makes the API when it is
-//! first called and returns its [`DeviceTable`]. The CPU, which every artifact could bring, is offered when it is first used.
+//! The kinds of this crate are listed here, those of other crates in a distributed slice. When the
+//! artifact is bound to its host, each kind is offered to the process as the global function
+//! `kernpack.device_api_v1.<device type>`, unless another artifact already has; the function
+//! creates the API when it is first called, and returns its [`DeviceTable`]. The CPU, which every
+//! artifact could provide, is offered when it is first used.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -21,28 +23,31 @@ use crate::function::{Function, caught};
 use crate::value::{Any, Device};
 use crate::{Result, provider};
 
-/// A kind of device that an artifact brings; `kernpack::device_api!` makes one.
+/// A kind of device that an artifact provides, created by `kernpack::device_api!`.
 #[doc(hidden)]
 pub struct DeviceKindInfo {
     device_type: i32,
     make: fn() -> Box<dyn DeviceApi>,
-    /// What offers it to the process, so that only an artifact that brings devices has that.
+    /// The function that offers the kind to the process. A field, so that only artifacts with
+    /// devices link that code.
     offer: fn(&'static DeviceKindInfo) -> Result<()>,
 }
 
 impl DeviceKindInfo {
-    /// A kind: its number in DLPack, one of [`device_type`], and what makes its API. That is called when a device of the kind is
-    /// first used, and only if no other artifact brought the kind before.
+    /// Creates a kind from its number in DLPack, one of [`device_type`], and the function that
+    /// creates its API. The function is called when a device of the kind is first used, and only if
+    /// no other artifact has provided the kind before.
     ///
     /// # Safety
-    /// The API does what [`DeviceApi`] says: the memory that it allocates is there, is as large as it was asked for, and not
-    /// else's; copies stay inside; work that still uses memory, streams or events delays their end.
+    /// The API follows the contract of [`DeviceApi`]: the memory that it allocates exists, has the
+    /// requested size, and is not used by other code; copies stay inside; destroying memory,
+    /// streams or events is delayed until work that uses them is done.
     pub const unsafe fn new(device_type: i32, make: fn() -> Box<dyn DeviceApi>) -> Self {
         assert!(0 <= device_type && (device_type as usize) < KINDS, "a device type is a number from 0 to 63");
         Self { device_type, make, offer: Self::offer_once }
     }
 
-    /// Offers the kind to the process; one that is there stays.
+    /// Offers the kind to the process; an existing one stays.
     pub(crate) fn offer(&'static self) -> Result<()> {
         (self.offer)(self)
     }
@@ -53,14 +58,14 @@ impl DeviceKindInfo {
             let ours = Function::from_fn(move || {
                 own_table(self).map(|table| ptr::from_ref(table).cast_mut().cast::<c_void>())
             });
-            // Another artifact may be quicker; then its API is the one.
+            // If another artifact registered the kind first, its API is used.
             let _ = Function::register_global(&name, &ours);
         }
         Ok(())
     }
 }
 
-/// The kinds of devices that this crate brings.
+/// The kinds of devices that this crate provides.
 static OWN_KINDS: &[&[DeviceKindInfo]] = &[
     &cpu::KINDS,
     #[cfg(feature = "cuda")]
@@ -69,28 +74,30 @@ static OWN_KINDS: &[&[DeviceKindInfo]] = &[
     &opencl::KINDS,
 ];
 
-/// Numbers of kinds are below this. DLPack has given out 18.
+/// Numbers of kinds are below this limit. DLPack has assigned 18.
 const KINDS: usize = 64;
 
-/// Kinds of this process, then those of each remote session that there can be ([`Device::in_session`]).
+/// Kinds of this process, then those of each possible remote session ([`Device::in_session`]).
 const ALL_KINDS: usize = KINDS * (1 + Device::MAX_SESSIONS);
 
-/// A pointer that is set once and then read without a lock.
+/// Pointers that are set once and then read without a lock.
 type Known<T, const COUNT: usize> = [AtomicPtr<T>; COUNT];
 
-/// The API of each kind, as this artifact calls it; NULL until it is first used.
+/// The API of each kind, in the form that this artifact calls; NULL until it is first used.
 static APIS: Known<&'static dyn DeviceApi, ALL_KINDS> = [const { AtomicPtr::new(ptr::null_mut()) }; ALL_KINDS];
-/// The tables of the APIs that this artifact made.
+/// The tables of the APIs that this artifact created.
 static TABLES: Known<DeviceTable, KINDS> = [const { AtomicPtr::new(ptr::null_mut()) }; KINDS];
-/// Held while the API of a kind is made. One for each kind: an API may use other kinds while it is made, the CPU for example.
+/// Locked while the API of a kind is created. One lock per kind: the creation of an API may use
+/// other kinds, for example the CPU.
 static MAKING: [Mutex<()>; KINDS] = [const { Mutex::new(()) }; KINDS];
 
 thread_local! {
-    /// The kinds whose APIs this thread is making, one bit each.
+    /// The kinds whose APIs this thread is creating, one bit each.
     static MAKES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The API of a kind of device, one of [`device_type`]. A lookup after the first takes no lock.
+/// Returns the API of a kind of device, one of [`device_type`]. Lookups after the first do not take
+/// a lock.
 ///
 /// ```
 /// use kernpack::device::{self, device_type};
@@ -103,7 +110,8 @@ thread_local! {
 /// ```
 ///
 /// # Errors
-/// RuntimeError when nothing in the process brings such devices; it says what would.
+/// Returns a RuntimeError if no code in the process provides such devices; it describes what would
+/// provide them.
 #[inline]
 pub fn api(kind: i32) -> Result<&'static dyn DeviceApi> {
     let known = entry(&APIS, kind).map_or(ptr::null_mut(), |known| known.load(Ordering::Acquire));
@@ -114,13 +122,14 @@ pub fn api(kind: i32) -> Result<&'static dyn DeviceApi> {
     Ok(unsafe { *known })
 }
 
-/// Whether there is such a device. False, too, when nothing in the process knows its kind.
+/// Returns whether the device exists. Also false if no API for its kind is registered in the
+/// process.
 pub fn exists(device: Device) -> bool {
     let exist = attribute(device, DeviceAttribute::Exist);
     exist.is_ok_and(|exist| exist.get::<i64>().is_ok_and(|exist| exist != 0))
 }
 
-/// An attribute of a device; None when devices of its kind do not have it.
+/// Returns an attribute of a device; None if devices of its kind do not have it.
 ///
 /// ```
 /// use kernpack::{Device, device::{self, DeviceAttribute}};
@@ -129,7 +138,8 @@ pub fn exists(device: Device) -> bool {
 /// ```
 ///
 /// # Errors
-/// RuntimeError when there is no such device, except for [`DeviceAttribute::Exist`], which is then 0.
+/// Returns a RuntimeError if there is no such device, except for [`DeviceAttribute::Exist`], which
+/// is then 0.
 pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
     match api(device.device_type()) {
         Ok(api) => api.attribute(device.index(), attribute),
@@ -138,34 +148,35 @@ pub fn attribute(device: Device, attribute: DeviceAttribute) -> Result<Any> {
     }
 }
 
-/// The thread's current stream of a device: the one that a framework or [`Stream::scope`](super::Stream::scope) has set, else
-/// the device's default stream.
+/// Returns the thread's current stream of a device: the one that a framework or
+/// [`Stream::scope`](super::Stream::scope) has set, else the device's default stream.
 pub fn current_stream(device: Device) -> RawStream {
-    // SAFETY: the function may be called with any numbers.
+    // SAFETY: the function accepts any numbers.
     RawStream(unsafe { (provider::api().env_get_stream)(device.device_type(), device.index()) })
 }
 
-/// Name of a kind, as in [`Device`]'s names.
+/// The name of a kind, as in [`Device`]'s names.
 pub(super) fn kind_name(kind: i32) -> String {
     let name = Device::new(kind, 0).to_string();
     name.strip_suffix(":0").unwrap_or(&name).to_owned()
 }
 
-/// A kind's place among [`KINDS`] or [`ALL_KINDS`].
+/// Returns the entry of a kind in an array of [`KINDS`] or [`ALL_KINDS`].
 fn entry<T, const COUNT: usize>(known: &'static Known<T, COUNT>, kind: i32) -> Option<&'static AtomicPtr<T>> {
     let kind = usize::try_from(kind).ok()?;
     let (session, own) = (kind / Device::SESSION_STEP, kind % Device::SESSION_STEP);
     if own < KINDS { known.get(session * KINDS + own) } else { None }
 }
 
-/// Offers a kind of devices whose number is known only at run time: those of a remote session. A kind that is offered already stays as
-/// it is.
+/// Offers a kind of devices whose number is only known at run time: those of a remote session. A
+/// kind that is already offered stays unchanged.
 ///
 /// # Errors
-/// ValueError for a number that no kind has.
+/// Returns a ValueError for a number that is not a valid kind.
 ///
 /// # Safety
-/// As for [`DeviceKindInfo::new`]. Whichever artifact offers the kind first serves it for the rest of the process.
+/// As for [`DeviceKindInfo::new`]. The artifact that offers the kind first serves it for the rest
+/// of the process.
 #[doc(hidden)]
 pub unsafe fn offer_kind(kind: i32, make: &dyn Fn() -> &'static dyn DeviceApi) -> Result<()> {
     if entry(&APIS, kind).is_none() {
@@ -176,13 +187,13 @@ pub unsafe fn offer_kind(kind: i32, make: &dyn Fn() -> &'static dyn DeviceApi) -
     if Function::find_global(&name)?.is_none() {
         let table: &'static DeviceTable = Box::leak(Box::new(DeviceTable::new(kind, make())));
         let ours = Function::from_fn(move || ptr::from_ref(table).cast_mut().cast::<c_void>());
-        // Another artifact may be quicker; then its API is the one.
+        // If another artifact registered the kind first, its API is used.
         let _ = Function::register_global(&name, &ours);
     }
     Ok(())
 }
 
-/// The name of the global function that gives a kind's table.
+/// The name of the global function that returns a kind's table.
 fn function_name(kind: i32) -> String {
     format!("kernpack.device_api_v1.{kind}")
 }
@@ -193,11 +204,11 @@ pub(crate) fn register_own() -> Result<()> {
     OWN_KINDS.iter().copied().flatten().try_for_each(DeviceKindInfo::offer)
 }
 
-/// The table of an API of this artifact, which is made at first.
+/// Returns the table of an API of this artifact, which is created at the first call.
 fn own_table(info: &'static DeviceKindInfo) -> Result<&'static DeviceTable> {
     let Some(known) = entry(&TABLES, info.device_type) else { return Err(unknown(info.device_type)) };
     let mut table = known.load(Ordering::Acquire);
-    // SAFETY: what is there lives forever.
+    // SAFETY: stored tables live forever.
     if let Some(table) = unsafe { table.as_ref() } {
         return Ok(table);
     }
@@ -216,11 +227,12 @@ fn own_table(info: &'static DeviceKindInfo) -> Result<&'static DeviceTable> {
         table = Box::into_raw(Box::new(DeviceTable::new(info.device_type, Box::leak(api))));
         known.store(table, Ordering::Release);
     }
-    // SAFETY: made above or before, and never freed.
+    // SAFETY: created above or before, and never freed.
     Ok(unsafe { &*table })
 }
 
-/// The API of a kind of device that this crate does not bring, for code that is in every library.
+/// Returns the API of a kind of device that this crate does not provide. For code that is in every
+/// library.
 pub(crate) fn api_of_another(kind: i32) -> Result<&'static dyn DeviceApi> {
     let known = entry(&APIS, kind).map_or(ptr::null_mut(), |known| known.load(Ordering::Acquire));
     if known.is_null() {
@@ -230,7 +242,8 @@ pub(crate) fn api_of_another(kind: i32) -> Result<&'static dyn DeviceApi> {
     Ok(unsafe { *known })
 }
 
-/// Offers the kind, if this crate brings it and nothing has offered it yet, and remembers its API.
+/// Offers the kind, if this crate provides it and no artifact has offered it yet, and caches its
+/// API.
 #[cold]
 #[inline(never)]
 fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
@@ -241,21 +254,21 @@ fn find(kind: i32) -> Result<&'static dyn DeviceApi> {
     find_offered(kind)
 }
 
-/// Asks the process for a kind's API and remembers it.
+/// Requests a kind's API from the process and caches it.
 #[cold]
 #[inline(never)]
 fn find_offered(kind: i32) -> Result<&'static dyn DeviceApi> {
-    // Binding registers what this artifact brings.
+    // Binding registers the definitions of this artifact.
     provider::api();
     let Some(known) = entry(&APIS, kind) else { return Err(unknown(kind)) };
     let Some(offered) = Function::find_global(&function_name(kind))? else { return Err(unknown(kind)) };
     let address: *mut c_void = offered.call_as(())?;
     let own = entry(&TABLES, kind).map_or(ptr::null_mut(), |own| own.load(Ordering::Acquire));
     let api: &'static dyn DeviceApi = if !address.is_null() && ptr::eq(address.cast(), own) {
-        // SAFETY: a table of ours, which lives forever.
+        // SAFETY: this artifact's table, which lives forever.
         unsafe { (*own).own_api() }
     } else {
-        // SAFETY: what a function of this versioned name returns is such a table, which lives forever.
+        // SAFETY: a function of this versioned name returns such a table, which lives forever.
         Box::leak(Box::new(unsafe { SharedDevice::new(address.cast())? }))
     };
     let found = Box::into_raw(Box::new(api));
@@ -323,11 +336,11 @@ mod tests {
                 unsafe fn free_stream(&self, _: i32, _: RawStream) -> Result<()> { Ok(()) }
                 unsafe fn synchronize(&self, _: i32, _: RawStream) -> Result<()> { Ok(()) }
             }
-            // Not `api`, which may know the kind already: the way of a first use.
+            // Not `api`, which may have cached the kind: this tests the first use.
             let used = find(kind).map(|api| api.name().to_owned()).unwrap_or_else(|error| error.message().to_owned());
             Box::new(Named(used))
         }
-        // SAFETY: neither gives memory.
+        // SAFETY: neither allocates memory.
         static KINDS: [DeviceKindInfo; 2] =
             unsafe { [DeviceKindInfo::new(60, || uses(device_type::CPU)), DeviceKindInfo::new(61, || uses(61))] };
         for (info, name) in

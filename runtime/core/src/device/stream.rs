@@ -8,9 +8,11 @@ use crate::function::caught;
 use crate::value::Device;
 use crate::{Error, Result, ensure, provider};
 
-/// A stream (queue) of a device: work in it is done in order, beside that of other streams. Ends after its work when dropped.
+/// A stream (queue) of a device: its work runs in order, concurrently with that of other streams.
+/// Destroyed after its work when dropped.
 ///
-/// What is put into streams (copies, kernels) goes into the thread's current stream; [`Stream::scope`] makes this one that.
+/// Operations that are enqueued (copies, kernels) go into the thread's current stream;
+/// [`Stream::scope`] makes this stream the current one.
 ///
 /// ```
 /// use kernpack::{Device, Tensor, device::Stream};
@@ -27,38 +29,41 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A new stream of a device.
+    /// Creates a stream of a device.
     ///
     /// # Errors
-    /// RuntimeError when there is no such device, or it fails.
+    /// Returns a RuntimeError if there is no such device, or if it fails.
     pub fn new(device: Device) -> Result<Self> {
         let api = api(device.device_type())?;
         Ok(Self { device, raw: api.create_stream(device.index())?, api })
     }
 
-    /// The device whose stream it is.
+    /// The device of the stream.
     pub fn device(&self) -> Device {
         self.device
     }
 
-    /// Takes over a stream that the device's API made ([`DeviceApi::create_stream`]); it is given back when this value is dropped.
+    /// Takes ownership of a stream that the device's API created ([`DeviceApi::create_stream`]); it
+    /// is freed when this value is dropped.
     ///
     /// # Errors
-    /// RuntimeError when there is no such device; the stream is then still the caller's.
+    /// Returns a RuntimeError if there is no such device; the caller then still owns the stream.
     ///
     /// # Safety
-    /// `raw` is a stream of this device, made by its API and not given back, and the caller was its only owner.
+    /// `raw` is a stream of this device, created by its API and not freed, and the caller was its
+    /// only owner.
     pub unsafe fn from_raw(device: Device, raw: RawStream) -> Result<Self> {
         Ok(Self { device, raw, api: api(device.device_type())? })
     }
 
-    /// Gives the stream up without giving it back: that is the receiver's to do ([`DeviceApi::free_stream`]).
+    /// Returns the stream without freeing it: the receiver must free it
+    /// ([`DeviceApi::free_stream`]).
     #[must_use = "the stream is never given back unless the receiver does it"]
     pub fn into_raw(self) -> RawStream {
         ManuallyDrop::new(self).raw
     }
 
-    /// The device's own handle, which lives as long as this stream.
+    /// The API's own handle, which lives as long as this stream.
     pub fn as_raw(&self) -> RawStream {
         self.raw
     }
@@ -66,16 +71,16 @@ impl Stream {
     /// Waits for the work that is in the stream.
     ///
     /// # Errors
-    /// RuntimeError when that work, or the device, failed.
+    /// Returns a RuntimeError if that work, or the device, failed.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream is alive and of this device.
         unsafe { self.api.synchronize(self.device.index(), self.raw) }
     }
 
-    /// Puts the event behind the work that is in the stream now.
+    /// Records the event in the stream, after the work that is in it now.
     ///
     /// # Errors
-    /// ValueError for an event of another device; RuntimeError when the device fails.
+    /// Returns a ValueError for an event of another device, and a RuntimeError if the device fails.
     pub fn record(&self, event: &Event) -> Result<()> {
         let (device, of) = (self.device, event.device());
         ensure!(device == of, ValueError, "an event of {of} cannot be recorded in a stream of {device}");
@@ -83,11 +88,12 @@ impl Stream {
         unsafe { self.api.record_event(device.index(), event.as_raw(), self.raw) }
     }
 
-    /// Lets work that comes into this stream from now on wait for what the event was recorded behind, in whatever stream of this
-    /// kind of device. The caller does not wait.
+    /// Makes work that is enqueued in this stream from now on wait for the work before the event's
+    /// record, in any stream of this kind of device. The caller does not wait.
     ///
     /// # Errors
-    /// ValueError for an event of another kind of device; RuntimeError when the device fails.
+    /// Returns a ValueError for an event of another kind of device, and a RuntimeError if the
+    /// device fails.
     pub fn wait(&self, event: &Event) -> Result<()> {
         let (device, of) = (self.device, event.device());
         ensure!(
@@ -99,8 +105,9 @@ impl Stream {
         unsafe { self.api.wait_for_event(device.index(), event.as_raw(), self.raw) }
     }
 
-    /// Makes this the thread's current stream of its device while `work` runs, for all that asks the environment for it: copies,
-    /// kernels, and functions in other languages. The one before comes back afterwards, also when `work` panics.
+    /// Makes this the thread's current stream of its device while `work` runs, for all code that
+    /// uses the environment's stream: copies, kernels, and functions in other languages. The
+    /// previous stream is restored afterwards, even if `work` panics.
     pub fn scope<R>(&self, work: impl FnOnce() -> R) -> R {
         let before = set_current(self.device, self.raw);
         let _restore = Restore { device: self.device, stream: before };
@@ -108,20 +115,22 @@ impl Stream {
     }
 }
 
-/// Sets the thread's current stream of a device and returns the one before.
+/// Sets the thread's current stream of a device and returns the previous one.
 fn set_current(device: Device, stream: RawStream) -> RawStream {
     let mut before = ptr::null_mut();
-    // SAFETY: the stream is one of this device and stays alive until another one is set; `before` is writable.
+    // SAFETY: the stream belongs to this device and stays alive until another one is set; `before`
+    // is writable.
     let status =
         unsafe { (provider::api().env_set_stream)(device.device_type(), device.index(), stream.0, &raw mut before) };
     if status != 0 {
-        // No host refuses: it stores two numbers and a pointer.
+        // Hosts do not fail here: setting the stream stores two numbers and a pointer.
         notice(format_args!("kernpack: the current stream of {device}: {}", Error::take_raised()));
     }
     RawStream(before)
 }
 
-/// Sets the current stream of before when it is dropped. Never handed out, so that it cannot be forgotten.
+/// Restores the previous current stream when it is dropped. Never returned to callers, so that it
+/// cannot be leaked.
 struct Restore {
     device: Device,
     stream: RawStream,
@@ -135,7 +144,7 @@ impl Drop for Restore {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: made in `new`; no other code has it.
+        // SAFETY: created in `new`; no other code has it.
         let freed = caught(|| unsafe { self.api.free_stream(self.device.index(), self.raw) });
         if let Err(error) = freed {
             notice(format_args!("kernpack: a stream of {} could not be ended: {error}", self.device));
@@ -157,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_stream_before_comes_back() {
-        // The CPU's streams have no handle; what matters here is the environment.
+        // The CPU's streams do not have a handle; this test is about the environment.
         let cpu = api(device_type::CPU).unwrap();
         let handle = |number| RawStream(ptr::without_provenance_mut(number));
         let streams = [16, 32].map(|number| Stream { device: Device::CPU, raw: handle(number), api: cpu });

@@ -1,7 +1,9 @@
-//! A device API as libraries built by different compilers share it: a table of C functions.
+//! A device API in a form that libraries built by different compilers can share: a table of C
+//! functions.
 //!
-//! Each function returns 0, or -1 with the thread's raised error set; a panic of the API becomes an InternalError. Later versions
-//! may add functions at the end; `struct_size` says how many there are.
+//! Each function returns 0, or -1 with the thread's raised error set; a panic of the API becomes an
+//! InternalError. Later versions may add functions at the end; `struct_size` tells which functions
+//! exist.
 
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
@@ -14,8 +16,8 @@ use crate::{Error, Result};
 
 macro_rules! device_table {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $out:ty { |$api:ident| $answer:expr })*) => {
-        /// The functions of a device API. All but the first fields take the table's `context` first and write their result to
-        /// `out`.
+        /// The functions of a device API. Each takes the table's `context` as its first argument
+        /// and writes its result to `out`.
         #[repr(C)]
         pub(super) struct DeviceTable {
             /// Size of the whole struct in bytes.
@@ -24,17 +26,18 @@ macro_rules! device_table {
             device_type: i32,
             /// Name of the kind: UTF-8 that lives forever.
             name: TVMFFIByteArray,
-            /// The API itself.
+            /// Pointer to the API itself.
             context: *const c_void,
             $($(#[$doc])* $name: unsafe extern "C" fn(*const c_void, $($type,)* *mut $out) -> i32,)*
         }
 
         impl DeviceTable {
-            /// The table of an API of this artifact.
+            /// Creates the table of an API of this artifact.
             pub(super) fn new(device_type: i32, api: &'static dyn DeviceApi) -> Self {
                 $(
                     /// # Safety
-                    /// `context` is that of a table made here, `out` is writable, and the function of the API may be called so.
+                    /// `context` belongs to a table created here, `out` is writable, and the caller
+                    /// fulfills the requirements of the API's function.
                     unsafe extern "C" fn $name(context: *const c_void, $($argument: $type,)* out: *mut $out) -> i32 {
                         guard_nameless(|| {
                             // SAFETY: promised by the caller.
@@ -48,7 +51,7 @@ macro_rules! device_table {
                         })
                     }
                 )*
-                // The name is copied: another artifact keeps it for as long as it likes.
+                // The name is copied: another artifact may keep it indefinitely.
                 let name: &'static str = Box::leak(api.name().into());
                 let context: *const &'static dyn DeviceApi = Box::leak(Box::new(api));
                 Self {
@@ -65,7 +68,8 @@ macro_rules! device_table {
 
 device_table! {
     device_count() -> i32 { |api| api.device_count() }
-    /// The attribute is one of [`DeviceAttribute`]'s numbers; one that is unknown is None. The result is owned.
+    /// The attribute is one of [`DeviceAttribute`]'s numbers; the result for an unknown one is
+    /// None. The result is owned.
     attribute(index: i32, number: i32) -> TVMFFIAny {
         |api| match DeviceAttribute::from_number(number) {
             Some(attribute) => api.attribute(index, attribute).map(Any::into_raw),
@@ -102,17 +106,17 @@ unsafe impl Send for DeviceTable {}
 unsafe impl Sync for DeviceTable {}
 
 impl DeviceTable {
-    /// The API of a table that this artifact made.
+    /// Returns the API of a table that this artifact created.
     ///
     /// # Safety
-    /// This artifact made it.
+    /// This artifact created the table.
     pub(super) unsafe fn own_api(&self) -> &'static dyn DeviceApi {
         // SAFETY: set in `new`.
         unsafe { *self.context.cast::<&'static dyn DeviceApi>() }
     }
 }
 
-/// The API that another artifact brought, through its table.
+/// An API that another artifact provides, called through its table.
 pub(super) struct SharedDevice {
     table: &'static DeviceTable,
     name: String,
@@ -120,7 +124,7 @@ pub(super) struct SharedDevice {
 
 impl SharedDevice {
     /// # Errors
-    /// RuntimeError when the table is not one that this version understands.
+    /// Returns a RuntimeError if this version does not support the table.
     ///
     /// # Safety
     /// `table` is NULL or a [`DeviceTable`] of some size that lives forever.
@@ -148,11 +152,11 @@ impl SharedDevice {
     }
 }
 
-/// Passes a function of the trait on to the table.
+/// Forwards a function of the trait to the table.
 macro_rules! through_the_table {
     ($self:ident.$name:ident($($argument:expr),*)) => {
-        // SAFETY: the table's functions are those of a device API: what their callers promise, the caller of this function has
-        // promised; `out` is writable.
+        // SAFETY: the table's functions are those of a device API: the caller of this function has
+        // made the promises that they require; `out` is writable.
         $self.ask(|context, out| unsafe { ($self.table.$name)(context, $($argument,)* out) })
     };
 }
@@ -168,7 +172,7 @@ impl DeviceApi for SharedDevice {
 
     fn attribute(&self, index: i32, attribute: DeviceAttribute) -> Result<Any> {
         let value = through_the_table!(self.attribute(index, attribute as i32))?;
-        // SAFETY: the value is owned and was given to us.
+        // SAFETY: the value is owned and was passed to this function.
         Ok(unsafe { Any::from_raw(value) })
     }
 

@@ -1,8 +1,9 @@
-//! The memory behind `TVMBackendAllocWorkspace`: blocks that compiled functions use for a moment, again and again. Those of other
-//! devices than the CPU come from the device's API.
+//! The memory behind `TVMBackendAllocWorkspace`: blocks that compiled functions use briefly and
+//! repeatedly. Blocks of devices other than the CPU come from the device's API.
 //!
-//! On the CPU each thread has its own blocks, so nothing is locked. A block that was given back is kept for the next request, up to a bound;
-//! when the thread ends, all of its blocks are freed, also those that a failing function did not give back.
+//! On the CPU each thread has its own blocks, so no lock is needed. A freed block is kept for the
+//! next request, up to a limit; when the thread ends, all of its blocks are freed, including those
+//! that a failing function did not free.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -14,28 +15,29 @@ use crate::function::{caught, guard_nameless};
 use crate::value::Device;
 use crate::{Error, Result, device};
 
-/// Of every block. Compiled code relies on 64 bytes; two cache lines keep the prefetcher's pairs apart.
+/// Alignment of every block. Compiled code relies on 64 bytes; two cache lines keep the
+/// prefetcher's pairs apart.
 const ALIGNMENT: usize = 128;
 
 /// Sizes are multiples of this, so that requests of about the same size share blocks.
 const PAGE: usize = 4096;
 
-/// What a thread keeps for later, at most.
+/// Limits of the memory that a thread keeps for reuse.
 const KEPT_BYTES: usize = 256 << 20;
 const KEPT_BLOCKS: usize = 64;
 
-/// A block is not spent on a request of less than this part of its size.
+/// A block is not used for a request of less than its size divided by this.
 const LARGEST_WASTE: usize = 8;
 
-/// Blocks of this many pages are given to any request.
+/// Blocks up to this size are used for any request.
 const SMALL: usize = 32 * PAGE;
 
 thread_local! {
     static WORKSPACES: RefCell<Workspaces> = const { RefCell::new(Workspaces::new()) };
 }
 
-/// `TVMBackendAllocWorkspace`: memory for a moment, aligned to 128 bytes. NULL with an error raised when there is none.
-/// The hints say what it is for; they are not read.
+/// `TVMBackendAllocWorkspace`: allocates temporary memory, aligned to 128 bytes. Returns NULL with
+/// an error raised if memory runs out. The hints about its use are ignored.
 pub(crate) extern "C" fn alloc_workspace(
     device_type: c_int,
     device_id: c_int,
@@ -52,20 +54,21 @@ pub(crate) extern "C" fn alloc_workspace(
     }
 }
 
-/// `TVMBackendFreeWorkspace`: takes back what this thread got from [`alloc_workspace`]. An unknown address is an error.
-/// Other devices than the CPU may not notice.
+/// `TVMBackendFreeWorkspace`: frees a block that this thread got from [`alloc_workspace`]. An
+/// unknown address is an error, which devices other than the CPU may not detect.
 ///
 /// # Safety
-/// For another device than the CPU, the block came from [`alloc_workspace`] for it, and is not used any more.
+/// For a device other than the CPU, the block came from [`alloc_workspace`] for it, and is not used
+/// any more.
 pub(crate) unsafe extern "C" fn free_workspace(device_type: c_int, device_id: c_int, block: *mut c_void) -> c_int {
     // SAFETY: promised by the caller.
     guard_nameless(|| unsafe { free(Device::new(device_type, device_id), block.cast()) })
 }
 
-/// A block of at least `size` bytes for this thread; its content is undefined.
+/// Allocates a block of at least `size` bytes for this thread; its content is undefined.
 ///
 /// # Errors
-/// When nothing knows the device, or memory is short, or the thread is at its end.
+/// Returns an error if no API serves the device, if memory runs out, or if the thread is ending.
 fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
     if device.device_type() != device_type::CPU {
         return allocate_there(device, size);
@@ -76,13 +79,14 @@ fn allocate(device: Device, size: u64) -> Result<NonNull<u8>> {
         .ok_or_else(|| crate::error!(MemoryError, "no memory for a workspace of {size} bytes"))
 }
 
-/// Takes back a block that this thread got from [`allocate`].
+/// Frees a block that this thread got from [`allocate`].
 ///
 /// # Errors
-/// When it is none of those, or was given back before. Another device's API may not notice.
+/// Returns an error if the address is not such a block, or was freed before. Another device's API
+/// may not detect this.
 ///
 /// # Safety
-/// For another device than the CPU, the address is such a block, and not used any more.
+/// For a device other than the CPU, the address is such a block, and not used any more.
 unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
     if device.device_type() != device_type::CPU {
         // SAFETY: promised by the caller.
@@ -94,7 +98,7 @@ unsafe fn free(device: Device, address: *mut u8) -> Result<()> {
     Err(crate::error!(ValueError, "{address:?} is not a workspace that this thread has allocated and not yet freed"))
 }
 
-/// A block of another device; never NULL, which would say that there is none.
+/// Allocates a block of another device. Never returns NULL, which would mean a failure.
 fn allocate_there(device: Device, size: u64) -> Result<NonNull<u8>> {
     let api = device::api_of_another(device.device_type())?;
     let short = || crate::error!(MemoryError, "no memory for a workspace of {size} bytes on {device}");
@@ -107,7 +111,7 @@ fn thread_ends() -> Error {
     Error::runtime_error("the workspaces of this thread are gone: it is ending")
 }
 
-/// A piece of memory with [`ALIGNMENT`].
+/// A block of memory aligned to [`ALIGNMENT`].
 struct Block {
     address: NonNull<u8>,
     size: usize,
@@ -130,9 +134,9 @@ impl Drop for Block {
 
 /// A thread's blocks.
 struct Workspaces {
-    /// In the order of allocation: functions give back the last one first.
+    /// Blocks in use, in the order of allocation: functions free the last one first.
     used: Vec<Block>,
-    /// In the order of size.
+    /// Free blocks, sorted by size.
     kept: Vec<Block>,
     kept_bytes: usize,
 }
@@ -153,7 +157,7 @@ impl Workspaces {
         Some(address)
     }
 
-    /// The smallest kept block that is large enough and not much too large.
+    /// Takes the smallest kept block that is large enough and not much too large.
     fn take_kept(&mut self, size: usize) -> Option<Block> {
         let position = self.kept.partition_point(|block| block.size < size);
         match self.kept.get(position) {
@@ -162,7 +166,7 @@ impl Workspaces {
             }
             Some(_) => None,
             None => {
-                // Requests have grown: the new block will serve those of the largest one, too.
+                // Requests have grown: the new block will also serve those of the largest one.
                 if let Some(largest) = self.kept.len().checked_sub(1) {
                     drop(self.remove_kept(largest));
                 }
@@ -177,7 +181,7 @@ impl Workspaces {
         block
     }
 
-    /// False when the address is not a used block's.
+    /// Frees a block; returns false if the address is not a used block's.
     fn free(&mut self, address: *mut u8) -> bool {
         let Some(position) = self.used.iter().rposition(|block| block.address.as_ptr() == address) else {
             return false;
@@ -224,7 +228,7 @@ mod tests {
         // The best fit.
         assert_eq!(workspaces.allocate(pages(2)).unwrap().as_ptr(), second);
         assert_eq!(workspaces.allocate(pages(2)).unwrap().as_ptr(), third);
-        // None fits: the largest that is kept makes room.
+        // No block fits: the largest kept block is freed.
         workspaces.allocate(pages(9)).unwrap();
         assert_eq!((sizes(&workspaces.kept), sizes(&workspaces.used)), (vec![], vec![2, 5, 9]));
     }
@@ -240,7 +244,7 @@ mod tests {
         }
         assert_eq!(workspaces.kept.len(), KEPT_BLOCKS);
         let mut workspaces = Workspaces::new();
-        // Nothing is written to them, so they take no memory.
+        // They are never written to, so they do not occupy memory.
         for address in allocate(&mut workspaces, 3, KEPT_BYTES / 2) {
             assert!(workspaces.free(address));
         }
@@ -260,7 +264,7 @@ mod tests {
         let error = allocate(metal, 64).unwrap_err();
         let problem = "RuntimeError: no library in this process provides metal devices; ";
         assert!(error.to_string().starts_with(problem), "{error}");
-        // SAFETY: nothing can free it, so nothing does.
+        // SAFETY: none of these addresses is a block, so nothing is freed.
         let free = |device, address| unsafe { free(device, address) };
         assert!(free(metal, core::ptr::null_mut()).unwrap_err().to_string().starts_with(problem));
         let block = allocate(Device::CPU, 64).unwrap().as_ptr();

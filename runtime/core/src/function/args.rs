@@ -4,9 +4,9 @@ use crate::value::{Any, AnyView, Arg, ToArg};
 /// Arguments of a call: a tuple of up to 12 values, or a slice of views or owned values.
 ///
 /// # Safety
-/// What `with_raw` passes to `call` are valid views by the ABI's rules, for the time of `call`.
+/// `with_raw` passes views to `call` that are valid by the ABI's rules for the duration of `call`.
 pub unsafe trait Args {
-    /// Lays the arguments out as the ABI wants them, for the time of `call`.
+    /// Calls `call` with the arguments in the ABI's layout.
     fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R;
 }
 
@@ -26,7 +26,7 @@ macro_rules! tuple_args {
             #[allow(non_snake_case, reason = "type parameters double as variable names")]
             fn with_raw<R>(&self, call: impl FnOnce(&[TVMFFIAny]) -> R) -> R {
                 let ($($name,)+) = self;
-                // Temporaries live until the call is over.
+                // Temporaries live until the call returns.
                 $(let $name = $name.to_arg();)+
                 call(&[$($name.as_raw()),+])
             }

@@ -1,7 +1,8 @@
-//! Calls whose arguments may be left away or given by name: constructors, and methods with defaults.
+//! Calls whose arguments may be omitted or passed by name: constructors, and methods with defaults.
 //!
-//! The call is `f(positional..., MARKER, name, value, name, value...)`; the marker is one object of the process, which the global
-//! function `ffi.GetKwargsObject` gives. It is how Python passes `Point(3, y=4)` to a constructor.
+//! The call has the form `f(positional..., MARKER, name, value, name, value...)`; the marker is one
+//! object per process, which the global function `ffi.GetKwargsObject` returns. Python passes
+//! `Point(3, y=4)` to a constructor in this form.
 
 use core::ffi::c_void;
 use std::sync::OnceLock;
@@ -12,12 +13,13 @@ use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::value::{Any, AnyView, ResultPlace};
 use crate::{Error, Result};
 
-/// Runs the body of a function whose parameters may be left away, where `optional` has a bit, or given by name. The body receives
-/// a bit for each argument that was given; the others are None.
+/// Runs the body of a function whose parameters may be omitted, if their bit in `optional` is set,
+/// or passed by name. The body receives a bit for each argument that was passed; the others are
+/// None.
 ///
 /// # Safety
-/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
-/// have to be released: the ABI's calling convention.
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and
+/// holds nothing that must be released: the ABI's calling convention.
 #[inline]
 pub unsafe fn call_bound<const N: usize, F>(
     info: &'static FunctionInfo,
@@ -34,12 +36,12 @@ where
     let place = unsafe { ResultPlace::new(result) };
     guard(info, place, || {
         let mut bound = [TVMFFIAny::NONE; N];
-        // SAFETY: promised by the caller. What is bound are None and copies of the caller's views, which live for the call; a view
-        // is transparent over the raw struct.
+        // SAFETY: promised by the caller. The bound values are None and copies of the caller's
+        // views, which live for the call; a view is transparent over the raw struct.
         unsafe {
             let views = views(args, num_args);
             let (args, given) = if views.len() == N && !views.iter().any(|arg| arg.type_index() == type_index::OBJECT) {
-                // All of them, and none can be the marker.
+                // All arguments are present, and none of them can be the marker.
                 (views.as_ptr().cast(), u64::MAX)
             } else {
                 let given = bind(info, optional, views, &mut bound)?;
@@ -54,7 +56,7 @@ where
 /// Runs the body of a property's getter.
 ///
 /// # Safety
-/// `object` is a live object, and `result` is writable and holds nothing that would have to be released.
+/// `object` is a live object, and `result` is writable and holds nothing that must be released.
 #[inline]
 pub unsafe fn call_getter<F>(info: &'static FunctionInfo, object: *mut c_void, result: *mut TVMFFIAny, body: F) -> i32
 where
@@ -72,16 +74,16 @@ where
     })
 }
 
-/// The entry point of what cannot be called as a function: the description of a property.
+/// The entry point of a property's description, which cannot be called as a function.
 ///
 /// # Safety
-/// None; the type is the ABI's.
+/// No requirements; the type is the ABI's.
 pub unsafe extern "C" fn no_entry_point(_: *mut c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
     Error::runtime_error("a property is not a function").raise();
     -1
 }
 
-/// Puts each argument at its parameter's place; gives a bit for each that was given.
+/// Stores each argument at its parameter's index. Returns a bit for each argument that was passed.
 fn bind(info: &'static FunctionInfo, optional: u64, args: &[AnyView<'_>], bound: &mut [TVMFFIAny]) -> Result<u64> {
     let positional = args.iter().position(is_marker).unwrap_or(args.len());
     if positional > bound.len() {
@@ -90,7 +92,7 @@ fn bind(info: &'static FunctionInfo, optional: u64, args: &[AnyView<'_>], bound:
     for (place, arg) in bound.iter_mut().zip(&args[..positional]) {
         *place = *arg.as_raw();
     }
-    // At most 64 parameters, the macro sees to that.
+    // At most 64 parameters, which the macro ensures.
     let mut given = u64::MAX.checked_shr(u64::BITS - positional as u32).unwrap_or(0);
     if let Some((_, named)) = args[positional..].split_first() {
         bind_named(info, named, bound, &mut given)?;
@@ -124,10 +126,10 @@ fn bind_named(info: &FunctionInfo, named: &[AnyView<'_>], bound: &mut [TVMFFIAny
     Ok(())
 }
 
-/// Whether an argument is the marker in front of the names.
+/// Returns whether an argument is the marker before the names.
 #[inline]
 fn is_marker(arg: &AnyView<'_>) -> bool {
-    // Hardly any other object is of the root type itself.
+    // Other objects are rarely of the root type itself.
     arg.type_index() == type_index::OBJECT && is_the_marker(arg)
 }
 
@@ -138,7 +140,7 @@ fn is_the_marker(arg: &AnyView<'_>) -> bool {
     let marker = match MARKER.get() {
         Some(marker) => marker,
         None => {
-            // An implementation without this function has no calls by name.
+            // An implementation without this function does not support calls by name.
             let Ok(Some(function)) = Function::find_global("ffi.GetKwargsObject") else { return false };
             let Ok(marker) = function.call(()) else { return false };
             MARKER.get_or_init(|| marker)

@@ -7,10 +7,11 @@ use crate::abi::{SafeCall, TVMFFIAny};
 use crate::value::{Access, Any, AnyView, FromAny, IntoReturn, ResultPlace, Schema, TypeSchema};
 use crate::{Result, embedded};
 
-/// A Rust closure with typed parameters that can become a [`Function`]: up to 16 parameters, none of which borrows.
+/// A Rust closure with typed parameters that can become a [`Function`]: up to 16 parameters that do
+/// not borrow.
 ///
 /// # Safety
-/// `CALL` is the entry point of a function object that holds a closure of this very type.
+/// `CALL` is the entry point of a function object that holds a closure of exactly this type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot become a Function",
     label = "not a closure over convertible, owned types",
@@ -26,7 +27,7 @@ pub unsafe trait TypedClosure<P>: Send + Sync + Sized + 'static {
 
 macro_rules! typed_closure {
     ($count:literal; $($param:ident $index:literal)*) => {
-        // SAFETY: `CALL` takes its handle for an `F`.
+        // SAFETY: `CALL` treats its handle as a function object with an `F`.
         unsafe impl<F, R, $($param),*> TypedClosure<(R, $($param,)*)> for F
         where
             F: Fn($($param),*) -> R + Send + Sync + 'static,
@@ -61,8 +62,8 @@ more_metadata: "",
                             line: 0,
                         }
                     };
-                    // SAFETY: the handle is the function object made by `from_fn` with this closure type; the rest is the
-                    // ABI's calling convention.
+                    // SAFETY: the handle is the function object that `from_fn` created with this
+                    // closure type; the rest is the ABI's calling convention.
                     unsafe {
                         let closure = embedded::closure_of::<F>(this);
                         call_packed::<$count, _>(info, args, num_args, result, |_args, _| {
@@ -123,8 +124,8 @@ where
 {
     // SAFETY: the ABI's calling convention.
     guard(&PACKED, unsafe { ResultPlace::new(result) }, || {
-        // SAFETY: the handle is the function object made by `from_packed` with this closure type; the caller passes
-        // `num_args` valid views and a writable result.
+        // SAFETY: the handle is the function object that `from_packed` created with this closure
+        // type; the caller passes `num_args` valid views and a writable result.
         unsafe {
             let closure = embedded::closure_of::<F>(this);
             result.write(closure(views(args, num_args))?.into_raw());
@@ -134,7 +135,8 @@ where
 }
 
 impl Function {
-    /// A function from a closure with typed parameters; arguments are checked and converted as for `#[packed_func]`.
+    /// Creates a function from a closure with typed parameters; arguments are checked and converted
+    /// as for `#[packed_func]`.
     ///
     /// ```
     /// use kernpack::Function;
@@ -144,11 +146,11 @@ impl Function {
     /// ```
     pub fn from_fn<P, F: TypedClosure<P>>(closure: F) -> Self {
         install_hook();
-        // SAFETY: a new function object; its one reference is this one.
+        // SAFETY: a new function object, whose one reference is this one.
         unsafe { Self::from_raw(embedded::new_function(F::CALL, closure)) }
     }
 
-    /// A function from a closure over any number of arguments of any type.
+    /// Creates a function from a closure over any number of arguments of any type.
     ///
     /// ```
     /// use kernpack::{Any, Function};

@@ -1,7 +1,9 @@
-//! The functions with the C ABI of packed functions, methods, properties and kernels. They differ in names and numbers only, so generated code has
-//! one line for each: a macro, because every one needs a symbol or an address of its own.
+//! The functions with the C ABI of packed functions, methods, properties and kernels. They differ
+//! only in names and numbers, so generated code has one line for each. They are macros because each
+//! function needs its own symbol or address.
 
-/// A function with the packed calling convention, under a symbol if there is one: `call = call_packed::<2>(&INFO; body)` passes the call on to
+/// A function with the packed calling convention, with a symbol if one is given:
+/// `call = call_packed::<2>(&INFO; body)` forwards the call to
 /// `call_packed::<2, _>(&INFO, args, num_args, result, body)`.
 #[doc(hidden)]
 #[macro_export]
@@ -24,7 +26,8 @@ macro_rules! __entry_point {
     };
 }
 
-/// A symbol with the packed calling convention whose function gives a text: `"symbol" doc = kernel_doc(INFO.doc)`.
+/// A symbol with the packed calling convention whose function returns a string:
+/// `"symbol" doc = kernel_doc(INFO.doc)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __text_symbol {
@@ -42,8 +45,10 @@ macro_rules! __text_symbol {
     };
 }
 
-/// The symbols of a packed function: the call, its metadata and, if there is a third, its documentation. Its description is the static `$info`;
-/// `$body` converts `$count` arguments, calls the user's function and converts its result. `$optional` has a bit for each that may be left away.
+/// The symbols of a packed function: the call, its metadata and, if there is a third, its
+/// documentation. `$info` is the static with its description; `$body` converts `$count` arguments,
+/// calls the user's function and converts its result. `$optional` has a bit for each argument that
+/// may be omitted.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __packed_function {
@@ -93,12 +98,13 @@ macro_rules! __foreign_entry_point {
     };
 }
 
-/// A kernel of the CPU, from what `kernpack-build` says of it.
+/// A CPU kernel, generated from the data of `kernpack-build`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __host_kernel {
     ($info:ident) => {
-        // SAFETY: the name of the symbol that `info` calls says that it follows the packed calling convention.
+        // SAFETY: the name of the symbol that `info` calls states that it follows the packed
+        // calling convention.
         unsafe { $crate::generated_code::Kernel::new(&$info) }
     };
 }

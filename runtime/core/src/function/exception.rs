@@ -1,22 +1,22 @@
-//! Kinds of errors that a library declares.
+//! Error kinds that a library declares.
 
 use super::Function;
 use crate::Result;
 use crate::error_kind::ErrorKind;
 
-/// A kind of errors that `kernpack::exception!` declares.
+/// An error kind that `kernpack::exception!` declares.
 #[doc(hidden)]
 pub struct ExceptionInfo {
-    /// The kind.
+    /// The error kind.
     pub kind: ErrorKind,
-    /// The kind that it is a special case of.
+    /// The kind that this kind is a subclass of.
     pub base: ErrorKind,
-    /// Registers it: a field, so that only an artifact with kinds of its own has that.
+    /// Registers the kind. A field, so that only artifacts with their own kinds link that code.
     pub register: fn(&'static ExceptionInfo) -> Result<()>,
 }
 
-/// Registers the global function that says which kind this one is a special case of: `kernpack.exception.<kind>`. Where another library has
-/// declared the same kind, its word stays.
+/// Registers the global function `kernpack.exception.<kind>`, which returns the base kind. If
+/// another library has already declared the same kind, its function stays.
 #[doc(hidden)]
 #[inline]
 pub fn register_exception(info: &'static ExceptionInfo) -> Result<()> {

@@ -9,9 +9,9 @@ use crate::value::{
 };
 use crate::{Error, Result, embedded};
 
-/// A function of any language, type-erased: takes any values, returns one or an error.
+/// A function of any language, type-erased: takes any values, returns a value or an error.
 ///
-/// A counted reference; cloning is cheap. Calling it from several threads at once is allowed.
+/// A counted reference; cloning is cheap. It can be called from several threads at the same time.
 #[derive(Clone)]
 #[repr(transparent)]
 pub struct Function {
@@ -21,12 +21,12 @@ pub struct Function {
 raw_handle!(Counted: => Function, "`ffi.Function`");
 
 impl Function {
-    /// A function whose entry point is a C function that needs no context.
+    /// Creates a function whose entry point is a C function without context.
     ///
     /// # Safety
     /// `call` follows the ABI's calling convention and stays loaded as long as the function lives.
     pub unsafe fn from_safe_call(call: SafeCall) -> Self {
-        // SAFETY: a new function object; its one reference is this one.
+        // SAFETY: a new function object, whose one reference is this one.
         unsafe { Self::from_raw(embedded::new_function(call, ())) }
     }
 
@@ -36,28 +36,29 @@ impl Function {
         unsafe { embedded::body::<TVMFFIFunctionCell>(self.object.as_ptr()).safe_call }
     }
 
-    /// Whether calls go to this entry point.
+    /// Returns whether calls go to this entry point.
     #[inline]
     pub(crate) fn has_entry_point(&self, entry_point: SafeCall) -> bool {
         self.entry_point().is_some_and(|own| ptr::fn_addr_eq(own, entry_point))
     }
 
-    /// Calls with a tuple of arguments.
+    /// Calls the function with a tuple of arguments.
     ///
-    /// A function may write to tensors that it is given. One written with Kernpack refuses when a view of such a tensor is alive;
-    /// before you call another, drop the views of what it writes to: the ABI has no way to say which arguments these are.
+    /// A function may write to the tensors among its arguments. A Kernpack function returns an
+    /// error if a view of such a tensor is alive. Before you call any other function, drop the
+    /// views of the tensors that it writes to: the ABI does not express which arguments these are.
     ///
     /// # Errors
-    /// Whatever the function raises; its kind, message and backtrace arrive as they left.
+    /// Returns the error that the function raises, with its kind, message and backtrace unchanged.
     #[inline]
     pub fn call(&self, args: impl Args) -> Result<Any> {
         args.with_raw(|raw| self.call_raw(raw))
     }
 
-    /// Calls and converts the result.
+    /// Calls the function and converts the result.
     ///
     /// # Errors
-    /// As for [`Function::call`], or TypeError when the result has another type.
+    /// As for [`Function::call`], and a TypeError if the result has another type.
     #[inline]
     pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
         args.with_raw(|raw| self.call_raw_as(raw))
@@ -77,7 +78,7 @@ impl Function {
         unsafe { invoke_as(entry_point, self.object.as_ptr().cast(), args) }
     }
 
-    /// The same function with its types fixed; calls then need no annotations.
+    /// Returns the same function with fixed types; calls then do not need type annotations.
     pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> TypedFunction<A, R> {
         TypedFunction::new(self.clone())
     }
@@ -92,7 +93,8 @@ fn no_entry_point() -> Error {
 /// Calls an entry point of the ABI.
 ///
 /// # Safety
-/// `entry_point` follows the calling convention, `handle` is what it wants, `args` are valid views.
+/// `entry_point` follows the calling convention, `handle` is the one that it expects, `args` are
+/// valid views.
 #[inline]
 pub(crate) unsafe fn invoke(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFIAny]) -> Result<Any> {
     let mut result = Any::NONE;
@@ -101,8 +103,8 @@ pub(crate) unsafe fn invoke(entry_point: SafeCall, handle: *mut c_void, args: &[
     Ok(result)
 }
 
-/// Calls an entry point of the ABI and converts the result where it lies: copying it first would stall on the callee's
-/// stores.
+/// Calls an entry point of the ABI and converts the result in place: copying it first would stall
+/// on the callee's stores.
 ///
 /// # Safety
 /// As for [`invoke`].
@@ -127,7 +129,7 @@ unsafe fn invoke_into(entry_point: SafeCall, handle: *mut c_void, args: &[TVMFFI
     if status != 0 {
         return Err(Error::take_raised());
     }
-    // A borrowed pointer owns nothing, so dropping `result` is right for it, too.
+    // A borrowed pointer does not own anything, so dropping `result` is correct for it, too.
     if (type_index::DL_TENSOR_PTR..=type_index::OBJECT_RVALUE_REF).contains(&result.type_index()) {
         return Err(borrowed_result());
     }
@@ -162,7 +164,7 @@ impl fmt::Debug for Function {
 }
 
 impl PartialEq for Function {
-    /// Identity: the same function object.
+    /// Compares by identity: true for the same function object.
     fn eq(&self, other: &Self) -> bool {
         ptr::eq(self.object.as_ptr(), other.object.as_ptr())
     }
@@ -190,7 +192,8 @@ impl<'a> FromAny<'a> for Function {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a function.
+        // SAFETY: the view keeps the object alive; its index is checked before it is treated as a
+        // function.
         unsafe {
             if (*object).type_index != type_index::FUNCTION {
                 return Err(Mismatch::TYPE);
@@ -205,13 +208,14 @@ impl Schema for &Function {
     const TYPE: TypeSchema = <Function as Schema>::TYPE;
 }
 
-/// A function for the time of a call, without a reference of its own.
+/// A function that is borrowed for the duration of a call, without its own reference.
 impl<'a> FromAny<'a> for &'a Function {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive for `'a`; its index is checked before it is taken for a function. A function is transparent over
-        // the pointer to its object, and such a pointer is in the view itself, or where one points that offers its object.
+        // SAFETY: the view keeps the object alive for `'a`; its index is checked before it is
+        // treated as a function. A function is transparent over the pointer to its object, and such
+        // a pointer is in the view itself, or where an rvalue reference points.
         unsafe {
             if (*object).type_index != type_index::FUNCTION {
                 return Err(Mismatch::TYPE);

@@ -4,7 +4,7 @@ use crate::abi::{SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIMethodInfo, type_in
 use crate::value::{Access, ToArg, TypeSchema};
 use crate::{Error, Function, Result, artifact, embedded, provider};
 
-/// A packed function as `#[packed_func]` describes it.
+/// The description of a packed function by `#[packed_func]`.
 pub struct FunctionInfo {
     /// Exported name: the symbol is `__tvm_ffi_<name>`.
     pub name: &'static str,
@@ -14,43 +14,46 @@ pub struct FunctionInfo {
     pub doc: &'static str,
     /// Parameters.
     pub params: &'static [ParamInfo],
-    /// What the last parameters are when a caller leaves them away, as JSON; an object with the member `rust` for what only a call can tell.
+    /// Default values of the last parameters, as JSON; an object with the member `rust` for a
+    /// default that is only known at the call.
     pub defaults: &'static [&'static str],
-    /// The member `arg_defaults` of the metadata, which lists them, with a comma in front; empty without any. The macro joins them, so that a
-    /// library without defaults has no code for them.
+    /// The member `arg_defaults` of the metadata, which lists the defaults, preceded by a comma;
+    /// empty without defaults. The macro generates it, so that a library without defaults does not
+    /// link code for them.
     pub more_metadata: &'static str,
     /// Result.
     pub ret: TypeSchema,
     /// Entry point.
     pub call: SafeCall,
-    /// Whether a host with a global lock, such as Python, gives it away for the time of a call. `None`: the types of the parameters decide.
+    /// True if a host with a global lock, such as Python, releases it for the duration of a call.
+    /// `None`: the types of the parameters decide.
     pub detach: Option<bool>,
     /// Crate that defines the function.
     pub crate_name: &'static str,
-    /// Where the function stands.
+    /// Source file of the function.
     pub file: &'static str,
-    /// Where the function stands.
+    /// Line of the function in `file`.
     pub line: u32,
 }
 
 /// A parameter of a packed function.
 pub struct ParamInfo {
-    /// Name; empty for closures, whose parameters are numbered.
+    /// Name; empty for the parameters of closures, which are numbered.
     pub name: &'static str,
     /// Type.
     pub ty: TypeSchema,
-    /// What the function does with the memory of its argument, where that is a tensor.
+    /// The function's access to the memory of its argument, if the argument is a tensor.
     pub access: Access,
 }
 
 impl FunctionInfo {
-    /// `add(a: int, b: int)`.
+    /// The signature as text: `add(a: int, b: int)`.
     pub(crate) fn signature(&self) -> Signature<'_> {
         Signature { name: self.name, params: self.params }
     }
 
-    /// The TypeError of a call with wrong arguments: the function's signature, then what is wrong. The guard of the entry point appends the
-    /// function's frame.
+    /// Returns the TypeError of a call with wrong arguments: the function's signature, then the
+    /// problem. The guard of the entry point appends the function's frame.
     #[doc(hidden)]
     #[cold]
     #[inline(never)]
@@ -58,7 +61,7 @@ impl FunctionInfo {
         Error::with_backtrace("TypeError", &format!("{}: {clause}", self.signature()), "")
     }
 
-    /// The stock metadata: a JSON object whose `type_schema` is a JSON string.
+    /// The metadata in the stock format: a JSON object whose `type_schema` is a JSON string.
     pub(crate) fn metadata_json(&self) -> String {
         write_function_metadata(self.params, &self.ret, self.more_metadata)
     }
@@ -72,8 +75,9 @@ impl FunctionInfo {
     }
 }
 
-/// The metadata of a function: a JSON object whose `type_schema` is a JSON string, as the stock library has it, and the names of the parameters,
-/// `arg_names`, unless they have none; `more` are further members.
+/// Writes the metadata of a function: a JSON object with `type_schema`, a JSON string as in the
+/// stock library, and `arg_names`, the names of the parameters, unless they are unnamed; `more` are
+/// additional members.
 pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, more: &str) -> String {
     let mut schema = String::from("{\"type\":\"ffi.Function\",\"named_args\":{\"return\":[");
     ret.write_json(&mut schema);
@@ -89,7 +93,7 @@ pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, mo
     }
     schema.push_str("]}}");
     members.push(']');
-    // Parameters of closures are numbered.
+    // The parameters of closures are numbered.
     if params.first().is_some_and(|param| param.name.is_empty()) {
         members.clear();
     }
@@ -97,7 +101,8 @@ pub(crate) fn write_function_metadata(params: &[ParamInfo], ret: &TypeSchema, mo
     schema_metadata(&schema, &members)
 }
 
-/// The stock metadata of a function or field with this type schema; `more` are further members of the JSON object.
+/// The metadata of a function or field with this type schema in the stock format; `more` are
+/// additional members of the JSON object.
 pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
     let mut metadata = String::from("{\"type_schema\":");
     write_json_string(&mut metadata, schema);
@@ -107,7 +112,8 @@ pub(crate) fn schema_metadata(schema: &str, more: &str) -> String {
 }
 
 impl Function {
-    /// Registers the function as a new global one, with the types of its parameters and its result.
+    /// Registers the function as a new global function, with the types of its parameters and its
+    /// result.
     pub(crate) fn register_with_schema(
         &self,
         name: &str,
@@ -123,7 +129,8 @@ impl Function {
             flags: 0,
             method: self.to_arg().as_raw(),
         };
-        // SAFETY: the table copies the texts and takes a reference of its own; everything lives for the call.
+        // SAFETY: the table copies the strings and takes its own reference; everything lives for
+        // the call.
         Error::check(unsafe { (provider::api().function_set_global_from_method_info)(&info, 0) })
     }
 }
@@ -145,8 +152,9 @@ pub(crate) fn register_entry_point(
         flags: 0,
         method: TVMFFIAny::pointer(type_index::FUNCTION, function.cast()),
     };
-    // SAFETY: the table copies the texts and takes a reference of its own; ours is released. The check before keeps the
-    // stock library from printing the conflict as well as reporting it.
+    // SAFETY: the table copies the strings and takes its own reference; this reference is released.
+    // The check above keeps the stock library from printing the conflict in addition to reporting
+    // it.
     let status = unsafe {
         let mut existing = core::ptr::null_mut();
         (api.function_get_global)(&info.name, &mut existing);
@@ -169,7 +177,7 @@ pub(crate) fn register_entry_point(
     }
 }
 
-/// A function's name and parameters for messages.
+/// A function's name and parameters, formatted for messages.
 pub(crate) struct Signature<'a> {
     name: &'a str,
     params: &'a [ParamInfo],
@@ -212,7 +220,7 @@ pub fn write_json_string(out: &mut String, text: &str) {
             '\r' => "\\r",
             '\t' => "\\t",
             c if c.is_control() => {
-                // `write!` would bring the traits of a `String` as a writer.
+                // `write!` would link the traits of `String` as a writer.
                 formatted = format!("\\u{:04x}", u32::from(c));
                 &formatted
             }

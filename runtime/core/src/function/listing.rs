@@ -1,5 +1,6 @@
-//! The list of global functions as global functions, which an artifact offers that serves itself. With the feature `builtins` they
-//! are those of `kernpack-builtins`, whose messages are the stock library's.
+//! Global functions that list the global functions, for an artifact that uses its own
+//! implementation of the ABI. With the feature `builtins`, those of `kernpack-builtins` are used
+//! instead, whose messages are the stock library's.
 
 use core::ffi::c_void;
 
@@ -23,23 +24,25 @@ const FUNCTIONS: [(&str, SafeCall, &str); 2] = [
     ),
 ];
 
-/// Registers them.
+/// Registers the functions.
 pub(crate) fn register() -> Result<()> {
     FUNCTIONS
         .into_iter()
         .try_for_each(|(name, call, metadata)| super::info::register_entry_point(name, "", metadata, call, String::new))
 }
 
-/// A function that gives the number of names for a negative number, else the name at this index.
+/// Returns a function that maps a negative number to the number of names, and an index to the name
+/// at this index.
 unsafe extern "C" fn list(_: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
     let names = embedded::new_function(at, function_table::unordered_names());
-    // SAFETY: the result may be written; the new function's one reference goes to it.
+    // SAFETY: the result is writable and takes ownership of the new function's one reference.
     unsafe { result.write(TVMFFIAny::pointer(type_index::FUNCTION, names.cast())) };
     0
 }
 
 unsafe extern "C" fn at(this: *mut c_void, args: *const TVMFFIAny, count: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is the function made by `list`; the rest is the ABI's calling convention.
+    // SAFETY: the handle is the function that `list` created; the rest is the ABI's calling
+    // convention.
     unsafe {
         with_argument(args, count, result, |argument| {
             let names: &Vec<(u64, &[u8])> = embedded::closure_of(this);
@@ -64,7 +67,7 @@ unsafe extern "C" fn remove(_: *mut c_void, args: *const TVMFFIAny, count: i32, 
     }
 }
 
-/// Runs a function of one argument.
+/// Runs the body of a function with one argument.
 ///
 /// # Safety
 /// The ABI's calling convention; the result of `run` is owned.

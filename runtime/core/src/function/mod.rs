@@ -1,4 +1,5 @@
-//! Functions: the type-erased [`Function`], what `#[packed_func]` generates calls into, and the global registry.
+//! Functions: the type-erased [`Function`], the functions that the code of `#[packed_func]` calls,
+//! and the global registry.
 //!
 //! ```
 //! use kernpack::Function;

@@ -1,10 +1,10 @@
-//! "Did you mean": the names nearest to one that was not found.
+//! "Did you mean" suggestions: the names nearest to one that was not found.
 
-/// `; did you mean 'add' or 'add_all'?`, or nothing when no name is near.
+/// Returns `; did you mean 'add' or 'add_all'?`, or an empty string if no name is near.
 #[doc(hidden)]
 pub fn did_you_mean(wanted: &str, names: &mut dyn Iterator<Item = &str>) -> String {
     let limit = (wanted.chars().count() / 3).max(2);
-    // The nearest three, the nearest first.
+    // The three nearest names, nearest first.
     let mut near: Vec<(usize, &str)> = Vec::new();
     for name in names {
         let distance = distance(wanted, name);
@@ -29,7 +29,8 @@ pub fn did_you_mean(wanted: &str, names: &mut dyn Iterator<Item = &str>) -> Stri
     text
 }
 
-/// Whether `part`, which is not empty, is in `whole`. Names are short, so the plain search will do.
+/// Returns whether `part`, which is not empty, is in `whole`. Names are short, so a simple search
+/// suffices.
 fn contains(whole: &str, part: &str) -> bool {
     !part.is_empty() && whole.as_bytes().windows(part.len()).any(|window| window == part.as_bytes())
 }

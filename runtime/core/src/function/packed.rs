@@ -1,4 +1,5 @@
-//! What `#[packed_func]` expands to calls these. The success path is inlined; everything else is one cold call.
+//! Functions that the expansion of `#[packed_func]` calls. The success path is inlined; everything
+//! else is one cold call.
 
 use super::FunctionInfo;
 use super::panic::guard;
@@ -10,8 +11,8 @@ use crate::{Error, Result, embedded};
 /// Runs a packed function's body: checks the number of arguments, catches panics, raises errors, writes the result.
 ///
 /// # Safety
-/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
-/// have to be released: the ABI's calling convention.
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and
+/// holds nothing that must be released: the ABI's calling convention.
 #[inline(always)]
 pub unsafe fn call_packed<const N: usize, F>(
     info: &'static FunctionInfo,
@@ -26,7 +27,7 @@ where
     if num_args != N as i32 {
         return wrong_count(info, num_args);
     }
-    // SAFETY: the caller passes N valid views; with none, any well-aligned pointer will do.
+    // SAFETY: the caller passes N valid views; for N = 0, any well-aligned pointer is valid.
     let args: &[AnyView<'_>; N] =
         unsafe { if N == 0 { &*core::ptr::NonNull::dangling().as_ptr() } else { &*args.cast() } };
     // SAFETY: promised by the caller.
@@ -38,7 +39,7 @@ where
     })
 }
 
-/// The arguments of a call as a slice; without any, the pointer is not looked at.
+/// Returns the arguments of a call as a slice; without arguments, the pointer is not used.
 ///
 /// # Safety
 /// `args` points to `num_args` valid views that live for `'a`.
@@ -65,7 +66,8 @@ fn wrong_count(info: &FunctionInfo, got: i32) -> i32 {
 /// Converts argument `index`.
 ///
 /// # Errors
-/// TypeError or ValueError that names function, argument, what was expected and what came.
+/// Returns a TypeError or ValueError that contains the function, the argument, and the expected and
+/// actual type.
 ///
 /// # Safety
 /// Each argument is converted at most once.
@@ -74,8 +76,8 @@ pub unsafe fn arg<'a, T: FromArg<'a>>(info: &'static FunctionInfo, args: &'a [An
     if T::WRITES {
         check_overlap(info, args, index)?;
     }
-    // SAFETY: where the type gives write access, no other argument shares the memory, and by the caller's promise there is no
-    // second conversion of this one.
+    // SAFETY: if the type gives write access, no other argument shares the memory, and by the
+    // caller's promise this argument is not converted twice.
     match unsafe { T::from_arg(&args[index]) } {
         Ok(value) => Ok(value),
         Err(mismatch) => Err(wrong_argument(info, &args[index], index, mismatch)),
@@ -98,8 +100,8 @@ fn wrong_argument(info: &FunctionInfo, got: &AnyView<'_>, index: usize, mismatch
     Error::with_backtrace(mismatch.kind(), &message, "")
 }
 
-/// Checks that no other argument shares memory with argument `written`, a tensor that the function writes to. A tensor in a
-/// sequence counts, too.
+/// Checks that no other argument shares memory with argument `written`, a tensor that the function
+/// writes to. Tensors inside a sequence count, too.
 #[inline(never)]
 fn check_overlap(info: &FunctionInfo, args: &[AnyView<'_>], written: usize) -> Result<()> {
     if args.len() == 1 {
@@ -130,10 +132,10 @@ pub(super) fn frame(info: &FunctionInfo) -> String {
     embedded::backtrace_frame(info.file, info.line, info.global_name.unwrap_or(info.name))
 }
 
-/// Body of a metadata symbol: returns the JSON type schema.
+/// The body of a metadata symbol: returns the JSON type schema.
 ///
 /// # Safety
-/// `result` is writable and holds nothing that would have to be released.
+/// `result` is writable and holds nothing that must be released.
 pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: promised by the caller.
     guard(info, unsafe { ResultPlace::new(result) }, || {
@@ -143,10 +145,10 @@ pub unsafe fn return_metadata(info: &'static FunctionInfo, result: *mut TVMFFIAn
     })
 }
 
-/// Body of a documentation symbol.
+/// The body of a documentation symbol.
 ///
 /// # Safety
-/// `result` is writable and holds nothing that would have to be released.
+/// `result` is writable and holds nothing that must be released.
 pub unsafe fn return_doc(info: &'static FunctionInfo, result: *mut TVMFFIAny) -> i32 {
     // SAFETY: promised by the caller.
     guard(info, unsafe { ResultPlace::new(result) }, || {

@@ -1,10 +1,12 @@
-//! The one place where panics stop.
+//! The only place where panics are caught.
 //!
-//! Goal: nothing unwinds into another language, and a panic in a packed function, closure or getter becomes an
-//! `InternalError` with the panic's message, file and line. Mechanism: `catch_unwind` around each entry point, and a panic
-//! hook, installed when the artifact binds to its provider, that remembers where the thread last panicked and then calls the hook
-//! that was there before (so Rust's usual message still goes to stderr). Under `panic = "abort"` a panic ends the process, as
-//! that setting promises. Not promised: that data which the panicking code was changing is consistent.
+//! Goal: no panic unwinds into another language, and a panic in a packed function, closure or
+//! getter becomes an `InternalError` with the panic's message, file and line. Mechanism:
+//! `catch_unwind` around each entry point, and a panic hook, installed when the artifact binds to
+//! its provider, that records the location of the thread's last panic and then calls the previous
+//! hook (so Rust's usual message still goes to stderr). Under `panic = "abort"` a panic ends the
+//! process, as that setting promises. Not guaranteed: that data which the panicking code was
+//! changing is consistent.
 
 use core::any::Any as Payload;
 use std::cell::Cell;
@@ -21,25 +23,27 @@ thread_local! {
     static PLACE: Cell<Option<(String, u32)>> = const { Cell::new(None) };
 }
 
-/// Makes panics remember their place. Once per artifact.
+/// Installs a hook that records the location of panics. Runs once per artifact.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     if std::thread::panicking() {
-        // The hook cannot be changed now; a panic's place is then unknown to its error, and nothing else is lost.
+        // The hook cannot be changed at this moment. Errors of panics then lack the location;
+        // everything else works.
         return;
     }
     INSTALLED.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let place = panic.location().map(|location| (location.file().to_owned(), location.line()));
-            // In a thread that ends, the place may be gone already.
+            // In a thread that is ending, the thread-local may be gone already.
             let _ = PLACE.try_with(|last| last.set(place));
             before(panic);
         }));
     });
 }
 
-/// Runs an entry point's body; 0 when it returns Ok, else raises and gives -1. `result` is where it writes its result.
+/// Runs an entry point's body. Returns 0 if it returns `Ok`, else raises the error and returns -1.
+/// `result` is the place of the body's result.
 #[inline(always)]
 pub(crate) fn guard(info: &'static FunctionInfo, result: ResultPlace, body: impl FnOnce() -> Result<()>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -49,7 +53,7 @@ pub(crate) fn guard(info: &'static FunctionInfo, result: ResultPlace, body: impl
     }
 }
 
-/// Like [`guard`] for an entry point without a name in the backtrace: a field getter, a kernel.
+/// Like [`guard`], for an entry point without a name in the backtrace: a field getter, a kernel.
 #[doc(hidden)]
 pub fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     let error = match catch_unwind(AssertUnwindSafe(body)) {
@@ -61,7 +65,7 @@ pub fn guard_nameless(body: impl FnOnce() -> Result<()>) -> i32 {
     -1
 }
 
-/// Runs code of a user where a panic would end the process or poison something; it becomes an error.
+/// Runs user code where a panic would end the process or poison a lock; a panic becomes an error.
 pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)))
 }
@@ -69,13 +73,14 @@ pub(crate) fn caught<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 #[cold]
 #[inline(never)]
 fn raise(info: &FunctionInfo, error: Error, result: ResultPlace) -> i32 {
-    // A caller that takes it directly shows no frames.
+    // An error that the caller takes directly does not show frames.
     let mut error = match result.put_error(error) {
         Ok(()) => return -1,
         Err(error) => error,
     };
-    // On its way up the error collects the frame of each packed function that it leaves. The place where it was made is
-    // already there, without a name; closures have no line of their own.
+    // While it propagates, the error collects the frame of each packed function that it leaves. The
+    // frame where it was created is already there, without a name; closures do not have a line of
+    // their own.
     if !error.name_last_frame(info.global_name.unwrap_or(info.name)) && info.line > 0 {
         error.append_backtrace(&frame(info));
     }
@@ -83,7 +88,7 @@ fn raise(info: &FunctionInfo, error: Error, result: ResultPlace) -> i32 {
     -1
 }
 
-/// The error that a panic becomes.
+/// Converts a panic to an error.
 #[cold]
 fn panicked(payload: Box<dyn Payload + Send>) -> Error {
     let text = if let Some(text) = payload.downcast_ref::<&str>() {

@@ -5,13 +5,14 @@ use crate::abi::TVMFFIByteArray;
 use crate::{Error, Result, provider};
 
 impl Function {
-    /// The global function of this name, if there is one.
+    /// Returns the global function with this name, if there is one.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn find_global(name: &str) -> Result<Option<Self>> {
         let mut object = ptr::null_mut();
-        // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose reference is ours.
+        // SAFETY: both pointers are valid for the call; a non-NULL result is a function whose
+        // reference is owned.
         unsafe {
             let status = (provider::api().function_get_global)(&TVMFFIByteArray::new(name.as_bytes()), &mut object);
             Error::check(status)?;
@@ -19,10 +20,10 @@ impl Function {
         }
     }
 
-    /// The global function of this name.
+    /// Returns the global function with this name.
     ///
     /// # Errors
-    /// KeyError with the nearest names when there is none.
+    /// Returns a KeyError with the nearest names if it does not exist.
     #[track_caller]
     pub fn global(name: &str) -> Result<Self> {
         if let Some(function) = Self::find_global(name)? {
@@ -36,15 +37,15 @@ impl Function {
     /// Registers a global function.
     ///
     /// # Errors
-    /// RuntimeError when the name is taken.
+    /// Returns a RuntimeError if the name is taken.
     pub fn register_global(name: &str, function: &Self) -> Result<()> {
         set_global(name, function, false)
     }
 
-    /// Registers a global function in place of the one that has the name now, if any.
+    /// Registers a global function, replacing the current one of that name, if any.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn register_global_override(name: &str, function: &Self) -> Result<()> {
         set_global(name, function, true)
     }
@@ -52,19 +53,20 @@ impl Function {
     /// Removes a global function; references to it stay valid.
     ///
     /// # Errors
-    /// KeyError when no function has the name.
+    /// Returns a KeyError if there is no function with this name.
     pub fn remove_global(name: &str) -> Result<()> {
         Self::global(name)?;
         let removed: bool = Self::global("ffi.FunctionRemoveGlobal")?.call_as((name,))?;
         if removed { Ok(()) } else { Err(crate::error!(KeyError, "no global function is named '{name}'")) }
     }
 
-    /// The names of all global functions, in no particular order.
+    /// Returns the names of all global functions in unspecified order.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     pub fn list_global_names() -> Result<Vec<String>> {
-        // The stock interface: a function that gives the number of names for -1 and a name for each index.
+        // The stock interface: a function that returns the number of names for -1, and the name at
+        // an index otherwise.
         let names: Self = Self::find_global("ffi.FunctionListGlobalNamesFunctor")?
             .ok_or_else(|| Error::runtime_error("the provider cannot list its global functions"))?
             .call_as(())?;
@@ -75,7 +77,7 @@ impl Function {
 
 fn set_global(name: &str, function: &Function, allow_override: bool) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
-    // SAFETY: the table copies the name and takes a reference of its own.
+    // SAFETY: the table copies the name and takes its own reference.
     let status = unsafe { (provider::api().function_set_global)(&name, function.as_ptr(), i32::from(allow_override)) };
     Error::check(status)
 }

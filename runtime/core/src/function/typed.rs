@@ -5,7 +5,7 @@ use super::{Args, Function};
 use crate::Result;
 use crate::value::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
-/// A [`Function`] whose argument tuple and result type are fixed.
+/// A [`Function`] with a fixed argument tuple and result type.
 ///
 /// ```
 /// use kernpack::{Function, TypedFunction};
@@ -22,10 +22,10 @@ impl<A: Args, R: for<'a> FromAny<'a>> TypedFunction<A, R> {
         Self { function, types: PhantomData }
     }
 
-    /// Calls.
+    /// Calls the function.
     ///
     /// # Errors
-    /// Whatever the function raises, or TypeError when its result has another type.
+    /// Returns the error that the function raises, or a TypeError if its result has another type.
     #[inline]
     pub fn call(&self, args: A) -> Result<R> {
         args.with_raw(|raw| self.function.call_raw_as(raw))
@@ -43,7 +43,7 @@ impl<A: Args, R: for<'a> FromAny<'a>> From<Function> for TypedFunction<A, R> {
     }
 }
 
-/// The result, then the parameters, as the stock library has it.
+/// The result, then the parameters, as in the stock library.
 macro_rules! schema {
     ($($name:ident)*) => {
         impl<$($name: Schema,)* R: Schema> Schema for TypedFunction<($($name,)*), R> {
@@ -65,7 +65,7 @@ schema!(A B C D E F G H I J);
 schema!(A B C D E F G H I J K);
 schema!(A B C D E F G H I J K L);
 
-/// The types are promised, not checked: a function does not say which it has.
+/// The types are not checked: a function does not carry type information.
 impl<'a, A: Args, R: for<'b> FromAny<'b>> FromAny<'a> for TypedFunction<A, R>
 where
     Self: Schema,

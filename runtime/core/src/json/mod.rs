@@ -1,7 +1,8 @@
-//! JSON text to values and back.
+//! Conversion of JSON text to values and back.
 //!
-//! Objects are maps and arrays are arrays; numbers without a fraction or exponent that fit are integers. Beyond JSON, `NaN`,
-//! `Infinity` and `-Infinity` are numbers. Neither direction recurses, so nesting is only bounded by memory.
+//! Objects become maps and arrays become arrays; numbers without a fraction or exponent become
+//! integers if they fit. As an extension of JSON, `NaN`, `Infinity` and `-Infinity` are numbers.
+//! Neither direction recurses, so nesting is only bounded by memory.
 
 mod number;
 mod parse;

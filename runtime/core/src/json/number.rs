@@ -1,20 +1,21 @@
-//! Numbers in JSON text, as C's `strtoimax`, `strtod` and `printf` read and write them.
+//! Numbers in JSON text, compatible with C's `strtoimax`, `strtod` and `printf`.
 
 use core::fmt::Write;
 use core::str::from_utf8;
 
-/// A number.
+/// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Integer(i64),
     Float(f64),
 }
 
-/// Reads characters of a number: an integer if it looks like one and fits, else a float. `None` when they are not a number, or one
-/// that a float cannot hold: too large, or so small that digits are lost.
+/// Parses the characters of a number: an integer if it looks like one and fits, else a float.
+/// Returns `None` if the characters are not a number, or if a float cannot represent it: too large,
+/// or so small that digits are lost.
 #[inline]
 pub(super) fn read(token: &[u8]) -> Option<Number> {
-    // Number characters are ASCII.
+    // The characters of numbers are ASCII.
     let text = from_utf8(token).ok()?;
     if !token.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'))
         && let Ok(integer) = text.parse()
@@ -37,7 +38,7 @@ pub(super) fn read(token: &[u8]) -> Option<Number> {
     fits.then_some(Number::Float(float))
 }
 
-/// Whether C accepts a number at or below the smallest normal float.
+/// Returns whether C's `strtod` accepts a number at or below the smallest normal float.
 #[cfg(target_os = "linux")]
 #[cold]
 #[inline]
@@ -51,7 +52,8 @@ fn is_exact(token: &[u8]) -> bool {
     }
 }
 
-/// The same where the number of an error is found in another way: what is not 0 but rounds to it is refused.
+/// The equivalent on systems where the `errno` of this thread is accessed differently: rejects a
+/// nonzero number that rounds to 0.
 #[cfg(not(target_os = "linux"))]
 #[cold]
 #[inline]
@@ -89,7 +91,8 @@ pub fn write_integer(out: &mut Vec<u8>, integer: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a float: with `.0` when it is a whole number below 2^53, else like C's `%.17g`.
+/// Appends a float: with `.0` if it is a whole number below 2^53, else in the format of C's
+/// `%.17g`.
 #[inline]
 pub fn write_float(out: &mut Vec<u8>, float: f64) {
     const WHOLE: f64 = (1_u64 << 53) as f64;
@@ -110,12 +113,13 @@ pub fn write_float(out: &mut Vec<u8>, float: f64) {
     }
 }
 
-/// 17 digits without trailing zeros, with an exponent when the number is below 10^-4 or from 10^17 on.
+/// Writes 17 digits without trailing zeros, with an exponent if the number is below 10^-4 or at
+/// least 10^17.
 #[inline]
 fn write_digits(out: &mut Vec<u8>, size: f64) {
     const DIGITS: usize = 17;
     let mut buffer = Buffer { bytes: [0; 32], len: 0 };
-    // `d.dddde±x`; it fits, so it does not fail.
+    // `d.dddde±x`; the buffer is large enough, so writing does not fail.
     let _ = write!(buffer, "{size:.*e}", DIGITS - 1);
     let text = &buffer.bytes[..buffer.len];
     let mut digits = [b'0'; DIGITS];
@@ -173,7 +177,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What C writes.
+    /// The output of C's `snprintf` with `%.17g`.
     fn printed(float: f64) -> String {
         let mut buffer = [0u8; 64];
         // SAFETY: the buffer has room for 17 digits, a sign, a point and an exponent.

@@ -1,4 +1,4 @@
-//! JSON text to a value. Texts need not be UTF-8: bytes outside escapes are kept as they are.
+//! Parser of JSON text. The text need not be UTF-8: bytes outside escapes are copied unchanged.
 
 use super::number::{self, Number};
 use super::text::end_of_plain;
@@ -9,22 +9,23 @@ use crate::embedded::{map, new_string, new_string_object, seq};
 use crate::error;
 use crate::value::Any;
 
-/// The value that a text describes.
+/// Parses a text to a value.
 ///
 /// # Errors
-/// ValueError that says what was expected, and where: line, column and offset count bytes; lines and columns from 1.
+/// Returns a ValueError with the expected token and its position: line, column and offset count
+/// bytes; lines and columns start at 1.
 #[inline]
 pub fn parse(text: &[u8]) -> Result<Any> {
     let mut parser = Parser { text, position: 0, values: Values(Vec::new()), levels: Vec::new(), content: Vec::new() };
     match parser.document() {
-        // SAFETY: the value is owned, and handed out once.
+        // SAFETY: the value is owned, and returned once.
         Ok(value) => Ok(unsafe { Any::from_raw(value) }),
         Err(Stop::Syntax { problem, at }) => Err(syntax_error(text, problem, at)),
         Err(Stop::Failure(failure)) => Err(failure.into()),
     }
 }
 
-/// Why parsing stopped.
+/// The reason that parsing stopped.
 enum Stop {
     Syntax { problem: &'static str, at: usize },
     Failure(crate::embedded::failure::Failure),
@@ -40,7 +41,7 @@ const CONTROL_CHARACTER: &str = "Invalid control character at";
 const INVALID_ESCAPE: &str = "Invalid \\escape";
 const INVALID_CODE: &str = "Invalid \\uXXXX escape";
 const INVALID_PAIR: &str = "Invalid surrogate pair of \\uXXXX escapes";
-/// Of text that ends behind a comma.
+/// The problem of text that ends after a comma.
 const ANY_PROBLEM: &str = "Syntax error near";
 
 #[inline]
@@ -51,7 +52,7 @@ const fn syntax<T>(problem: &'static str, at: usize) -> Result<T, Stop> {
 #[cold]
 #[inline]
 fn syntax_error(text: &[u8], problem: &str, at: usize) -> crate::Error {
-    // What stands before a problem was understood, so that all its newlines are between tokens.
+    // The text before a problem was parsed, so all its newlines are between tokens.
     let before = &text[..at];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
     let column = at - before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1) + 1;
@@ -64,16 +65,16 @@ struct Values(Vec<TVMFFIAny>);
 impl Drop for Values {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the values are ours and not used any more.
+        // SAFETY: this struct owns the values, which are not used any more.
         unsafe { release_elements(self.0.drain(..)) }
     }
 }
 
-/// A container that is not complete yet: where its values begin in [`Values`].
+/// A container that is not complete yet: the index of its first value in [`Values`].
 #[derive(Clone, Copy)]
 enum Level {
     Array(usize),
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Object(usize),
 }
 
@@ -82,7 +83,7 @@ struct Parser<'a> {
     position: usize,
     values: Values,
     levels: Vec<Level>,
-    /// Content of a string with escapes.
+    /// Buffer for the content of a string with escapes.
     content: Vec<u8>,
 }
 
@@ -131,7 +132,7 @@ impl Parser<'_> {
                 Some(_) => self.number()?,
                 None => return syntax(EXPECTING_VALUE, self.position),
             };
-            // A value ends here, and with it perhaps some of the containers that it is in.
+            // A value ends here, and possibly some of the containers around it.
             loop {
                 let Some(level) = self.levels.last().copied() else {
                     return self.end_of_document(value);
@@ -162,7 +163,7 @@ impl Parser<'_> {
                     }
                     (Level::Object(start), Some(b'}')) => {
                         let map = new_map(&self.values.0[start..]);
-                        // The map has the values, also when it could not be made.
+                        // The map owns the values now, even if creating it failed.
                         self.values.0.truncate(start);
                         value = map?;
                     }
@@ -216,7 +217,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// A name and the colon behind it.
+    /// Parses a name and the colon after it.
     #[inline]
     fn name(&mut self) -> Result<(), Stop> {
         if self.peek() != Some(b'"') {
@@ -234,7 +235,7 @@ impl Parser<'_> {
 
     #[inline]
     fn number(&mut self) -> Result<TVMFFIAny, Stop> {
-        /// Digits of which each number fits into an integer.
+        /// Number of digits that always fit into an integer.
         const SAFE_DIGITS: usize = 18;
         let text = &self.text[self.position..];
         let negative = text.first() == Some(&b'-');
@@ -253,7 +254,8 @@ impl Parser<'_> {
         self.unusual_number(digits, negative)
     }
 
-    /// What is not a short integer; `text` is behind a minus sign.
+    /// Parses any number that is not a short integer. If it is negative, `text` starts after the
+    /// minus sign.
     #[inline]
     fn unusual_number(&mut self, text: &[u8], negative: bool) -> Result<TVMFFIAny, Stop> {
         let infinity = if negative { f64::NEG_INFINITY } else { f64::INFINITY };
@@ -278,7 +280,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A string literal; the position is at its first quote.
+    /// Parses a string literal; the position is at its opening quote.
     #[inline]
     fn string(&mut self) -> Result<TVMFFIAny, Stop> {
         let start = self.position + 1;
@@ -290,12 +292,13 @@ impl Parser<'_> {
         self.escaped_string(start, end)
     }
 
-    /// A string of the characters from `start` to `end`.
+    /// Creates a string from the characters from `start` to `end`.
     #[inline]
     fn plain_string(&self, start: usize, end: usize) -> TVMFFIAny {
         let len = end - start;
         match self.text[start..].first_chunk::<8>() {
-            // Short, as most names are, and not at the end of the text: without a copy of so many bytes.
+            // A short string, like most names, that is not at the end of the text: built without a
+            // copy of variable length.
             Some(word) if len < 8 => {
                 let word = u64::from_le_bytes(*word) & ((1 << (len * 8)) - 1);
                 let payload = TVMFFIAnyPayload { v_bytes: word.to_le_bytes() };
@@ -305,7 +308,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A string literal that is not plain from `end` on.
+    /// Parses a string literal that has an escape at `end`.
     #[inline(never)]
     fn escaped_string(&mut self, start: usize, end: usize) -> Result<TVMFFIAny, Stop> {
         let mut content = core::mem::take(&mut self.content);
@@ -324,13 +327,14 @@ impl Parser<'_> {
             at = end;
         }
         self.position = at + 1;
-        // An object also when it is short, as in the stock library.
+        // A string object even if it is short, as in the stock library.
         let string = new_string_object(&content);
         self.content = content;
         Ok(TVMFFIAny::pointer(type_index::STR, string.cast()))
     }
 
-    /// Appends what an escape stands for; `at` is behind the backslash. The result is where the escape ends.
+    /// Appends the character of an escape; `at` is after the backslash. Returns the end of the
+    /// escape.
     #[inline]
     fn escape(&self, at: usize, content: &mut Vec<u8>) -> Result<usize, Stop> {
         let character = match self.text.get(at) {
@@ -347,7 +351,7 @@ impl Parser<'_> {
         Ok(at + 1)
     }
 
-    /// `at` is at the `u`.
+    /// Parses a `\u` escape; `at` is the index of the `u`.
     #[inline]
     fn unicode_escape(&self, at: usize, content: &mut Vec<u8>) -> Result<usize, Stop> {
         let Some(first) = self.hex(at + 1) else { return syntax(INVALID_CODE, at) };
@@ -369,7 +373,7 @@ impl Parser<'_> {
         Ok(end)
     }
 
-    /// The number that four hexadecimal digits stand for.
+    /// Parses four hexadecimal digits.
     #[inline]
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 4)?;
@@ -377,14 +381,14 @@ impl Parser<'_> {
     }
 }
 
-/// An array that takes over the values.
+/// Creates an array that takes ownership of the values.
 #[inline]
 fn new_array(values: &[TVMFFIAny]) -> TVMFFIAny {
     // SAFETY: the caller gives up the values.
     TVMFFIAny::pointer(type_index::ARRAY, unsafe { seq::new_array_of_moved(values) }.cast())
 }
 
-/// A map that takes over keys and values.
+/// Creates a map that takes ownership of keys and values.
 #[inline]
 fn new_map(values: &[TVMFFIAny]) -> Result<TVMFFIAny, Stop> {
     // SAFETY: the caller gives up the values.

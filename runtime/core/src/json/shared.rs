@@ -1,7 +1,8 @@
-//! Texts of containers that are parts of several others.
+//! Texts of containers that are part of several others.
 //!
-//! A graph with shared parts has as many paths as a tree of exponential size. JSON has them all, so that the text of a shared part is
-//! copied, and a text that becomes too long is an error before it fills the memory.
+//! A graph with shared parts can have as many paths as a tree of exponential size, and JSON
+//! contains each of them. So the text of a shared part is copied, and a text that becomes too long
+//! is an error before it fills the memory.
 
 use core::ops::Range;
 use std::collections::HashMap;
@@ -11,24 +12,24 @@ use crate::embedded;
 use crate::value::Any;
 use crate::{Result, error};
 
-/// Length of a text that is repeated without a limit.
+/// Maximum length of a text that may be repeated without a limit.
 const SHORT: usize = 1024;
 
-/// Bytes that may be repeated of longer texts.
+/// Total number of bytes of longer texts that may be repeated.
 const MOST_REPEATED: usize = 256 << 20;
 
-/// Places of texts in what was written.
+/// Positions of texts in the output.
 #[derive(Default)]
 pub(super) struct SharedTexts {
-    /// By container and indentation, which the lines of a text depend on.
+    /// Keyed by container and indentation, since the lines of a text depend on the indentation.
     places: HashMap<(*mut TVMFFIObject, i32), Range<usize>>,
-    /// The containers: no other object gets the address of one of them meanwhile.
+    /// References to the containers, so that no other object gets the address of one of them.
     kept: Vec<Any>,
     repeated: usize,
 }
 
 impl SharedTexts {
-    /// Writes the text of a container that was written before; false for another one.
+    /// Copies the text of a container that was written before; returns false if it was not.
     #[inline]
     pub(super) fn repeat(&mut self, container: *mut TVMFFIObject, margin: i32, out: &mut Vec<u8>) -> Result<bool> {
         let Some(place) = self.places.get(&(container, margin)) else { return Ok(false) };
@@ -47,13 +48,13 @@ impl SharedTexts {
         Ok(true)
     }
 
-    /// Notes where the text of a container is.
+    /// Records the position of a container's text.
     ///
     /// # Safety
     /// The container is alive.
     #[inline]
     pub(super) unsafe fn note(&mut self, container: *mut TVMFFIObject, margin: i32, place: Range<usize>) {
-        // SAFETY: promised by the caller; the new reference is the value's.
+        // SAFETY: promised by the caller; the value owns the new reference.
         self.kept.push(unsafe {
             embedded::inc_ref(container);
             Any::from_object(container)

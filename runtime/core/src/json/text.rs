@@ -1,16 +1,18 @@
-//! Which characters of a text can be taken as they are, eight at a time.
+//! Finds the characters of a text that can be copied unchanged, eight bytes at a time.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Where, at `from` or behind it, the first byte stands that ends a string literal or is not allowed in it as it is: a quote, a
-/// backslash, or a control character. The end of the text when there is none.
+/// Returns the index, at `from` or later, of the first byte that ends a string literal or must not
+/// be in it unescaped: a quote, a backslash, or a control character. Returns the length of the text
+/// if there is no such byte.
 #[inline]
 pub(super) fn end_of_plain(text: &[u8], from: usize) -> usize {
     find(text, from, |word| below(word, b' ') | equal(word, b'"') | equal(word, b'\\'))
 }
 
-/// Where, at `from` or behind it, the first byte stands that has to be escaped. The end of the text when there is none.
+/// Returns the index, at `from` or later, of the first byte that must be escaped, or the length of
+/// the text if there is no such byte.
 #[inline]
 pub(super) fn end_of_unescaped(text: &[u8], from: usize) -> usize {
     find(text, from, |word| {
@@ -18,7 +20,8 @@ pub(super) fn end_of_unescaped(text: &[u8], from: usize) -> usize {
     })
 }
 
-/// `marks` sets the highest bit of the bytes that are looked for. It may do so for other bytes, too, but only for ones behind.
+/// Returns the index of the first byte that `marks` marks by setting the byte's highest bit.
+/// `marks` may wrongly mark other bytes, but only after a correctly marked one.
 #[inline]
 fn find(text: &[u8], from: usize, marks: impl Fn(u64) -> u64) -> usize {
     let mut at = from;
@@ -30,7 +33,7 @@ fn find(text: &[u8], from: usize, marks: impl Fn(u64) -> u64) -> usize {
         at += 8;
     }
     let rest = text.get(at..).unwrap_or_default();
-    // Bytes beyond the end are like any letter.
+    // Bytes after the end are treated as a letter.
     let mut word = [b'a'; 8];
     word[..rest.len()].copy_from_slice(rest);
     match marks(u64::from_le_bytes(word)) {

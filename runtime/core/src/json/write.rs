@@ -1,4 +1,4 @@
-//! A value to JSON text.
+//! Writer of JSON text.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use crate::reflect::TypeInfo;
 use crate::value::{Any, AnyView};
 use crate::{Result, embedded, error};
 
-/// The text of a value, on one line or, with an indentation, on many.
+/// Writes a value as text, on one line, or with an indentation on several lines.
 ///
 /// # Errors
-/// ValueError: a value of a type that JSON does not have, a key that is not a string, a list that contains itself, or parts that are
-/// shared so often that their text is repeated to more than 256 MiB.
+/// Returns a ValueError for a value of a type without a JSON form, a key that is not a string, a
+/// list that contains itself, or shared parts whose text is repeated to more than 256 MiB.
 #[inline]
 pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     let mut writer = Writer {
@@ -33,18 +33,18 @@ pub fn write(value: &Any, indent: i32) -> Result<Vec<u8>> {
     Ok(writer.out)
 }
 
-/// Nesting from which lists are remembered in a set.
+/// Nesting depth from which lists are tracked in a set.
 const DEEP: usize = 32;
 
 /// A container that is being written.
 struct Level {
     object: *mut TVMFFIObject,
-    /// The place of its text, where it can come again.
+    /// Start of its text in the output, if the text may be repeated.
     start: Option<usize>,
     parts: Parts,
 }
 
-/// Which part comes next.
+/// The remaining parts of a container.
 enum Parts {
     Array { elements: Contents<'static>, next: usize },
     List { elements: Contents<'static>, next: usize },
@@ -57,13 +57,13 @@ struct Writer {
     /// Indentation of the current line.
     margin: i32,
     levels: Vec<Level>,
-    /// The lists among the levels from [`DEEP`] on.
+    /// The lists among the levels at depth [`DEEP`] and below.
     deep_lists: HashSet<*mut TVMFFIObject>,
     shared: SharedTexts,
 }
 
-// SAFETY of the methods: the values are valid and stay alive while they are written: arrays and maps do not change, and of lists a level
-// holds the elements.
+// SAFETY of the methods: the values are valid and stay alive while they are written: arrays and
+// maps do not change, and a level owns a copy of a list's elements.
 
 impl Writer {
     #[inline]
@@ -82,7 +82,7 @@ impl Writer {
                         None => self.close(object, start, b']')?,
                     },
                     Parts::List { elements, next } => match self.elements(&elements, next)? {
-                        // The elements are a copy, with references of its own.
+                        // The elements are a copy with its own references.
                         Some((next, inner)) => self.enter(level(Parts::List { elements, next }), &inner, 2)?,
                         None => {
                             if self.levels.len() >= DEEP {
@@ -101,7 +101,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Opens the container that came up in a level, which goes on afterwards.
+    /// Pushes a level back and opens the container that was found in it.
     #[inline]
     unsafe fn enter(&mut self, level: Level, container: &TVMFFIAny, references: u32) -> Result<()> {
         self.levels.push(level);
@@ -109,7 +109,7 @@ impl Writer {
         unsafe { self.open(container, references) }
     }
 
-    /// Closes a container that has come to its end.
+    /// Closes a container after its last part.
     #[inline]
     unsafe fn close(&mut self, object: *mut TVMFFIObject, start: Option<usize>, closing: u8) -> Result<()> {
         if self.indent != 0 {
@@ -124,7 +124,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes elements from an index on, up to a container: the index behind it, and it. `None` at the end.
+    /// Writes elements starting at index `from`, up to the next container. Returns the index after
+    /// the container, and the container; `None` at the end.
     #[inline]
     unsafe fn elements(&mut self, elements: &[TVMFFIAny], from: usize) -> Result<Option<(usize, TVMFFIAny)>> {
         // SAFETY: see above.
@@ -142,7 +143,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Writes entries up to one whose value is a container: that value. `None` at the end.
+    /// Writes entries up to the next one whose value is a container. Returns that value; `None` at
+    /// the end.
     #[inline]
     unsafe fn entries(&mut self, entries: &mut Entries, mut is_first: bool) -> Result<Option<TVMFFIAny>> {
         for (key, value) in entries {
@@ -170,7 +172,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// Writes a value that is not a container; false for one.
+    /// Writes a value that is not a container; returns false for a container.
     #[inline]
     unsafe fn scalar(&mut self, value: &TVMFFIAny) -> Result<bool> {
         match value.type_index {
@@ -197,7 +199,8 @@ impl Writer {
         write_string(&mut self.out, unsafe { text_of(value) }.unwrap_or_default());
     }
 
-    /// Opens a container, or repeats its text. Others refer to it, too, when there are more than so many references.
+    /// Opens a container, or repeats its text. The container is shared if it has more than
+    /// `references` references.
     #[inline]
     unsafe fn open(&mut self, container: &TVMFFIAny, references: u32) -> Result<()> {
         // SAFETY: see above; the caller passes a container.
@@ -223,7 +226,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Arrays and maps do not change once others know them: only through a list can something contain itself.
+    /// Checks that a list does not contain itself. Arrays and maps are immutable once they are
+    /// shared, so only lists can be part of a cycle.
     #[inline]
     fn check_cycle(&mut self, list: *mut TVMFFIObject) -> Result<()> {
         let is_list = |level: &Level| level.object == list;
@@ -252,7 +256,7 @@ impl Writer {
     }
 }
 
-/// Appends a text in quotes, with what JSON does not allow in a text escaped.
+/// Appends a text in quotes, escaping the characters that JSON does not allow in strings.
 #[inline]
 pub fn write_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
@@ -285,7 +289,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', letter]);
 }
 
-/// The key of a valid value's type.
+/// Returns the type key of a valid value.
 #[inline]
 unsafe fn key_of(value: &TVMFFIAny) -> String {
     // SAFETY: promised by the caller.

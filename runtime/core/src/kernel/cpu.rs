@@ -1,4 +1,4 @@
-//! Kernels of the CPU that a build script compiled into this library.
+//! CPU kernels that a build script compiled into this library.
 
 use crate::abi::{SafeCall, TVMFFIAny};
 use crate::function::{
@@ -8,7 +8,7 @@ use crate::function::{
 use crate::value::{Access, Any, FromAny, IntoAny, TypeSchema};
 use crate::{Result, artifact, module};
 
-/// A cpu kernel (C, C++, LLVM IR) as `kernpack-build` describes it.
+/// A CPU kernel (C, C++, LLVM IR), as described by `kernpack-build`.
 pub struct KernelInfo {
     /// Exported name: the symbol is `__tvm_ffi_<name>`.
     pub name: &'static str,
@@ -16,32 +16,33 @@ pub struct KernelInfo {
     pub call: SafeCall,
     /// Source file, relative to the crate.
     pub source: &'static str,
-    /// What the comment before it says.
+    /// Text of the comment before the kernel.
     pub doc: &'static str,
-    /// Its parameters and its result, where they are declared.
+    /// Types of its parameters and its result, if they are declared.
     pub types: Option<HostKernelTypes>,
-    /// Crate whose build script compiled it.
+    /// Crate whose build script compiled the kernel.
     pub crate_name: &'static str,
-    /// Registers it, so that only an artifact with kernels has that.
+    /// Registers the kernel. A field, so that only artifacts with kernels link that code.
     pub register: fn(&'static KernelInfo) -> Result<()>,
 }
 
-/// What a cpu kernel is declared to take and to give.
+/// The declared parameter and result types of a CPU kernel.
 pub struct HostKernelTypes {
     /// Names of the parameters.
     pub names: &'static [&'static str],
-    /// Keys of their types.
+    /// Type keys of the parameters.
     pub keys: &'static [&'static str],
-    /// Element types of tensors, such as `float32`, for each parameter; empty where every one is taken.
+    /// Element types of tensors, such as `float32`, for each parameter; empty for a parameter that
+    /// accepts any.
     pub elements: &'static [&'static str],
-    /// Key of the result's type.
+    /// Type key of the result.
     pub result: &'static str,
 }
 
-/// Registers a kernel as a global function, and what compiled kernels call.
+/// Registers a kernel as a global function, and the functions that compiled kernels call.
 ///
 /// # Errors
-/// RuntimeError when the name is taken.
+/// Returns a RuntimeError if the name is taken.
 pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
     module::offer_context_symbols()?;
     let KernelInfo { name, source, crate_name, .. } = info;
@@ -56,7 +57,7 @@ pub fn register_kernel(info: &'static KernelInfo) -> Result<()> {
 }
 
 impl KernelInfo {
-    /// The metadata, with types and names of the arguments where they are declared.
+    /// The metadata, with types and names of the arguments if they are declared.
     fn metadata(&self) -> String {
         match &self.types {
             Some(types) => write_function_metadata(&types.params(), &TypeSchema::new(types.result), ""),
@@ -64,7 +65,7 @@ impl KernelInfo {
         }
     }
 
-    /// `blur(src: Tensor, radius: int)`.
+    /// The signature as text: `blur(src: Tensor, radius: int)`.
     pub(super) fn shown(&self) -> String {
         let params = self.types.as_ref().map_or(Vec::new(), HostKernelTypes::params);
         Signature::new(self.name, &params).to_string()
@@ -81,10 +82,11 @@ impl HostKernelTypes {
     }
 }
 
-/// A kernel that a build script compiled into this library; called like a [`Function`], without a lookup.
+/// A kernel that a build script compiled into this library; called like a [`Function`], but without
+/// a lookup.
 ///
-/// The generated module `kernels` has one static for each kernel of `build.rs`. A kernel whose arguments are declared is also a
-/// function in `kernels::typed`, whose parameters have names and types.
+/// The generated module `kernels` has one static for each kernel of `build.rs`. A kernel with
+/// declared arguments is also a function in `kernels::typed`, with named and typed parameters.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     info: &'static KernelInfo,
@@ -97,7 +99,7 @@ impl core::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// The kernel that `info` describes.
+    /// Creates the kernel that `info` describes.
     ///
     /// # Safety
     /// `info.call` follows the ABI's calling convention.
@@ -111,8 +113,8 @@ impl Kernel {
         self.info.name
     }
 
-    /// Which version of the kernel runs on this machine: a level such as `x86-64-v3` where build.rs made several
-    /// (`.multiversion(..)`), else `baseline`.
+    /// The version of the kernel that runs on this machine: a level such as `x86-64-v3` if build.rs
+    /// compiled several (`.multiversion(..)`), else `baseline`.
     pub fn cpu_level(&self) -> &'static str {
         crate::multiversion::level_of(self.info.name, self.info.call)
     }
@@ -121,43 +123,43 @@ impl Kernel {
         self.info
     }
 
-    /// Calls with a tuple of arguments.
+    /// Calls the kernel with a tuple of arguments.
     ///
     /// # Errors
-    /// What the kernel raises.
+    /// Returns the kernel's error.
     #[inline]
     pub fn call(&self, args: impl Args) -> Result<Any> {
-        // SAFETY: the build script found the symbol under the name that the packed calling convention reserves; packed
-        // functions of a library get NULL as their handle.
+        // SAFETY: the build script found the symbol under the name that the packed calling
+        // convention reserves; packed functions of a library get NULL as their handle.
         args.with_raw(|raw| unsafe { invoke(self.info.call, core::ptr::null_mut(), raw) })
     }
 
-    /// Calls and converts the result.
+    /// Calls the kernel and converts the result.
     ///
     /// # Errors
-    /// What the kernel raises, or TypeError when its result has another type.
+    /// Returns the kernel's error, or a TypeError if its result has another type.
     #[inline]
     pub fn call_as<R: for<'a> FromAny<'a>>(&self, args: impl Args) -> Result<R> {
         // SAFETY: as in `call`.
         args.with_raw(|raw| unsafe { invoke_as(self.info.call, core::ptr::null_mut(), raw) })
     }
 
-    /// The kernel with its argument tuple and result type fixed.
+    /// Returns the kernel with its argument tuple and result type fixed.
     pub fn typed<A: Args, R: for<'a> FromAny<'a>>(&self) -> TypedFunction<A, R> {
         self.function().typed()
     }
 
-    /// The kernel as a function object, to hand on.
+    /// Returns the kernel as a function object.
     pub fn function(&self) -> Function {
         // SAFETY: as in `call`; the kernel is part of this artifact, which is never unloaded.
         unsafe { Function::from_safe_call(self.info.call) }
     }
 }
 
-/// Body of a kernel's documentation symbol.
+/// The body of a kernel's documentation symbol.
 ///
 /// # Safety
-/// `result` is writable and holds nothing that would have to be released.
+/// `result` is writable and holds nothing that must be released.
 pub unsafe fn kernel_doc(doc: &'static str, result: *mut TVMFFIAny) -> i32 {
     guard_nameless(|| {
         // SAFETY: promised by the caller.
@@ -166,10 +168,10 @@ pub unsafe fn kernel_doc(doc: &'static str, result: *mut TVMFFIAny) -> i32 {
     })
 }
 
-/// Body of a cpu kernel's metadata symbol.
+/// The body of a CPU kernel's metadata symbol.
 ///
 /// # Safety
-/// `result` is writable and holds nothing that would have to be released.
+/// `result` is writable and holds nothing that must be released.
 pub unsafe fn host_kernel_metadata(kernel: &KernelInfo, result: *mut TVMFFIAny) -> i32 {
     guard_nameless(|| {
         // SAFETY: promised by the caller.

@@ -1,4 +1,4 @@
-//! Kernels of the device images that this library carries.
+//! Kernels of the device images in this library.
 
 use std::sync::OnceLock;
 
@@ -9,40 +9,43 @@ use crate::module::launch::{Extents, LaunchConfig, Signature, launch, metadata, 
 use crate::value::{Any, IntoAny};
 use crate::{Result, module};
 
-/// Whether a build script made the device image that a kernel is in.
+/// Build status of the device image that contains a kernel.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ImageStatus {
     /// The image is in the library.
     Built,
-    /// It is not; the text says why and what to do.
+    /// The image was not built; the text gives the reason and the remedy.
     NotBuilt(&'static str),
 }
 
-/// A kernel of a device image, as `kernpack-build` describes it.
+/// A kernel of a device image, as described by `kernpack-build`.
 pub struct DeviceKernelInfo {
     /// Name in the image.
     pub name: &'static str,
     /// Kind of the image's module.
     pub kind: &'static str,
-    /// Whether there is an image.
+    /// Build status of the image.
     pub status: ImageStatus,
-    /// What the comment before it says, and what its arguments are.
+    /// Text of the comment before the kernel, with a description of its arguments.
     pub doc: &'static str,
-    /// Names of the kernel's own arguments; empty when nothing tells them.
+    /// Names of the kernel's own arguments; empty if unknown.
     pub arg_names: &'static [&'static str],
     /// Types of the kernel's own arguments.
     pub arg_types: &'static [ArgType],
-    /// Element types of tensors, such as `float32`, for each argument; empty where every one is taken, or nothing tells them.
+    /// Element types of tensors, such as `float32`, for each argument; empty for an argument that
+    /// accepts any, or if unknown.
     pub elements: &'static [&'static str],
     /// Launch parameter tags.
     pub launch_params: &'static [&'static str],
 }
 
-/// A kernel in a device image that the library carries. Looked up in the library's imports at the first call.
+/// A kernel in a device image of this library. It is looked up in the library's imports at the
+/// first call.
 ///
-/// The generated module `kernels` has one static for each: `kernels::scale.launch(grid, block, (&out, &input, 2.0, n))`. In
-/// `kernels::typed` it is a function whose parameters have names and types.
+/// The generated module `kernels` has one static for each kernel:
+/// `kernels::scale.launch(grid, block, (&out, &input, 2.0, n))`. In `kernels::typed`, the kernel is
+/// a function with named and typed parameters.
 pub struct DeviceKernel {
     info: &'static DeviceKernelInfo,
     function: OnceLock<Function>,
@@ -57,7 +60,7 @@ impl core::fmt::Debug for DeviceKernel {
 }
 
 impl DeviceKernel {
-    /// The kernel that `info` describes.
+    /// Creates the kernel that `info` describes.
     #[doc(hidden)]
     #[inline]
     pub const fn new(info: &'static DeviceKernelInfo) -> Self {
@@ -70,7 +73,7 @@ impl DeviceKernel {
         self.info.name
     }
 
-    /// Whether the image was built.
+    /// The build status of the image.
     #[inline]
     pub const fn status(&self) -> ImageStatus {
         self.info.status
@@ -81,18 +84,21 @@ impl DeviceKernel {
         self.info
     }
 
-    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own arguments: a tensor for a pointer, a
-    /// number for a scalar. The launch is put into the stream of the environment; this does not wait for it.
+    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own
+    /// arguments: a tensor for a pointer, a number for a scalar. The launch is enqueued in the
+    /// environment's current stream; this function does not wait for it.
     ///
     /// # Errors
-    /// As for [`DeviceKernel::function`]; TypeError and ValueError that name the kernel, the argument and what was expected; what the
-    /// device reports, with the kernel, the device and the configuration of the launch.
+    /// As for [`DeviceKernel::function`]. Returns a TypeError or ValueError that contains the
+    /// kernel, the argument and the expected value, and the device's error with the kernel, the
+    /// device and the configuration of the launch.
     #[inline]
     pub fn launch(&self, grid: impl Into<Extents>, block: impl Into<Extents>, args: impl Args) -> Result<()> {
         self.launch_with(&LaunchConfig::new(grid, block), args)
     }
 
-    /// Launches the kernel with dynamic shared memory, in clusters, cooperatively, ...
+    /// Launches the kernel with a full configuration: dynamic shared memory, clusters, a
+    /// cooperative launch, ...
     ///
     /// # Errors
     /// As for [`DeviceKernel::launch`].
@@ -102,7 +108,7 @@ impl DeviceKernel {
         args.with_raw(|raw| launch(function, || self.signature().map(Some), config, raw))
     }
 
-    /// The signature, for a provider that launches kernels in its own way.
+    /// The signature, for a provider that launches kernels itself.
     #[cold]
     #[inline]
     fn signature(&self) -> Result<&Signature> {
@@ -115,19 +121,20 @@ impl DeviceKernel {
         Ok(self.signature.get_or_init(|| signature))
     }
 
-    /// JSON metadata: the type schema, names and types of the arguments, and the launch parameters; as [`Module::metadata`](crate::Module::metadata) gives it for
-    /// a library that is loaded.
+    /// JSON metadata: the type schema, names and types of the arguments, and the launch parameters;
+    /// the same as [`Module::metadata`](crate::Module::metadata) of a loaded library.
     #[inline]
     pub fn metadata(&self) -> String {
         let DeviceKernelInfo { kind, arg_types, arg_names, launch_params, .. } = self.info;
         metadata::write(kind, arg_types, arg_names, launch_params, &[])
     }
 
-    /// The kernel as a packed function: buffers and scalars in the kernel's order, then the launch extents
-    /// blockIdx.x, .y, .z, threadIdx.x, .y, .z, then the dynamic shared memory in bytes if the kernel uses any.
+    /// Returns the kernel as a packed function. Its arguments are buffers and scalars in the
+    /// kernel's order, then the launch extents blockIdx.x, .y, .z, threadIdx.x, .y, .z, then the
+    /// dynamic shared memory in bytes if the kernel uses any.
     ///
     /// # Errors
-    /// RuntimeError when the image was not built, or the image lacks the kernel.
+    /// Returns a RuntimeError if the image was not built, or does not contain the kernel.
     #[inline]
     pub fn function(&self) -> Result<&Function> {
         let DeviceKernelInfo { kind, name, arg_names, .. } = self.info;
@@ -142,21 +149,22 @@ impl DeviceKernel {
         Ok(self.function.get_or_init(|| function))
     }
 
-    /// Launches with a tuple of arguments; see [`DeviceKernel::function`] for their order.
+    /// Launches the kernel with a tuple of arguments; see [`DeviceKernel::function`] for their
+    /// order.
     ///
     /// # Errors
-    /// As for [`DeviceKernel::function`], and what the launch reports.
+    /// As for [`DeviceKernel::function`], and the launch's error.
     #[inline]
     pub fn call(&self, args: impl Args) -> Result<Any> {
         self.function()?.call(args)
     }
 }
 
-/// Body of a device kernel's symbol in the library: looks the kernel up and launches it.
+/// The body of a device kernel's symbol in the library: looks up the kernel and launches it.
 ///
 /// # Safety
-/// `args` points to `num_args` valid views that live for the call, and `result` is writable and holds nothing that would
-/// have to be released: the ABI's calling convention.
+/// `args` points to `num_args` valid views that live for the call, and `result` is writable and
+/// holds nothing that must be released: the ABI's calling convention.
 #[inline]
 pub unsafe fn call_device_kernel(
     kernel: &DeviceKernel,
@@ -173,10 +181,10 @@ pub unsafe fn call_device_kernel(
     })
 }
 
-/// Body of a device kernel's metadata symbol.
+/// The body of a device kernel's metadata symbol.
 ///
 /// # Safety
-/// `result` is writable and holds nothing that would have to be released.
+/// `result` is writable and holds nothing that must be released.
 #[inline]
 pub unsafe fn device_kernel_metadata(kernel: &DeviceKernel, result: *mut TVMFFIAny) -> i32 {
     guard_nameless(|| {

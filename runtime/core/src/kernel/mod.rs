@@ -1,4 +1,5 @@
-//! Kernels that build scripts compiled into this library: those of the CPU ([`Kernel`]) and those of device images ([`DeviceKernel`]).
+//! Kernels that build scripts compiled into this library: CPU kernels ([`Kernel`]) and kernels of
+//! device images ([`DeviceKernel`]).
 
 mod cpu;
 mod device;

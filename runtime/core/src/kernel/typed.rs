@@ -1,4 +1,5 @@
-//! What the functions of a generated module `kernels::typed` call: kernels whose arguments have names and types.
+//! Functions that a generated module `kernels::typed` calls: kernels whose arguments have names and
+//! types.
 
 use super::{DeviceKernel, Kernel};
 use crate::layout;
@@ -6,22 +7,22 @@ use crate::module::launch::LaunchConfig;
 use crate::value::{AnyView, Arg, DataType, FromAny, ToArg};
 use crate::{Error, Result};
 
-/// An argument as it is passed on.
+/// Converts an argument for the call.
 #[inline]
 pub fn kernel_arg<T: ToArg + ?Sized>(value: &T) -> Arg<'_> {
     value.to_arg()
 }
 
-/// An extent of an argument, if it is a tensor that has this axis.
+/// The extent of an argument along `axis`, if the argument is a tensor with this axis.
 #[inline]
 pub fn extent_of(value: &AnyView<'_>, axis: usize) -> Option<i64> {
     layout::Layout::of(layout::dl_tensor(value)?).ok()?.shape.get(axis).copied()
 }
 
-/// Calls a cpu kernel, whose tensors must have the element types that its declaration names.
+/// Calls a CPU kernel after checking that its tensors have the declared element types.
 ///
 /// # Errors
-/// TypeError that names the kernel and the argument; what the kernel raises.
+/// Returns a TypeError that contains the kernel and the argument, or the kernel's error.
 #[inline]
 pub fn call_kernel<const N: usize, R: for<'a> FromAny<'a>>(kernel: &Kernel, args: [Arg<'_>; N]) -> Result<R> {
     let info = kernel.info();
@@ -34,10 +35,10 @@ pub fn call_kernel<const N: usize, R: for<'a> FromAny<'a>>(kernel: &Kernel, args
     kernel.call_as(args)
 }
 
-/// Launches a device kernel, whose tensors must have the element types that its source names.
+/// Launches a device kernel after checking that its tensors have the element types of its source.
 ///
 /// # Errors
-/// TypeError that names the kernel and the argument; what the launch reports.
+/// Returns a TypeError that contains the kernel and the argument, or the launch's error.
 #[inline]
 pub fn launch_kernel<const N: usize>(
     kernel: &DeviceKernel,
@@ -45,7 +46,7 @@ pub fn launch_kernel<const N: usize>(
     args: [Arg<'_>; N],
 ) -> Result<()> {
     let info = kernel.info();
-    // A kernel that is not there says so, whatever it is given.
+    // A missing kernel is an error, whatever the arguments.
     kernel.function()?;
     if let Some((index, problem)) = wrong_element(&args, info.elements) {
         let name = info.arg_names.get(index).copied().unwrap_or_default();
@@ -54,7 +55,8 @@ pub fn launch_kernel<const N: usize>(
     kernel.launch_with(&config.into(), args)
 }
 
-/// The first tensor with elements of another type than the one that is wanted, and what is wrong with it.
+/// Returns the index of the first tensor with a wrong element type, and a description of the
+/// problem.
 #[inline]
 fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)> {
     args.iter().zip(elements).enumerate().filter(|(_, (_, element))| !element.is_empty()).find_map(
@@ -68,7 +70,7 @@ fn wrong_element(args: &[Arg<'_>], elements: &[&str]) -> Option<(usize, String)>
     )
 }
 
-/// What the data types that declarations name are called, by their codes and bits.
+/// The names of data types in declarations, by type code and bits.
 const NAMES: [(u8, u8, &str); 13] = [
     (0, 8, "int8"),
     (0, 16, "int16"),
@@ -85,7 +87,8 @@ const NAMES: [(u8, u8, &str); 13] = [
     (6, 8, "bool"),
 ];
 
-/// Whether a data type has this name. Calls ask again and again, so nothing is allocated for the usual types.
+/// Returns whether a data type has this name. Runs on every call, so the usual types do not
+/// allocate.
 #[inline]
 fn is_called(dtype: DataType, name: &str) -> bool {
     let raw = dtype.as_raw();

@@ -24,7 +24,7 @@ pub struct Complex<T> {
 }
 
 impl<T> Complex<T> {
-    /// A number of its parts.
+    /// Creates a number from its parts.
     #[inline]
     pub const fn new(re: T, im: T) -> Self {
         Self { re, im }
@@ -33,7 +33,7 @@ impl<T> Complex<T> {
 
 macro_rules! complex {
     ($($part:ident $bits:literal $name:literal)*) => {$(
-        // SAFETY: two floats side by side, as DLPack's complex numbers are.
+        // SAFETY: two adjacent floats, the layout of DLPack's complex numbers.
         unsafe impl Element for Complex<$part> {
             const DTYPE: DataType = DataType::scalar(crate::abi::dtype_code::COMPLEX, $bits);
             const NAME: &'static str = $name;
@@ -41,13 +41,13 @@ macro_rules! complex {
         }
 
         impl Complex<$part> {
-            /// The number with the imaginary part of the other sign.
+            /// Returns the complex conjugate.
             #[inline]
             pub const fn conj(self) -> Self {
                 Self::new(self.re, -self.im)
             }
 
-            /// The distance from 0.
+            /// Returns the absolute value.
             #[inline]
             pub fn norm(self) -> $part {
                 self.re.hypot(self.im)

@@ -3,16 +3,16 @@ use crate::value::DataType;
 /// A Rust type that a tensor's elements can be viewed as.
 ///
 /// # Safety
-/// Every bit pattern is a valid value, and size and layout are those of `DTYPE`.
+/// Every bit pattern is a valid value, and size and layout match `DTYPE`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor element type",
     label = "not a tensor element type",
     note = "use u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, kernpack::F16, BF16, Complex<f32> or Complex<f64>"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// The element type that matches.
+    /// The corresponding element type.
     const DTYPE: DataType;
-    /// Its name.
+    /// Name of the element type.
     const NAME: &'static str;
     /// Zero.
     const ZERO: Self;

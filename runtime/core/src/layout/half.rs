@@ -3,7 +3,8 @@ use core::fmt;
 use super::Element;
 use crate::value::DataType;
 
-/// A float of 16 bits (IEEE 754 binary16), an element of tensors of `float16`. It is only stored: numbers are `f32`.
+/// A float of 16 bits (IEEE 754 binary16), an element of tensors of `float16`. A storage type:
+/// convert to `f32` for arithmetic.
 ///
 /// ```
 /// use kernpack::{F16, Tensor};
@@ -18,14 +19,15 @@ use crate::value::DataType;
 #[repr(transparent)]
 pub struct F16(u16);
 
-/// The upper half of a float of 32 bits, an element of tensors of `bfloat16`. It is only stored: numbers are `f32`.
+/// The upper half of a float of 32 bits, an element of tensors of `bfloat16`. A storage type:
+/// convert to `f32` for arithmetic.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct BF16(u16);
 
 macro_rules! half {
     ($($ty:ident $dtype:ident $name:literal $widen:ident $narrow:ident)*) => {$(
-        // SAFETY: 16 bits, all of which are a number or none.
+        // SAFETY: every pattern of 16 bits is a number or NaN.
         unsafe impl Element for $ty {
             const DTYPE: DataType = DataType::$dtype;
             const NAME: &'static str = $name;
@@ -33,20 +35,20 @@ macro_rules! half {
         }
 
         impl $ty {
-            /// The number of these bits.
+            /// Creates the number with these bits.
             #[inline]
             pub const fn from_bits(bits: u16) -> Self {
                 Self(bits)
             }
 
-            /// Its bits.
+            /// Returns the bits.
             #[inline]
             pub const fn to_bits(self) -> u16 {
                 self.0
             }
         }
 
-        /// The nearest one; of two that are equally near, the even one.
+        /// Rounds to the nearest value, ties to even.
         impl From<f32> for $ty {
             #[inline]
             fn from(float: f32) -> Self {
@@ -99,7 +101,7 @@ fn widen_bf16(bits: u16) -> f32 {
 fn narrow_bf16(float: f32) -> u16 {
     let bits = float.to_bits();
     if float.is_nan() {
-        // Quiet, and still no number when the lower half is gone.
+        // Quiet, so that it is still NaN after the lower half is cut off.
         return (bits >> 16) as u16 | 0x40;
     }
     let round = 0x7fff + (bits >> 16 & 1);
@@ -127,12 +129,12 @@ fn narrow_f16(float: f32) -> u16 {
     if magnitude > 0x7f80_0000 {
         return sign | 0x7e00 | (magnitude >> 13 & 0x3ff) as u16;
     }
-    // 65520 and more are nearer to infinity.
+    // 65520 and larger values are nearer to infinity.
     if magnitude >= 0x477f_f000 {
         return sign | 0x7c00;
     }
     if magnitude < 0x3880_0000 {
-        // Below the normal numbers: a multiple of 2^-24, which adding 0.5 rounds to its last bits.
+        // Below the normal numbers: a multiple of 2^-24. Adding 0.5 rounds it to its last bits.
         let sum = f32::from_bits(magnitude) + 0.5;
         return sign | (sum.to_bits() - 0.5f32.to_bits()) as u16;
     }

@@ -1,4 +1,4 @@
-//! What a `DLTensor` from anywhere says about its memory, checked before it is believed.
+//! Validation of the memory layout that a `DLTensor` of any origin describes.
 
 mod complex;
 mod element;
@@ -17,7 +17,7 @@ pub use half::{BF16, F16};
 #[derive(Clone, Copy)]
 pub(crate) struct Layout<'a> {
     pub(crate) shape: &'a [i64],
-    /// `None` means row major without gaps.
+    /// Strides; `None` means row major without gaps.
     pub(crate) strides: Option<&'a [i64]>,
     /// Number of elements.
     pub(crate) len: usize,
@@ -37,7 +37,7 @@ pub(crate) fn count(shape: &[i64]) -> crate::Result<usize> {
     Ok(len)
 }
 
-/// The strides of a shape in row-major order without gaps, in elements.
+/// Returns the strides of a shape in row-major order without gaps, in elements.
 pub(crate) fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -46,13 +46,14 @@ pub(crate) fn row_major(shape: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Bytes that elements without gaps take; `None` when that is more than memory. As in the stock library, types of less than a byte
-/// are packed, but for uint1, which stands for a bool.
+/// Returns the size in bytes of elements without gaps; `None` if that exceeds the address space. As
+/// in the stock library, types smaller than a byte are packed, except uint1, which represents a
+/// bool.
 pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
     let raw = dtype.as_raw();
     let bits = match (raw.code, raw.bits, raw.lanes) {
         (dtype_code::UINT, 1, 1) => 8,
-        // As many lanes as the processor has: no size.
+        // Scalable vectors do not have a fixed size.
         (_, _, lanes) if (lanes as i16) < 0 => return None,
         (_, bits, lanes) => u128::from(bits) * u128::from(lanes),
     };
@@ -60,10 +61,10 @@ pub(crate) fn size_of_elements(dtype: DataType, len: usize) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|&bytes| isize::try_from(bytes).is_ok())
 }
 
-/// The `DLTensor` of a tensor object or a tensor pointer.
+/// Returns the `DLTensor` of a tensor object or a tensor pointer.
 #[inline]
 pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
-    // SAFETY: the view's invariant: the payload is what the index says and lives for `'a`.
+    // SAFETY: the view's invariant: the type index determines the payload, which lives for `'a`.
     unsafe {
         if value.type_index() == type_index::DL_TENSOR_PTR {
             return value.as_raw().payload.v_ptr.cast::<DLTensor>().as_ref();
@@ -74,7 +75,7 @@ pub(crate) fn dl_tensor<'a>(value: &'a AnyView<'a>) -> Option<&'a DLTensor> {
 }
 
 impl<'a> Layout<'a> {
-    /// Reads shape and strides.
+    /// Reads shape and strides of a tensor.
     pub(crate) fn of(tensor: &'a DLTensor) -> Result<Self, String> {
         let Ok(ndim) = usize::try_from(tensor.ndim) else {
             return Err(format!("the tensor has {} dimensions", tensor.ndim));
@@ -110,7 +111,7 @@ impl<'a> Layout<'a> {
         Ok(Self { shape, strides, len })
     }
 
-    /// Whether the elements lie in row-major order without gaps.
+    /// Returns whether the elements are stored in row-major order without gaps.
     pub(crate) fn is_contiguous(&self) -> bool {
         let Some(strides) = self.strides else { return true };
         if self.len <= 1 {
@@ -126,8 +127,9 @@ impl<'a> Layout<'a> {
         true
     }
 
-    /// Bytes from the first element to the one with the lowest address (at most 0), and to the end of the one with the highest;
-    /// `None` when that is not a distance in memory. There is at least one element.
+    /// Returns the number of bytes from the first element to the one with the lowest address (at
+    /// most 0), and to the end of the one with the highest; `None` if that exceeds the address
+    /// space. There is at least one element.
     pub(crate) fn reach(&self, dtype: DataType) -> Option<(isize, isize)> {
         let Some(strides) = self.strides else {
             return Some((0, isize::try_from(size_of_elements(dtype, self.len)?).ok()?));
@@ -147,7 +149,8 @@ impl<'a> Layout<'a> {
         Some((bytes(low)?, bytes(high.checked_add(1)?)?))
     }
 
-    /// Distance in elements from the first element to the one at `index`; `None` when out of range.
+    /// Returns the distance in elements from the first element to the one at `index`; `None` if out
+    /// of range.
     pub(crate) fn offset(&self, index: &[usize]) -> Option<isize> {
         if index.len() != self.shape.len() {
             return None;
@@ -160,7 +163,8 @@ impl<'a> Layout<'a> {
                 return None;
             }
             let stride = self.strides.map_or(row_major, |strides| strides[axis] as isize);
-            // In a tensor without elements, dimensions may be larger than memory; an element in range is at no such distance.
+            // In a tensor without elements, dimensions may exceed the address space; an element in
+            // range is never at such a distance.
             offset = offset.wrapping_add((index[axis] as isize).wrapping_mul(stride));
             row_major = row_major.wrapping_mul(dimension as isize);
         }
@@ -168,7 +172,8 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Checks that elements of type `T` can be read where the tensor says, and gives the address of the first one.
+/// Checks that the tensor's memory can be read as elements of type `T`, and returns the address of
+/// the first one.
 #[inline]
 pub(crate) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>), Mismatch> {
     match plain_elements_of(tensor) {
@@ -177,11 +182,11 @@ pub(crate) fn elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut 
     }
 }
 
-/// The elements of what most tensors are: row major without gaps, of a few dimensions, in the memory of the CPU. `None` for those that
-/// need a closer look.
+/// Fast path of [`elements_of`] for most tensors: row major without gaps, with few dimensions, in
+/// CPU memory. `None` for tensors that need all checks.
 #[inline]
 fn plain_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Option<(*mut T, Layout<'a>)> {
-    // A negative number is a large one.
+    // A negative number becomes a large one.
     let ndim = tensor.ndim as usize;
     let is_of_type = DataType::from_raw(tensor.dtype) == T::DTYPE && tensor.device.device_type == device_type::CPU;
     if !is_of_type || ndim > 16 || tensor.shape.is_null() || tensor.data.is_null() {
@@ -231,31 +236,33 @@ fn any_elements_of<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layo
     Ok((first, layout))
 }
 
-/// The addresses that a CPU tensor's elements take; `None` for other values, other devices and empty tensors.
+/// Returns the addresses of a CPU tensor's elements; `None` for other values, other devices and
+/// empty tensors.
 pub(crate) fn byte_range(value: &AnyView<'_>) -> Option<Range<usize>> {
     let tensor = dl_tensor(value)?;
     let layout = Layout::of(tensor).ok()?;
     addresses(tensor, &layout)
 }
 
-/// The addresses that a CPU tensor's elements take; `None` for other devices and empty tensors.
+/// Returns the addresses of a CPU tensor's elements; `None` for other devices and empty tensors.
 pub(crate) fn addresses(tensor: &DLTensor, layout: &Layout<'_>) -> Option<Range<usize>> {
     if layout.len == 0 || !Device::from_raw(tensor.device).is_host_accessible() {
         return None;
     }
     let first = (tensor.data as usize).wrapping_add(tensor.byte_offset as usize);
-    // What no memory can hold is taken for all of it.
+    // A range that exceeds the address space is treated as all of it.
     let (low, high) = layout.reach(DataType::from_raw(tensor.dtype)).unwrap_or((isize::MIN, isize::MAX));
     Some(first.saturating_add_signed(low)..first.saturating_add_signed(high))
 }
 
-/// What [`elements_of`] gives, and the addresses that the elements take; nothing for a tensor without elements.
+/// Returns the result of [`elements_of`] and the addresses of the elements; an empty range for a
+/// tensor without elements.
 #[inline]
 pub(crate) fn viewed<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a>, Range<usize>), Mismatch> {
     match plain_elements_of::<T>(tensor) {
         Some((first, layout)) => {
             let start = first as usize;
-            // No element has more than 16 bytes, so the product is a distance in memory.
+            // An element has at most 16 bytes, so the product does not overflow.
             Ok((first, layout, start..start.saturating_add(layout.len * size_of::<T>())))
         }
         None => any_viewed(tensor),
@@ -269,8 +276,8 @@ fn any_viewed<'a, T: Element>(tensor: &'a DLTensor) -> Result<(*mut T, Layout<'a
     Ok((first, layout, range))
 }
 
-/// A tensor as a buffer that a kernel can be given, and whether its elements lie in row-major order without gaps; `None` for what is no
-/// tensor.
+/// Returns a tensor as a buffer for a kernel, and whether its elements are stored in row-major
+/// order without gaps; `None` for values that are not tensors.
 #[inline]
 pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor, bool)>, String> {
     let Some(tensor) = dl_tensor(value) else { return Ok(None) };
@@ -280,13 +287,14 @@ pub(crate) fn buffer<'a>(value: &'a AnyView<'a>) -> Result<Option<(&'a DLTensor,
     Ok(Some((tensor, Layout::of(tensor)?.is_contiguous())))
 }
 
-/// Type of a tensor's elements; `None` for what is not a tensor.
+/// Returns the type of a tensor's elements; `None` for values that are not tensors.
 #[inline]
 pub(crate) fn element_type(value: &AnyView<'_>) -> Option<DataType> {
     dl_tensor(value).map(|tensor| DataType::from_raw(tensor.dtype))
 }
 
-/// Whether the strides are, one by one, those of a row-major tensor without gaps; when not, a closer look decides.
+/// Returns whether the strides equal those of a row-major tensor without gaps. If not, the caller
+/// checks more closely.
 #[inline]
 fn is_row_major(tensor: &DLTensor) -> bool {
     if tensor.strides.is_null() {

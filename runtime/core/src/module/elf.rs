@@ -1,7 +1,8 @@
-//! The little of ELF that error messages need: what kind of file this is, and which symbols it exports. Only for messages:
-//! a file that cannot be understood gives less detail, never an error of its own. Source: the System V ABI, chapter 4.
+//! The part of ELF that error messages need: the kind of a file, and the symbols that it exports.
+//! Only for messages: a file that cannot be parsed leads to fewer details, never to an error of its
+//! own. Source: the System V ABI, chapter 4.
 
-/// What an ELF file is for: its machine, or why it is none.
+/// The machine that an ELF file is for, or the reason that it is not a usable ELF file.
 pub(in crate::module) enum FileKind {
     /// Too short, or without the magic number.
     NotElf,
@@ -15,7 +16,7 @@ const SHT_DYNSYM: u32 = 11;
 const PT_LOAD: u32 = 1;
 const PROGRAM_HEADER_SIZE: usize = 56;
 
-/// Looks at the first bytes of a file.
+/// Determines the kind of a file from its first bytes.
 #[inline]
 pub(in crate::module) fn file_kind(file: &[u8]) -> FileKind {
     if !file.starts_with(b"\x7fELF") {
@@ -31,7 +32,8 @@ pub(in crate::module) fn file_kind(file: &[u8]) -> FileKind {
 /// Size of the header of a 64-bit file.
 pub(in crate::module) const HEADER_SIZE: usize = 64;
 
-/// Offset and size of the program headers of a 64-bit little-endian file; `header` are its first [`HEADER_SIZE`] bytes.
+/// Returns the offset and size of the program headers of a 64-bit little-endian file; `header`
+/// contains its first [`HEADER_SIZE`] bytes.
 #[inline]
 pub(in crate::module) fn program_headers(header: &[u8]) -> Option<(u64, usize)> {
     let (entry_size, count) = (number(header, 0x36, 2)?, number(header, 0x38, 2)?);
@@ -39,7 +41,8 @@ pub(in crate::module) fn program_headers(header: &[u8]) -> Option<(u64, usize)> 
     Some((number(header, 0x20, 8)?, count as usize * PROGRAM_HEADER_SIZE))
 }
 
-/// How long a file must be for its loadable segments. Reading a segment beyond the end of the file ends the process.
+/// Returns the minimum length of a file with these loadable segments. Reading a segment beyond the
+/// end of the file ends the process.
 #[inline]
 pub(in crate::module) fn end_of_segments(program_headers: &[u8]) -> u64 {
     let end = |header: &[u8]| {

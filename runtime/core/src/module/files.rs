@@ -1,4 +1,5 @@
-//! The files of libraries: their bytes, the functions that they export, and which modules were loaded from them.
+//! The files of libraries: their bytes, the functions that they export, and the modules that were
+//! loaded from them.
 
 use std::fs::File;
 use std::io;
@@ -8,23 +9,24 @@ use std::sync::{Mutex, PoisonError};
 use super::elf;
 use crate::abi::TVMFFIObject;
 
-/// Address and path of the modules that `Module::load` got from a provider that is not ours, which does not tell a module's path.
+/// Address and path of the modules that `Module::load` got from the libtvm_ffi in the process,
+/// which does not report a module's path.
 static LOADED_BY_HOST: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
 
-/// Notes which file a module that is never freed was loaded from.
+/// Records the file that a module, which is never freed, was loaded from.
 #[inline]
 pub(in crate::module) fn note_path(module: *mut TVMFFIObject, path: String) {
     LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner).push((module.addr(), path));
 }
 
-/// The file that was noted for a module.
+/// Returns the file that was recorded for a module.
 #[inline]
 pub(in crate::module) fn path_of(module: *mut TVMFFIObject) -> Option<String> {
     let loaded = LOADED_BY_HOST.lock().unwrap_or_else(PoisonError::into_inner);
     loaded.iter().find(|(address, _)| *address == module.addr()).map(|(_, path)| path.clone())
 }
 
-/// The bytes of a file.
+/// Reads a file.
 #[inline]
 pub(in crate::module) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
@@ -32,7 +34,7 @@ pub(in crate::module) fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_at(&file, 0, usize::try_from(size).unwrap_or(usize::MAX))
 }
 
-/// Up to `len` bytes of a file, fewer at its end.
+/// Reads up to `len` bytes of a file, fewer at its end.
 #[inline]
 pub(in crate::module) fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -61,7 +63,8 @@ fn read_some(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
-/// Names of the functions that a library file exports, for hints; none when the file cannot be read or understood.
+/// Names of the functions that a library file exports, for hints; empty if the file cannot be read
+/// or parsed.
 #[inline]
 pub(in crate::module) fn exported_functions(path: &Path) -> Vec<String> {
     let Ok(file) = read(path) else { return Vec::new() };

@@ -1,7 +1,9 @@
-//! The functions that were found in a module, so that finding them again takes no lock and allocates nothing.
+//! The cache of functions that were found in a module, so that finding them again does not take a
+//! lock or allocate.
 //!
-//! What is found in the imports holds as long as no import tree changes: every change has a number ([`tree`]), and an entry says at
-//! which number it was found. A module's own functions have [`OWN`] there, and hold as long as the module does.
+//! A function that was found in the imports stays valid until an import tree changes: every change
+//! has a number ([`tree`]), and an entry stores the number at which it was found. A module's own
+//! functions have [`OWN`] there and stay valid as long as the module lives.
 
 use core::ptr::null_mut;
 
@@ -13,31 +15,31 @@ use crate::embedded::shared_ref::SharedRef;
 use crate::function::Function;
 use crate::value::IntoAny;
 
-/// Says of an entry that the function is the module's own.
+/// Marks an entry whose function is the module's own.
 const OWN: u64 = 1;
 
-/// Says of an entry that nothing was found yet.
+/// Marks an entry without a function.
 const NOTHING: u64 = 0;
 
-/// The number of the import trees as they are.
+/// Returns the current number of the import trees.
 #[inline]
 pub(super) fn tree() -> u64 {
     import_order::last_change()
 }
 
-/// Says that an import tree has changed.
+/// Records that an import tree has changed.
 #[doc(hidden)]
 #[inline]
 pub fn tree_changed() {
     import_order::note_change();
 }
 
-/// What was found under a name.
+/// The function that was found under a name.
 struct Found {
     function: SharedRef<TVMFFIObject>,
     /// [`NOTHING`], [`OWN`], or the number of the import trees in which it was found.
     tree: AtomicU64,
-    /// Held while the entry changes.
+    /// Locked while the entry changes.
     change: Mutex<()>,
 }
 
@@ -61,7 +63,8 @@ impl FunctionCache {
         Self { found: unsafe { NameTable::new(AtomicPtr::new(null_mut()), Mutex::new(0)) } }
     }
 
-    /// The function that was found under this name: the module's own, or with `imports` also one of what it imports.
+    /// Returns the function that was found under this name: the module's own, or with `imports`
+    /// also one of its imports.
     #[inline]
     pub(super) fn get(&self, name: &str, imports: bool) -> Option<Function> {
         let found = self.found.get(name.as_bytes())?;
@@ -70,17 +73,18 @@ impl FunctionCache {
             return None;
         }
         let function = found.function.copy();
-        // SAFETY: a function went in, and the copy is a reference of its own.
+        // SAFETY: only functions are stored, and the copy has its own reference.
         (!function.is_null()).then(|| unsafe { Function::from_raw(function) })
     }
 
-    /// Notes the module's own function.
+    /// Stores the module's own function.
     #[inline]
     pub(super) fn note_own(&self, name: &str, function: &Function) {
         self.note(name, function, OWN);
     }
 
-    /// Notes what was found in the imports; `tree` is what [`tree`] said before the search began.
+    /// Stores a function that was found in the imports; `tree` is the result of [`tree`] before the
+    /// search began.
     #[inline]
     pub(super) fn note_import(&self, name: &str, function: &Function, tree: u64) {
         self.note(name, function, tree);
@@ -91,7 +95,7 @@ impl FunctionCache {
         let object = function.clone().into_any().into_raw();
         // SAFETY: a function value is a pointer to its object.
         let object = unsafe { object.payload.v_obj };
-        // SAFETY: the reference taken above is given up here where it cannot be kept.
+        // SAFETY: the reference taken above is released here if it cannot be stored.
         let give_up = || drop(unsafe { Function::from_raw(object) });
         if !SharedRef::can_hold(object) {
             return give_up();
@@ -105,14 +109,15 @@ impl FunctionCache {
         let found = self.found.get_or_insert(name.as_bytes(), new);
         let alone = lock(&found.change);
         let known = found.tree.load(Ordering::Relaxed);
-        // What a slow search found in older trees says nothing about those of now.
+        // The result of a slow search in older trees is not valid for the current ones.
         if known == OWN || (tree != OWN && known > tree) {
             drop(alone);
             return give_up();
         }
-        // Invalid while it changes: a reader that sees the new number sees the new function, too.
+        // Invalid while it changes: a reader that sees the new number also sees the new function.
         found.tree.store(NOTHING, Ordering::Release);
-        // SAFETY: the function is alive, its reference becomes the entry's, and this thread alone replaces it.
+        // SAFETY: the function is alive, the entry takes ownership of its reference, and only this
+        // thread replaces it.
         let old = unsafe { found.function.replace(object) };
         found.tree.store(tree, Ordering::Release);
         drop(alone);
@@ -121,8 +126,9 @@ impl FunctionCache {
     }
 }
 
-/// Whether what was found in the last of `modules`, after it was not found in those before it, stays true until a change is reported here:
-/// this artifact made all of them, and none gets or loses functions.
+/// Returns whether a function that was found in the last of `modules`, after it was not found in
+/// those before it, stays valid until a change is reported here: true if this artifact made all of
+/// them and their functions never change.
 #[inline]
 pub(super) fn is_cacheable(modules: &[Module]) -> bool {
     // SAFETY: the modules are alive.
@@ -138,13 +144,13 @@ mod tests {
     fn a_slow_search_does_not_undo_a_later_one() {
         let cache = FunctionCache::new();
         let (old, new) = (Function::from_fn(|| 1i64), Function::from_fn(|| 2i64));
-        // Later than what other tests of this program change meanwhile.
+        // Later than the changes that other tests of this program make meanwhile.
         let now = tree() + (1 << 40);
         cache.note_import("f", &new, now);
         cache.note_import("f", &old, now - 1);
         let found = cache.found.get(b"f").unwrap();
         assert_eq!(found.tree.load(Ordering::Relaxed), now);
-        // SAFETY: a copy is a reference of its own.
+        // SAFETY: a copy has its own reference.
         let kept = unsafe { Function::from_raw(found.function.copy()) };
         assert_eq!(kept.call_as::<i64>(()).unwrap(), 2);
         cache.note_own("f", &old);

@@ -23,15 +23,16 @@ pub struct Module {
 
 raw_handle!(ObjRef: => Module, "`ffi.Module`");
 
-// The provider's global functions do the work, where it has them: they may have been replaced.
+// The provider's global functions are called if they exist: they may have been replaced.
 impl Module {
-    /// A module of a kind that is written in Rust.
+    /// Creates a module of a kind that is implemented in Rust.
     #[inline]
     pub fn new(implementation: impl ModuleImpl) -> Self {
         new_module(implementation)
     }
 
-    /// The implementation of a module that this artifact made of a `T`; `None` for every other module.
+    /// Returns the implementation of a module that this artifact created from a `T`; `None` for
+    /// every other module.
     #[inline]
     pub fn downcast_ref<T: ModuleImpl>(&self) -> Option<&T> {
         // SAFETY: the object is a live module for as long as `self`.
@@ -39,7 +40,7 @@ impl Module {
         implementation.downcast_ref()
     }
 
-    /// A new reference to a module that other code keeps alive.
+    /// Returns a new reference to a module that other code keeps alive.
     ///
     /// # Safety
     /// `object` is a live `ffi.Module`.
@@ -52,10 +53,10 @@ impl Module {
         }
     }
 
-    /// The module's own function of this name.
+    /// Returns the module's own function of this name.
     ///
     /// # Errors
-    /// KeyError with the nearest names when the module has none.
+    /// Returns a KeyError with the nearest names if the module does not have it.
     #[track_caller]
     #[inline]
     pub fn function(&self, name: &str) -> Result<Function> {
@@ -67,21 +68,23 @@ impl Module {
         Err(crate::error!(KeyError, "module of kind '{}' has no function '{name}'{hint}", self.kind()))
     }
 
-    /// The module's own function of this name; `None` when it has none.
+    /// Returns the module's own function of this name; `None` if it does not have one.
     ///
-    /// A module that was made in Rust remembers what it has found: finding it again takes no lock and allocates nothing.
+    /// A module that is implemented in Rust caches the result: finding it again does not take a
+    /// lock or allocate.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn find_function(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, false)
     }
 
-    /// The function of this name, of the module or of one of its imports (depth first, in order).
+    /// Returns the function of this name from the module or one of its imports (depth first, in
+    /// order).
     ///
     /// # Errors
-    /// KeyError when none of them has one.
+    /// Returns a KeyError if none of them has it.
     #[track_caller]
     #[inline]
     pub fn function_in_tree(&self, name: &str) -> Result<Function> {
@@ -95,10 +98,11 @@ impl Module {
         }
     }
 
-    /// The function of this name, of the module or of one of its imports (depth first, in order); `None` when none of them has one.
+    /// Returns the function of this name from the module or one of its imports (depth first, in
+    /// order); `None` if none of them has it.
     ///
     /// # Errors
-    /// What the modules report.
+    /// Returns the modules' errors.
     #[inline]
     pub fn find_function_in_tree(&self, name: &str) -> Result<Option<Function>> {
         self.look_up(name, true)
@@ -115,7 +119,8 @@ impl Module {
         }
     }
 
-    /// Names of the module's own functions, as far as they can be found out (the symbol table of a library file).
+    /// Names of the module's own functions, as far as they are known (from the symbol table of a
+    /// library file).
     #[inline]
     pub fn function_names(&self) -> Vec<String> {
         // SAFETY: the object is a live module.
@@ -125,19 +130,19 @@ impl Module {
         files::path_of(self.object.as_ptr()).map(|path| files::exported_functions(Path::new(&path))).unwrap_or_default()
     }
 
-    /// Whether the module itself has a function of this name.
+    /// Returns whether the module itself has a function of this name.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn implements_function(&self, name: &str) -> Result<bool> {
         self.implements(name, false)
     }
 
-    /// Whether the module or one of its imports has a function of this name.
+    /// Returns whether the module or one of its imports has a function of this name.
     ///
     /// # Errors
-    /// What the modules report.
+    /// Returns the modules' errors.
     #[inline]
     pub fn implements_function_in_tree(&self, name: &str) -> Result<bool> {
         self.implements(name, true)
@@ -154,23 +159,23 @@ impl Module {
         }
     }
 
-    /// The module's own function, remembered.
+    /// Returns the module's own function, which is cached.
     #[inline]
     pub(super) fn own_function(&self, name: &str) -> Result<Option<Function>> {
         operations::function(self, name)
     }
 
-    /// Whether this artifact made the module.
+    /// Returns whether this artifact made the module.
     #[inline]
     pub(super) fn is_ours(&self) -> bool {
         // SAFETY: the object is a live module.
         unsafe { implementation(self.object.as_ptr()) }.is_some()
     }
 
-    /// The serialized module, without its imports.
+    /// Serializes the module without its imports.
     ///
     /// # Errors
-    /// RuntimeError when modules of the kind cannot be serialized.
+    /// Returns a RuntimeError if modules of the kind cannot be serialized.
     #[inline]
     pub fn save_to_bytes(&self) -> Result<Bytes> {
         if !self.properties().contains(ModuleProperties::BINARY_SERIALIZABLE) {
@@ -179,10 +184,10 @@ impl Module {
         operations::save_to_bytes(self)
     }
 
-    /// Formats that [`Module::write_to_file`] knows.
+    /// Formats that [`Module::write_to_file`] supports.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn write_formats(&self) -> Result<Vec<String>> {
         match Function::find_global("ffi.ModuleGetWriteFormats")? {
@@ -194,7 +199,7 @@ impl Module {
     /// Writes the module's code to a file, in one of [`Module::write_formats`].
     ///
     /// # Errors
-    /// RuntimeError for another format; OSError when the file cannot be written.
+    /// Returns a RuntimeError for another format, and an OSError if the file cannot be written.
     #[inline]
     pub fn write_to_file(&self, path: impl AsRef<Path>, format: &str) -> Result<()> {
         let path = path.as_ref();
@@ -207,10 +212,11 @@ impl Module {
         }
     }
 
-    /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
+    /// Returns source code in a format, or an empty string if there is none. An empty `format`
+    /// selects the most readable one.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn inspect_source(&self, format: &str) -> Result<String> {
         match Function::find_global("ffi.ModuleInspectSource")? {
@@ -219,7 +225,7 @@ impl Module {
         }
     }
 
-    /// Kind: `library`, `cuda`, ... Empty when a C++ module fails to say it.
+    /// Kind: `library`, `cuda`, ... Empty if a C++ module fails to return it.
     #[inline]
     pub fn kind(&self) -> String {
         // SAFETY: the object is a live module; its kind is a NUL-terminated string that lives as long as it.
@@ -235,7 +241,7 @@ impl Module {
         }
     }
 
-    /// What can be done with the module.
+    /// The operations that the module supports.
     #[inline]
     pub fn properties(&self) -> ModuleProperties {
         // SAFETY: the object is a live module.
@@ -245,25 +251,25 @@ impl Module {
         })
     }
 
-    /// The JSON metadata of a function; `None` when the module has none.
+    /// Returns the JSON metadata of a function; `None` if the module does not have any.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn metadata(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionMetadata", name)
     }
 
-    /// The documentation of a function; `None` when the module has none.
+    /// Returns the documentation of a function; `None` if the module does not have any.
     ///
     /// # Errors
-    /// What the module reports.
+    /// Returns the module's error.
     #[inline]
     pub fn doc(&self, name: &str) -> Result<Option<String>> {
         self.text("ffi.ModuleGetFunctionDoc", name)
     }
 
-    /// What a global function of the provider says of a function of this module.
+    /// Calls a global function of the provider that returns a text about a function of this module.
     #[inline]
     fn text(&self, ask: &str, name: &str) -> Result<Option<String>> {
         match Function::find_global(ask)? {
@@ -275,33 +281,34 @@ impl Module {
         }
     }
 
-    /// Whether this is the only reference to the module.
+    /// Returns whether this is the only reference to the module.
     #[inline]
     pub(super) fn is_only_reference(&self) -> bool {
         // SAFETY: the object is alive.
         unsafe { embedded::is_unique(self.object.as_ptr()) }
     }
 
-    /// Whether both are the same module.
+    /// Returns whether both are the same module.
     #[doc(hidden)]
     #[inline]
     pub fn same(&self, other: &Module) -> bool {
         self.object.ptr_eq(&other.object)
     }
 
-    /// What tells this module from all others for as long as it lives.
+    /// An identity that no other module has while this one lives.
     #[inline]
     pub(super) fn address(&self) -> usize {
         self.object.as_ptr().addr()
     }
 
-    /// What libraries get as their context, and give to `TVMFFIEnvModLookupFromImports`: ours wants the object, the stock one the
-    /// C++ object, which begins with the pointer to its virtual functions.
+    /// The context that libraries receive and pass to `TVMFFIEnvModLookupFromImports`: our
+    /// implementation expects the object, the stock one the C++ object, which begins with the
+    /// vtable pointer.
     #[inline]
     pub(super) fn context(&self) -> *mut core::ffi::c_void {
         let object = self.object.as_ptr();
         let in_front = if provider::origin() == Origin::Process { size_of::<*const ()>() } else { 0 };
-        // SAFETY: every module has that pointer in front of its header.
+        // SAFETY: every module has the vtable pointer before its header.
         unsafe { object.byte_sub(in_front) }.cast()
     }
 }
@@ -313,7 +320,7 @@ impl fmt::Debug for Module {
     }
 }
 
-/// Identity: the same module object.
+/// Compares by identity: true for the same module object.
 impl PartialEq for Module {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
@@ -345,7 +352,8 @@ impl<'a> FromAny<'a> for Module {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a module.
+        // SAFETY: the view keeps the object alive; its index is checked before it is treated as a
+        // module.
         unsafe {
             if (*object).type_index != type_index::MODULE {
                 return Err(Mismatch::TYPE);

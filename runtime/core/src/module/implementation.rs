@@ -1,10 +1,10 @@
-//! What a module made in Rust is: the trait, and what can be done with its modules.
+//! Modules that are implemented in Rust: the trait, and the operations that a module supports.
 
 use crate::Result;
 use crate::function::Function;
 use crate::value::{Bytes, Str};
 
-/// What can be done with a module: bits of its property mask.
+/// The operations that a module supports: bits of its property mask.
 ///
 /// ```
 /// use kernpack::module::ModuleProperties;
@@ -16,26 +16,27 @@ use crate::value::{Bytes, Str};
 pub struct ModuleProperties(i32);
 
 impl ModuleProperties {
-    /// It can be serialized to bytes, which its loader (`ffi.Module.load_from_bytes.<kind>`) restores.
+    /// The module can be serialized to bytes, which its loader
+    /// (`ffi.Module.load_from_bytes.<kind>`) restores.
     pub const BINARY_SERIALIZABLE: Self = Self(1);
-    /// Its functions can be called.
+    /// The module's functions can be called.
     pub const RUNNABLE: Self = Self(2);
-    /// It can be written as source or object code that becomes a part of an exported library.
+    /// The module can be written as source or object code that becomes part of an exported library.
     pub const COMPILATION_EXPORTABLE: Self = Self(4);
 
-    /// The properties with these bits; unknown ones are kept.
+    /// Creates the properties from these bits; unknown ones are kept.
     #[inline]
     pub const fn from_bits(bits: i32) -> Self {
         Self(bits)
     }
 
-    /// The bits, as the ABI has them.
+    /// The bits in the ABI's encoding.
     #[inline]
     pub const fn bits(self) -> i32 {
         self.0
     }
 
-    /// Whether all of `other` are among these.
+    /// Returns whether all of `other` are among these.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -51,14 +52,15 @@ impl core::ops::BitOr for ModuleProperties {
     }
 }
 
-/// A kind of module: implement it for a type of your own, and make modules of it with [`Module::new`](crate::Module::new).
+/// A kind of module: implement it for your own type, and create modules of it with
+/// [`Module::new`](crate::Module::new).
 ///
-/// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these functions through its
-/// virtual functions. Where an error cannot be thrown there (no stock libtvm_ffi in the process, or a build with
-/// `panic = "abort"`), it is written to stderr.
+/// Every language can use such a module; C++ code that holds it as a `tvm::ffi::Module` calls these
+/// functions through virtual functions. If an error cannot be thrown there (no stock libtvm_ffi in
+/// the process, or a build with `panic = "abort"`), it is written to stderr.
 ///
-/// A kind that is to travel inside libraries has a loader: a global function from its bytes to a module. Nothing else lists the
-/// kind.
+/// A kind that can be stored in libraries needs a loader: a global function from its bytes to a
+/// module. The kind does not have to be registered anywhere else.
 ///
 /// ```
 /// use kernpack::module::{ModuleImpl, ModuleProperties};
@@ -101,24 +103,26 @@ impl core::ops::BitOr for ModuleProperties {
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 pub trait ModuleImpl: core::any::Any + Send + Sync {
-    /// Name of the kind, which also names its loader: `ffi.Module.load_from_bytes.<kind>`. Asked once, when the module is made.
+    /// Name of the kind, which also determines its loader: `ffi.Module.load_from_bytes.<kind>`.
+    /// Called once, when the module is created.
     fn kind(&self) -> &str;
 
-    /// What can be done with the module.
+    /// The operations that the module supports.
     #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::RUNNABLE
     }
 
-    /// The module's own function of this name; `None` when it has none.
+    /// Returns the module's own function of this name; `None` if it does not have one.
     ///
-    /// Imports are not this function's business: [`Module::find_function`](crate::Module::find_function) searches them.
+    /// This function must not search imports:
+    /// [`Module::find_function`](crate::Module::find_function) does that.
     ///
     /// # Errors
-    /// Whatever keeps a function that is there from being used.
+    /// Returns an error if the function exists but cannot be used.
     fn find_function(&self, name: &str) -> Result<Option<Function>>;
 
-    /// Whether the module has a function of this name.
+    /// Returns whether the module has a function of this name.
     ///
     /// # Errors
     /// As for [`ModuleImpl::find_function`].
@@ -127,26 +131,26 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
         Ok(self.find_function(name)?.is_some())
     }
 
-    /// Whether a name always gives the same function, so that a module remembers what it has found. A kind whose functions
-    /// change says `false`, and is asked each time.
+    /// Returns whether a name always maps to the same function, so that the module can cache
+    /// lookups. A kind whose functions change returns `false`, and every lookup calls it.
     #[inline]
     fn has_fixed_functions(&self) -> bool {
         true
     }
 
-    /// JSON metadata of a function: an object with the member `type_schema`.
+    /// Returns the JSON metadata of a function: an object with the member `type_schema`.
     ///
     /// # Errors
-    /// Whatever keeps the metadata from being read.
+    /// Returns an error if the metadata cannot be read.
     #[inline]
     fn function_metadata(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
     }
 
-    /// Documentation of a function.
+    /// Returns the documentation of a function.
     ///
     /// # Errors
-    /// Whatever keeps the documentation from being read.
+    /// Returns an error if the documentation cannot be read.
     #[inline]
     fn function_doc(&self, _name: &str) -> Result<Option<Str>> {
         Ok(None)
@@ -158,10 +162,10 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
         Vec::new()
     }
 
-    /// The serialized module, without its imports: what its loader gets.
+    /// Serializes the module without its imports, for its loader.
     ///
     /// # Errors
-    /// RuntimeError unless the kind is serializable.
+    /// Returns a RuntimeError unless the kind is serializable.
     #[inline]
     fn save_to_bytes(&self) -> Result<Bytes> {
         Err(crate::error!(RuntimeError, "Module[{}] does not support SaveToBytes", self.kind()))
@@ -170,7 +174,8 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
     /// Writes the module to a file in one of its formats.
     ///
     /// # Errors
-    /// RuntimeError for a format that the kind does not have; OSError when the file cannot be written.
+    /// Returns a RuntimeError for a format that the kind does not have, and an OSError if the file
+    /// cannot be written.
     #[inline]
     fn write_to_file(&self, _path: &str, format: &str) -> Result<()> {
         let formats = self.write_formats();
@@ -185,16 +190,17 @@ pub trait ModuleImpl: core::any::Any + Send + Sync {
         ))
     }
 
-    /// Formats that [`ModuleImpl::write_to_file`] knows.
+    /// Formats that [`ModuleImpl::write_to_file`] supports.
     #[inline]
     fn write_formats(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Source code in a format, empty when there is none. An empty `format` asks for the one that reads best.
+    /// Returns source code in a format, or an empty string if there is none. An empty `format`
+    /// selects the most readable one.
     ///
     /// # Errors
-    /// Whatever keeps the source from being read.
+    /// Returns an error if the source cannot be read.
     #[inline]
     fn inspect_source(&self, _format: &str) -> Result<String> {
         Ok(String::new())

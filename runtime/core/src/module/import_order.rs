@@ -1,7 +1,8 @@
-//! The order of changes of import trees: one for all modules of the process.
+//! The order of changes of import trees, shared by all modules of the process.
 //!
-//! A module of one artifact is imported, and asked for its imports, by every other one, so the lock and the number of the last change
-//! are the process's. Modules in C++ change their imports without the lock, when C++ code tells them to.
+//! A module of one artifact can be imported and searched by every other one, so the lock and the
+//! number of the last change belong to the process. C++ modules change their imports without the
+//! lock, when C++ code tells them to.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -10,14 +11,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::process_table::ProcessTable;
 
-/// The order as libraries built from different versions share it.
+/// The table in a form that libraries built from different versions share.
 #[repr(C)]
 struct ImportTable {
-    /// Number of the last change of any import tree; 2 and more.
+    /// Number of the last change of any import tree; at least 2.
     changes: AtomicU64,
-    /// Waits until no other thread has the lock; a thread that has it gets it again.
+    /// Waits until no other thread holds the lock; the lock is reentrant.
     acquire: unsafe extern "C" fn(),
-    /// Gives up one of this thread's locks.
+    /// Releases one of this thread's locks.
     release: unsafe extern "C" fn(),
 }
 
@@ -26,18 +27,18 @@ static OWN: ImportTable = ImportTable { changes: AtomicU64::new(2), acquire, rel
 // SAFETY: only libraries of this project register the name, with a table of this version's layout; they are never unloaded.
 static TABLE: ProcessTable<ImportTable> = unsafe { ProcessTable::new("kernpack.import_order_v1", &OWN, join) };
 
-/// What was noted under a number of ours is older than every number of theirs from here on.
+/// Makes every number that our table has given out older than all later numbers of their table.
 #[inline]
 fn join(theirs: &ImportTable, own: &ImportTable) {
     theirs.changes.fetch_max(own.changes.load(Ordering::Acquire), Ordering::AcqRel);
     theirs.changes.fetch_add(1, Ordering::AcqRel);
 }
 
-/// While it lives, no other thread changes an import tree or looks at one. The same thread may take it again: changing a tree may
-/// call a provider, which calls a module, which takes it.
+/// While this lives, no other thread changes or searches an import tree. The lock is reentrant:
+/// changing a tree may call a provider, which calls a module, which takes the lock.
 pub(super) struct ImportLock {
     table: &'static ImportTable,
-    /// It is given up on the thread that took it.
+    /// The lock is released on the thread that took it.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -46,7 +47,7 @@ impl ImportLock {
     #[inline]
     pub(super) fn take() -> Self {
         let table = TABLE.get();
-        // SAFETY: given up once, by this thread, when the result is dropped.
+        // SAFETY: released once, by this thread, when the result is dropped.
         unsafe { (table.acquire)() };
         Self { table, _not_send: PhantomData }
     }
@@ -66,16 +67,16 @@ pub(super) fn last_change() -> u64 {
     TABLE.get().changes.load(Ordering::Acquire)
 }
 
-/// Says that an import tree has changed.
+/// Records that an import tree has changed.
 #[inline]
 pub(super) fn note_change() {
     TABLE.get().changes.fetch_add(1, Ordering::AcqRel);
 }
 
-/// The holder of the lock.
+/// The thread that holds the lock.
 struct Holder {
     thread: usize,
-    /// How often the thread has it; 0 when no thread has it.
+    /// Number of times that the thread holds the lock; 0 if no thread holds it.
     times: usize,
 }
 
@@ -87,11 +88,11 @@ fn holder() -> MutexGuard<'static, Holder> {
     HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What tells this thread from all others that live.
+/// An identity that no other living thread has.
 #[inline]
 fn this_thread() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
-    // Without a destructor it is there until the thread has ended.
+    // The thread-local does not have a destructor, so it exists until the thread has ended.
     HERE.try_with(|here| ptr::from_ref(here).addr()).unwrap_or_default()
 }
 

@@ -1,5 +1,5 @@
-//! Import trees: which module imports which, and what is found there. Two locks order changes and searches: one of all modules of the
-//! process, one of this artifact's.
+//! Import trees: the imports of each module, and the functions that are found there. Two locks
+//! order changes and searches: one for all modules of the process, one for this artifact.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,8 @@ use crate::function::Function;
 use crate::value::{Any, AnyView, FromAny, IntoAny, Str};
 use crate::{Result, embedded};
 
-/// Orders the use of what modules remember of searches in their imports, for all modules. Nothing else runs while it is held.
+/// Orders access to the caches of searches in imports, for all modules. No other code runs while it
+/// is locked.
 static FINDING: Mutex<()> = Mutex::new(());
 
 impl Module {
@@ -30,42 +31,46 @@ impl Module {
     /// The caller holds the [`ImportLock`].
     #[inline]
     fn imports_array(&self) -> Array<Module> {
-        // SAFETY: the object is a live module, whose cell owns an array; it is only changed under the lock.
+        // SAFETY: the object is a live module, whose cell owns an array that is only changed under
+        // the lock.
         let raw = unsafe {
             let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             AnyView::from_raw(TVMFFIAny::pointer(type_index::ARRAY, (*cell).imports.cast()))
         };
-        // An array that holds something else than modules would break the ABI's contract; it counts as empty.
+        // An array with elements other than modules would break the ABI's contract; it is treated
+        // as empty.
         Array::from_any(&raw).unwrap_or_else(|_| Array::from_iter(std::iter::empty::<Module>()))
     }
 
     /// Adds a module to the imports.
     ///
     /// # Errors
-    /// RuntimeError when that would make a cycle.
+    /// Returns a RuntimeError if that would create a cycle.
     #[inline]
     pub fn import(&self, other: &Module) -> Result<()> {
         let _alone = self.lock_if_not_ours();
-        // The provider calls a virtual function, whose error may not get through it as an exception.
+        // The provider calls a virtual function, whose error may not pass through it as an
+        // exception.
         match Function::find_global("ffi.ModuleImportModule")? {
             Some(import) => error_relay::listening(|| import.call((self, other)).map(drop)),
             None => self.import_locally(other),
         }
     }
 
-    /// Modules of ours lock for themselves when they change; those in C++ do not.
+    /// Modules of this project take the lock themselves when they change; C++ modules do not.
     #[inline]
     fn lock_if_not_ours(&self) -> Option<ImportLock> {
         (!self.is_ours()).then(ImportLock::take)
     }
 
-    /// Empties the imports.
+    /// Removes all imports.
     ///
     /// # Errors
-    /// What the provider reports.
+    /// Returns the provider's error.
     #[inline]
     pub fn clear_imports(&self) -> Result<()> {
-        // They go last: what a module's release does may wait for a thread that waits for the lock.
+        // They are released last: a module's destructor may wait for a thread that waits for the
+        // lock.
         let _last = self.imports();
         let _alone = self.lock_if_not_ours();
         match Function::find_global("ffi.ModuleClearImports")? {
@@ -77,12 +82,13 @@ impl Module {
         }
     }
 
-    /// The import as the embedded implementation does it.
+    /// Adds an import, as the embedded implementation does.
     #[inline]
     pub(super) fn import_locally(&self, other: &Module) -> Result<()> {
         let mut pending = vec![other.clone()];
         let mut seen = operations::Seen::default();
-        // Unlocked before anything above is released: the release of a module may run any code.
+        // Unlocked before any of the values above is released: the destructor of a module may run
+        // any code.
         let _alone = ImportLock::take();
         while let Some(module) = pending.pop() {
             if module.same(self) {
@@ -100,14 +106,15 @@ impl Module {
         Ok(())
     }
 
-    /// Appends modules, of which the caller knows that none of them leads back here.
+    /// Appends modules that, as the caller knows, do not import this one, not even indirectly.
     #[inline]
     pub(super) fn append_imports(&self, others: &[Module]) {
         let _alone = ImportLock::take();
         self.append(others);
     }
 
-    /// The caller holds the [`ImportLock`]. The old array's modules are all in the new one, so none of them goes.
+    /// The caller holds the [`ImportLock`]. The old array's modules are all in the new one, so none
+    /// of them is destroyed.
     #[inline]
     fn append(&self, others: &[Module]) {
         let mut imports: Vec<Module> = self.imports_array().to_vec();
@@ -124,7 +131,7 @@ impl Module {
         drop(old);
     }
 
-    /// Empties the imports, and forgets what was found in them.
+    /// Removes all imports and clears the cache of functions found in them.
     #[inline]
     pub(super) fn forget_imports(&self) {
         self.clear_imports_locally();
@@ -134,12 +141,12 @@ impl Module {
         drop(found);
     }
 
-    /// Puts a map in the place of what was found in the imports, and hands that out. The caller holds [`FINDING`] and gives up a
-    /// reference to the map.
+    /// Replaces the map of functions found in the imports, and returns the old one. The caller
+    /// holds [`FINDING`] and transfers a reference to the new map.
     #[inline]
     fn replace_found(&self, map: *mut TVMFFIObject) -> Option<Any> {
-        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; its reference goes to the
-        // result.
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the
+        // lock; the old map's reference is transferred to the result.
         unsafe {
             let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let found = core::mem::replace(&mut (*cell).import_lookup_cache, map);
@@ -147,11 +154,12 @@ impl Module {
         }
     }
 
-    /// The caller holds the [`ImportLock`]. The result is the old array.
+    /// The caller holds the [`ImportLock`]. Returns the old array.
     #[inline]
     fn replace_imports(&self, imports: Vec<Module>) -> Any {
         function_cache::tree_changed();
-        // SAFETY: the object is a live module; the new array replaces the old one, whose reference goes to the result.
+        // SAFETY: the object is a live module; the new array replaces the old one, whose reference
+        // is transferred to the result.
         unsafe {
             let cell = embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr());
             let array = imports.into_any().into_raw().payload.v_obj;
@@ -159,7 +167,8 @@ impl Module {
         }
     }
 
-    /// The function of this name in what this module imports, depth first; found once, then remembered in the module.
+    /// Returns the function of this name from this module's imports, depth first. It is searched
+    /// once, then cached in the module.
     #[inline]
     pub(super) fn find_import(&self, name: &str) -> Result<Option<Function>> {
         let key = Str::new(name).into_any();
@@ -169,7 +178,7 @@ impl Module {
                 return known.to().map(Some);
             }
         }
-        // Unlocked: what a module does to find a function is its own business, and may come here again.
+        // Unlocked: a module may run any code to find a function, including this function.
         for import in self.imports() {
             if let Some(function) = operations::visit(&import, true, &mut |module| operations::function(module, name))?
             {
@@ -179,11 +188,11 @@ impl Module {
         Ok(None)
     }
 
-    /// What was found under this name. The caller holds [`FINDING`].
+    /// Returns the function that was found under this name before. The caller holds [`FINDING`].
     #[inline]
     fn found_before(&self, key: &Any) -> Option<Any> {
-        // SAFETY: the object is a live module, whose cell owns a map that is only used under the lock; an entry is borrowed from the
-        // map and gets a reference of its own.
+        // SAFETY: the object is a live module, whose cell owns a map that is only used under the
+        // lock; an entry is borrowed from the map and gets its own reference.
         unsafe {
             let found = (*embedded::body_ptr::<TVMFFIModuleCell>(self.as_ptr())).import_lookup_cache;
             let known = embedded::map::get(found, key.as_view().as_raw()).ok().flatten()?;
@@ -191,7 +200,8 @@ impl Module {
         }
     }
 
-    /// Remembers what was found under a name, unless another thread was quicker; then that is the function for all threads.
+    /// Caches a function that was found under a name. If another thread was faster, returns that
+    /// thread's function, for all threads to use the same one.
     #[inline]
     fn note_found(&self, key: Any, function: Function) -> Result<Function> {
         let _one_at_a_time = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +216,8 @@ impl Module {
             found = own;
         }
         let value = function.clone().into_any().into_raw();
-        // SAFETY: as above, and the map is this module's own; it takes over key and value.
+        // SAFETY: as above, and the map belongs to this module; it takes ownership of key and
+        // value.
         let _ = unsafe { embedded::map::set(found, key.into_raw(), value) };
         Ok(function)
     }

@@ -1,4 +1,5 @@
-//! Reader and writer of `__tvm_ffi__library_bin`: the import tree that travels inside a shared library.
+//! Reader and writer of `__tvm_ffi__library_bin`: the import tree that is stored in a shared
+//! library.
 //!
 //! ```
 //! use kernpack::module::library_bin::{LibraryBin, LibraryBinWriter};

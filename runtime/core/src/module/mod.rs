@@ -1,7 +1,8 @@
 //! Modules: loaded units of functions with an import tree.
 //!
-//! A library is one module of kind `library`; device images that it carries are modules of their own (kind `cuda`, ...)
-//! that it imports. `__tvm_ffi__library_bin` holds the tree; [`library_bin`] reads and writes it.
+//! A library is a module of kind `library`; the device images in it are separate modules (kind
+//! `cuda`, ...) that it imports. `__tvm_ffi__library_bin` contains the tree; [`library_bin`] reads
+//! and writes it.
 //!
 //! ```no_run
 //! use kernpack::Module;
@@ -12,11 +13,13 @@
 //!
 //! # Kernels
 //!
-//! A module of device code (kinds `cuda` and `opencl`, with the Cargo features of these names) has one packed function for each kernel of its
-//! [image](device_image). Any language calls it with the kernel's own arguments, then one extent for each launch parameter of the
-//! image's function table (usually `blockIdx.x`, `.y`, `.z`, `threadIdx.x`, `.y`, `.z`), then the bytes of dynamic shared memory, if the kernel uses
-//! any. Rust launches kernels with a grid and a block: those of its own build script are statics in the generated module `kernels`, those of
-//! another library, of whatever language, come from [`Module::kernel`].
+//! A module of device code (kinds `cuda` and `opencl`, with the Cargo features of the same names)
+//! has one packed function for each kernel of its [image](device_image). Any language calls it with
+//! the kernel's own arguments, then one extent for each launch parameter of the image's function
+//! table (usually `blockIdx.x`, `.y`, `.z`, `threadIdx.x`, `.y`, `.z`), then the number of bytes of
+//! dynamic shared memory, if the kernel uses any. Rust launches kernels with a grid and a block:
+//! those of its own build script are statics in the generated module `kernels`, and those of
+//! another library, in any language, come from [`Module::kernel`].
 //!
 //! ```no_run
 //! # fn tensors() -> (kernpack::Tensor, kernpack::Tensor) { unimplemented!() }
@@ -31,22 +34,29 @@
 //! # Ok::<(), kernpack::Error>(())
 //! ```
 //!
-//! What a kernel can be given is checked against the table before launch, and errors name the kernel, the argument and what was
-//! expected:
+//! Kernel arguments are checked against the table before launch. Errors name the kernel, the
+//! argument and the expected value:
 //!
-//! - A pointer takes a contiguous tensor on a device of the kernel's kind (CUDA kernels take managed and pinned CPU memory, too), None for NULL,
-//!   or a plain `void*`. The table does not know the element type of a buffer: that is the caller's to get right, and so are plain pointers.
-//! - A number takes what fits into its type. Integers have 8 to 64 bits; floats 64, 32, 16 (also bfloat16) or 8, to which a number is rounded;
-//!   a finite number beyond the type's range is an error.
-//! - All tensors are on one device, and the kernel runs there. Without a tensor it runs on the thread's current device of its kind: the first
-//!   one, unless [`set_current_device`] said otherwise. It is put into the stream that the environment names for that device, and no thread waits for
-//!   it.
-//! - Extents are 1 or more; there is no empty launch. A tensor may be empty; its kernel gets an address that may be NULL.
+//! - A pointer accepts a contiguous tensor on a device of the kernel's kind (CUDA kernels also
+//!   accept managed and pinned CPU memory), None for NULL, or a plain `void*`. The table does not
+//!   contain the element type of a buffer: the caller is responsible for it, as well as for plain
+//!   pointers.
+//! - A number accepts a value that fits into its type. Integers have 8 to 64 bits; floats have 64,
+//!   32, 16 (including bfloat16) or 8 bits, and the value is rounded to the float type; a finite
+//!   number beyond the type's range is an error.
+//! - All tensors must be on one device, and the kernel runs there. Without a tensor it runs on the
+//!   thread's current device of its kind: the first one, unless [`set_current_device`] was called.
+//!   The launch is enqueued in the environment's current stream of that device, and no thread waits
+//!   for it.
+//! - Extents are at least 1; there is no empty launch. A tensor may be empty; its kernel gets an
+//!   address that may be NULL.
 //!
-//! After the first launch of a kernel on a device, a launch takes no lock and allocates nothing here (up to 24 arguments, on devices 0 to 15).
+//! After the first launch of a kernel on a device, a launch does not take a lock or allocate here
+//! (up to 24 arguments, on devices 0 to 15).
 //!
-//! Images of kinds `hip`, `rocm`, `vulkan`, `metal` and `webgpu` are kept, listed, saved and restored byte for byte; calling one of their kernels is
-//! an error that says what would run it. [`Module::from_image`] makes a module of an image that the program has made.
+//! Images of kinds `hip`, `rocm`, `vulkan`, `metal` and `webgpu` are stored, listed, saved and
+//! restored byte for byte; calling one of their kernels is an error that says what would run it.
+//! [`Module::from_image`] creates a module from an image that the program has built.
 
 #[doc(hidden)]
 pub mod cpp;

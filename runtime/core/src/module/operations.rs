@@ -1,5 +1,5 @@
-//! The operations on any module, through its vtable: what the global functions `ffi.Module*` of the embedded
-//! implementation do.
+//! The operations on any module, through its vtable: the bodies of the global functions
+//! `ffi.Module*` of the embedded implementation.
 
 use core::ffi::c_void;
 use core::ptr::null;
@@ -14,7 +14,8 @@ use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::function::Function;
 use crate::value::{Any, Bytes, IntoAny, Str};
 
-/// Visits the module and, when `imports`, everything that it imports, depth first and each once; stops at the first result.
+/// Visits the module and, with `imports`, everything that it imports, depth first and each once;
+/// stops at the first result.
 #[doc(hidden)]
 #[inline]
 pub fn visit<T>(
@@ -44,7 +45,8 @@ pub fn visit<T>(
     Ok(None)
 }
 
-/// The modules that a walk has met. It keeps them alive, so that an address stays its module's own.
+/// The modules that a traversal has visited. It keeps them alive, so that their addresses stay
+/// unique.
 #[derive(Default)]
 pub(in crate::module) struct Seen {
     addresses: FxHashSet<*mut TVMFFIObject>,
@@ -52,14 +54,14 @@ pub(in crate::module) struct Seen {
 }
 
 impl Seen {
-    /// For so many modules.
+    /// Reserves space for this many modules.
     #[inline]
     pub(in crate::module) fn with_capacity(modules: usize) -> Self {
         let addresses = FxHashSet::with_capacity_and_hasher(modules, FxBuildHasher);
         Self { addresses, modules: Vec::with_capacity(modules) }
     }
 
-    /// Whether the module is new here.
+    /// Inserts the module; returns true if it was not present.
     #[inline]
     pub(in crate::module) fn insert(&mut self, module: &Module) -> bool {
         let is_new = self.addresses.insert(module.as_ptr());
@@ -70,7 +72,8 @@ impl Seen {
     }
 }
 
-/// The function of this name in the module, and when `imports`, in what it imports.
+/// Returns the function of this name in the module and, with `imports`, in everything that it
+/// imports.
 #[doc(hidden)]
 #[inline]
 pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option<Function>> {
@@ -79,7 +82,7 @@ pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option
     if let Some(found) = cache.and_then(|cache| cache.get(name, imports)) {
         return Ok(Some(found));
     }
-    // A module's own function is noted where it is found.
+    // A module caches its own functions itself.
     if let Some(own) = function(module, name)? {
         return Ok(Some(own));
     }
@@ -100,12 +103,14 @@ pub fn get_function(module: &Module, name: &str, imports: bool) -> Result<Option
     Ok(found)
 }
 
-/// Whether the module, and when `imports`, what it imports, has a function of this name.
+/// Returns whether the module has a function of this name. With `imports`, the imported modules
+/// count too.
 #[doc(hidden)]
 #[inline]
 pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result<bool> {
     let found = visit(module, imports, &mut |module| {
-        // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, and returns a C++ bool.
+        // SAFETY: the object is a live module; a foreign module is called through its vtable, and
+        // returns a C++ bool.
         let implements = unsafe {
             match implementation(module.as_ptr()) {
                 Some(module) => module.implements_function(name)?,
@@ -121,11 +126,11 @@ pub fn implements_function(module: &Module, name: &str, imports: bool) -> Result
     Ok(found.is_some())
 }
 
-/// The module's own function.
+/// Returns the module's own function.
 #[inline]
 pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> {
-    // SAFETY: the object is a live module; a module made elsewhere is asked through its vtable, which writes NULL or an
-    // owned function.
+    // SAFETY: the object is a live module; a foreign module is called through its vtable, which
+    // writes NULL or an owned function.
     unsafe {
         if let (Some(implementation), Some(cache)) = (implementation(module.as_ptr()), function_cache(module.as_ptr()))
         {
@@ -146,7 +151,7 @@ pub(crate) fn function(module: &Module, name: &str) -> Result<Option<Function>> 
     }
 }
 
-/// Metadata (or documentation) of the module's own function.
+/// Returns the metadata (or documentation) of the module's own function.
 #[doc(hidden)]
 #[inline]
 pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<Str>> {
@@ -165,13 +170,13 @@ pub fn text(module: &Module, name: &str, documentation: bool) -> Result<Option<S
     }
 }
 
-/// A `const String&`: a string value in its place.
+/// The address of a string value, as a `const String&`.
 #[inline]
 fn argument(text: &Any) -> *const c_void {
     core::ptr::from_ref(text).cast()
 }
 
-/// The serialized module.
+/// Serializes the module.
 #[inline]
 pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
     // SAFETY: as in `function`; the vtable writes owned bytes.
@@ -187,7 +192,7 @@ pub(crate) fn save_to_bytes(module: &Module) -> Result<Bytes> {
     }
 }
 
-/// Source code in a format.
+/// Returns source code in a format.
 #[doc(hidden)]
 #[inline]
 pub fn inspect_source(module: &Module, format: &str) -> Result<Str> {
@@ -238,14 +243,14 @@ pub fn write_to_file(module: &Module, path: &str, format: &str) -> Result<()> {
     Ok(())
 }
 
-/// Adds an import, refusing cycles.
+/// Adds an import; returns an error for cycles.
 #[doc(hidden)]
 #[inline]
 pub fn import(module: &Module, other: &Module) -> Result<()> {
     module.import_locally(other)
 }
 
-/// Empties the imports.
+/// Removes all imports.
 #[doc(hidden)]
 #[inline]
 pub fn clear_imports(module: &Module) {

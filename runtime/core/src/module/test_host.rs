@@ -1,4 +1,5 @@
-//! The functions that [`Module`] calls in its provider, for the unit tests of this crate; `kernpack-builtins` has them for artifacts.
+//! The functions that [`Module`] calls in its provider, for the unit tests of this crate;
+//! `kernpack-builtins` provides them for artifacts.
 
 use super::{Module, operations};
 use crate::Result;

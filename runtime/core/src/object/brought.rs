@@ -1,4 +1,4 @@
-//! The definitions that this artifact brings: which methods belong to a type, and which types to a family.
+//! The definitions in this artifact: the methods of each type, and the types of each family.
 
 use super::{MethodsDef, TypeDef};
 use crate::embedded::set_once::SetOnce;
@@ -12,12 +12,13 @@ pub(super) struct Brought {
     pub(super) methods: &'static [MethodsDef],
 }
 
-/// Says what this artifact brings, before any of it is registered. The first call counts.
+/// Sets the definitions of this artifact, before any of them is registered. Later calls are
+/// ignored.
 pub(crate) fn bring(types: &'static [TypeDef], methods: &'static [MethodsDef]) {
     BROUGHT.set(Box::leak(Box::new(Brought { types, methods })));
 }
 
-/// What this artifact brings; nothing, before its constructor ran.
+/// Returns the definitions of this artifact; empty before its constructor ran.
 pub(super) fn brought() -> Brought {
     BROUGHT.get().copied().unwrap_or(Brought { types: &[], methods: &[] })
 }

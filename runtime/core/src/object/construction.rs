@@ -1,7 +1,8 @@
-//! Objects that other languages make: the creator, then one setter after the other.
+//! Objects that other languages construct: by the creator, followed by one setter per field.
 //!
-//! A new object has no values yet. Behind its body a record says which fields are set; it is complete with the last of them, and
-//! until then no Rust code gets a reference to it, and its deleter drops only what is there.
+//! A new object does not have values yet. A record after its body tracks which fields are set. The
+//! object is complete when all are; until then no Rust code gets a reference to it, and its deleter
+//! only drops the fields that are set.
 
 use core::ffi::c_void;
 use core::mem::offset_of;
@@ -14,21 +15,21 @@ use crate::function::guard_nameless;
 use crate::value::Any;
 use crate::{Error, Function, Result, bail};
 
-/// What an incomplete object says about itself. Behind it is one byte for each field of the lineage, those of the type itself first:
-/// 1 when the field is set.
+/// The construction state of an incomplete object. It is followed by one byte for each field of the
+/// lineage, those of the type itself first: 1 if the field is set.
 #[repr(C)]
 struct Record {
     definition: &'static TypeDef,
     /// The deleter of a complete object.
     deleter: unsafe extern "C" fn(*mut c_void, i32),
-    /// Fields without a value.
+    /// Number of fields without a value.
     missing: u32,
     fields: u32,
 }
 
 const BYTES: usize = size_of::<Record>();
 
-/// Makes an object whose registered fields have no values: the ABI's creator.
+/// Creates an object whose registered fields do not have values: the ABI's creator.
 ///
 /// # Safety
 /// `result` is writable.
@@ -41,17 +42,17 @@ unsafe extern "C" fn create<D: Defined>(result: *mut TVMFFIObjectHandle) -> i32 
     })
 }
 
-/// The storage of an object that is not to be given out.
+/// The storage of an object that will not be returned.
 struct Storage(*mut TVMFFIObject);
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        // SAFETY: no other code knows the object, and it holds nothing.
+        // SAFETY: no other code has a reference to the object, and it does not hold values.
         unsafe { embedded::free_storage(self.0.cast()) }
     }
 }
 
-/// A new object; `deleter` is that of a complete one.
+/// Allocates an object; `deleter` is the one of a complete object.
 fn new_incomplete(
     definition: &'static TypeDef,
     deleter: unsafe extern "C" fn(*mut c_void, i32),
@@ -61,7 +62,8 @@ fn new_incomplete(
     let record_offset = definition.size.next_multiple_of(8);
     let tail = record_offset - HEADER_SIZE + BYTES + fields;
     let object = embedded::new_object_with_tail(index, (), tail);
-    // SAFETY: the object is new and ours, with that many bytes behind its header; the record is aligned to 8 bytes.
+    // SAFETY: the object is new and owned, with that many bytes after its header; the record is
+    // aligned to 8 bytes.
     unsafe {
         object.byte_add(HEADER_SIZE).cast::<u8>().write_bytes(0, tail);
         let record = object.byte_add(record_offset).cast::<Record>();
@@ -84,9 +86,10 @@ fn new_incomplete(
     Ok(object)
 }
 
-/// Gives the hidden fields of the lineage their values; `None` when one has no maker, and then none is there.
+/// Initializes the hidden fields of the lineage; returns `None` if one of them has no initializer,
+/// and then initializes none.
 unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -> Option<()> {
-    /// Drops what was made so far when a maker panics.
+    /// Drops the fields that were initialized so far if an initializer panics.
     struct Made {
         object: *mut TVMFFIObject,
         fields: Vec<&'static super::HiddenDef>,
@@ -94,7 +97,8 @@ unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -
     impl Drop for Made {
         fn drop(&mut self) {
             for field in &self.fields {
-                // SAFETY: the field was made, and no other code knows the object.
+                // SAFETY: the field was initialized, and no other code has a reference to the
+                // object.
                 unsafe { (field.drop)(self.object.byte_add(field.offset).cast()) }
             }
         }
@@ -106,7 +110,7 @@ unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -
     let mut made = Made { object, fields: Vec::new() };
     for field in hidden() {
         if let Some(make) = field.make {
-            // SAFETY: the field is at this place of the new object, and has no value yet.
+            // SAFETY: the field is at this offset of the new object, and has no value yet.
             unsafe { make(object.byte_add(field.offset).cast()) };
             made.fields.push(field);
         }
@@ -116,11 +120,11 @@ unsafe fn make_hidden(object: *mut TVMFFIObject, definition: &'static TypeDef) -
 }
 
 unsafe fn record_at(object: *mut TVMFFIObject, record: u32) -> *mut Record {
-    // SAFETY: the caller passes an incomplete object and what its state says.
+    // SAFETY: the caller passes an incomplete object and the record's offset from its state.
     unsafe { object.byte_add(record as usize * 8).cast() }
 }
 
-/// The byte of a field of `owner`, which is the object's type or an ancestor.
+/// Returns the byte for a field of `owner`, which is the object's type or an ancestor.
 unsafe fn flag_of(record: *mut Record, owner: &'static TypeDef, index: usize) -> *mut u8 {
     // SAFETY: the caller passes the record of an object whose type has the field.
     unsafe {
@@ -137,7 +141,7 @@ unsafe fn flag_of(record: *mut Record, owner: &'static TypeDef, index: usize) ->
     }
 }
 
-/// Whether a field of an incomplete object has a value.
+/// Returns whether a field of an incomplete object has a value.
 ///
 /// # Safety
 /// The object is alive, its state was `Incomplete(record)`, and its type is `owner` or derived from it.
@@ -146,7 +150,7 @@ pub(super) unsafe fn is_set(object: *mut TVMFFIObject, record: u32, owner: &'sta
     unsafe { *flag_of(record_at(object, record), owner, index) != 0 }
 }
 
-/// Notes that a field now has a value; with the last one the object is complete.
+/// Records that a field now has a value; the last one makes the object complete.
 ///
 /// # Safety
 /// As for [`is_set`]; the field was written just now, for the first time.
@@ -170,7 +174,7 @@ unsafe fn complete(object: *mut TVMFFIObject, record: *mut Record) {
     }
 }
 
-/// The names of the fields that an incomplete object lacks.
+/// Returns the names of the fields without a value in an incomplete object.
 ///
 /// # Safety
 /// The object is alive and its state was `Incomplete(record)`.
@@ -187,12 +191,14 @@ pub(super) unsafe fn missing(object: *mut TVMFFIObject, record: u32) -> Vec<&'st
 /// Destroys an incomplete object: the ABI's deleter.
 unsafe extern "C" fn delete_incomplete(this: *mut c_void, flags: i32) {
     let object = this.cast::<TVMFFIObject>();
-    // SAFETY: the ABI's rules of deleters: no other code uses what the flags say is gone. Fields that are set are dropped once.
+    // SAFETY: the ABI's rules for deleters: no other code uses the parts that the flags declare
+    // unreferenced. Fields that are set are dropped once.
     unsafe {
         if flags & deleter_flag::STRONG != 0
             && let State::Incomplete(record) = write_access::state(object)
         {
-            // A long chain of objects must not need a deep stack; this very call is made again later when it is put off.
+            // A long chain of objects must not need a deep stack; if the deletion is deferred, the
+            // same call is repeated later.
             let Some(_level) = embedded::release::descend(this, flags, delete_incomplete) else { return };
             let record = record_at(object, record);
             let flags = core::slice::from_raw_parts(record.byte_add(BYTES).cast::<u8>(), (*record).fields as usize);
@@ -215,14 +221,14 @@ unsafe extern "C" fn delete_incomplete(this: *mut c_void, flags: i32) {
     }
 }
 
-/// The creator of a type, when everything that it consists of can be made.
+/// The creator of a type, if all parts of the type can be created.
 pub const fn create_of<D: Defined>(creatable: bool) -> Option<crate::abi::TVMFFIObjectCreator> {
     if creatable { Some(create::<D>) } else { None }
 }
 
 const _: () = assert!(offset_of!(ObjectCell<u64>, body) == HEADER_SIZE && align_of::<Record>() == 8);
 
-/// What a type that other languages cannot construct registers as `__ffi_init__`.
+/// The function that a type registers as `__ffi_init__` if other languages cannot construct it.
 pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     Function::from_packed(move |_| -> Result<Any> {
         if let variants @ [_, ..] = super::family::variant_keys(def).as_slice() {
@@ -246,12 +252,13 @@ pub(super) fn no_constructor(def: &'static TypeDef) -> Function {
     })
 }
 
-/// What a type with a creator registers as `__ffi_new__`.
+/// The function that a type with a creator registers as `__ffi_new__`.
 pub(super) fn new_function(def: &'static TypeDef) -> Function {
     Function::from_fn(move || -> Result<Any> {
         let mut object = core::ptr::null_mut();
         match def.create {
-            // SAFETY: the ABI's convention of creators: on success `object` is an object whose reference is ours.
+            // SAFETY: the ABI's convention for creators: on success `object` is an object whose
+            // reference this function owns.
             Some(create) => unsafe {
                 Error::check(create(&mut object))?;
                 Ok(Any::from_object(object.cast()))

@@ -1,4 +1,4 @@
-//! Copies of objects that share what their fields refer to.
+//! Copies of objects. A copy shares the objects that its fields refer to.
 
 use core::ffi::c_void;
 
@@ -11,12 +11,13 @@ use crate::types::{AttrColumn, call_function};
 use crate::value::type_key;
 use crate::{Result, bail};
 
-/// Makes an object of the same content as a live object of the type; the result is owned.
+/// Creates an object with the same content as a live object of the type; the result is owned.
 pub type CopyFn = unsafe fn(*mut TVMFFIObject) -> *mut TVMFFIObject;
 
 static SHALLOW_COPY: AttrColumn = AttrColumn::new("__ffi_shallow_copy__");
 
-/// How objects with this value are copied: the value's duplicate in a new object.
+/// The function that copies objects with this value: it stores the value's duplicate in a new
+/// object.
 pub const fn copy_of<T: Object>() -> Option<CopyFn> {
     match T::DUPLICATE {
         Some(_) => Some(copy::<T>),
@@ -32,15 +33,16 @@ unsafe fn copy<T: Object>(object: *mut TVMFFIObject) -> *mut TVMFFIObject {
             let value = duplicate(body);
             embedded::new_object(value.index_of(), value)
         }
-        // `copy_of` gives no function for such a type.
+        // `copy_of` does not return a function for such a type.
         None => core::ptr::null_mut(),
     }
 }
 
-/// A copy of an object of any type, by what its type registered for that. No other code has a reference to it.
+/// Copies an object of any type with the function that its type registered. No other code has a
+/// reference to the copy.
 ///
 /// # Errors
-/// TypeError when the type cannot be copied; what its copy function raises.
+/// Returns a TypeError if the type cannot be copied, or the error of its copy function.
 ///
 /// # Safety
 /// The object is alive.
@@ -65,11 +67,11 @@ pub(super) unsafe fn shallow_copy(object: *mut TVMFFIObject) -> Result<*mut TVMF
     }
 }
 
-/// What a type registers as `__ffi_shallow_copy__`.
+/// The function that a type registers as `__ffi_shallow_copy__`.
 pub(super) fn copy_function(def: &'static TypeDef) -> Option<Function> {
     let copy = def.copy?;
     let function = embedded::new_function(call, CopyOf { def, copy });
-    // SAFETY: a new function object; its one reference goes over.
+    // SAFETY: a new function object whose one reference is transferred.
     Some(unsafe { Function::from_raw(function) })
 }
 
@@ -79,8 +81,9 @@ struct CopyOf {
 }
 
 unsafe extern "C" fn call(this: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the handle is a function object that `copy_function` made; the rest is the ABI's calling convention. The view keeps the
-    // object alive, and a reference is counted before its state is looked at (`write_access.rs`).
+    // SAFETY: the handle is a function object that `copy_function` created; the rest is the ABI's
+    // calling convention. The view keeps the object alive, and a reference is counted before its
+    // state is checked (`write_access.rs`).
     unsafe {
         let CopyOf { def, copy } = embedded::closure_of(this);
         let views = views(args, num_args);

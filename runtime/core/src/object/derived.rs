@@ -1,7 +1,8 @@
-//! What generated code asks about a type's base and fields.
+//! Queries of generated code about a type's base and fields.
 //!
-//! It asks through the type and through the fields' markers, so that a base which is not an object, or a field whose type does not fit, is
-//! one error at its place, not one for each question.
+//! Generated code passes the type and the fields' marker types, so that a base that is not an
+//! object, or a field whose type does not fit, causes one error at its place rather than one for
+//! each query.
 
 use super::{FieldAt, FieldValue, Object, TypeDef};
 use crate::value::Any;
@@ -16,23 +17,23 @@ pub fn parent_def<T: Object>() -> Option<&'static TypeDef> {
     T::Parent::type_def()
 }
 
-/// Whether objects of the base type can be created field by field.
+/// Returns whether objects of the base type can be created field by field.
 pub const fn is_parent_creatable<T: Object>() -> bool {
     T::Parent::CREATABLE
 }
 
-/// Whether objects of the type can be created field by field.
+/// Returns whether objects of the type can be created field by field.
 pub const fn is_creatable<T: Object>() -> bool {
     T::CREATABLE
 }
 
-/// How the value of the base is duplicated.
+/// The function that duplicates the value of the base.
 #[expect(clippy::type_complexity, reason = "a name for it would say no more")]
 pub const fn parent_duplicate<T: Object>() -> Option<fn(&T::Parent) -> T::Parent> {
     T::Parent::DUPLICATE
 }
 
-/// Compiles for a base that types may be derived from.
+/// Compiles only if types may be derived from the base.
 pub const fn assert_open_parent<T: Object>() {
     assert!(
         !T::Parent::FINAL,
@@ -40,11 +41,11 @@ pub const fn assert_open_parent<T: Object>() {
     );
 }
 
-/// The names of the fields that other languages see in a type.
+/// The names of a type's fields that are visible to other languages.
 pub struct FieldNames {
-    /// Of its own fields.
+    /// Names of its own fields.
     pub own: &'static [&'static str],
-    /// Of its base type's.
+    /// Names of its base type's fields.
     pub base: Option<&'static FieldNames>,
 }
 
@@ -58,7 +59,7 @@ pub const fn parent_names<T: Object>() -> &'static FieldNames {
     const { &T::Parent::FIELD_NAMES }
 }
 
-/// Compiles for the name of a field of `T` that no ancestor of `T` has.
+/// Compiles only if no ancestor of `T` has a field with this name.
 pub const fn assert_new_name<T: Object>(name: &str) {
     let mut ancestor = Some(parent_names::<T>());
     while let Some(names) = ancestor {
@@ -84,7 +85,7 @@ const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
     one.is_empty() && other.is_empty()
 }
 
-/// A type's way to duplicate its values: `Clone`, else `by_fields`, if all fields allow it.
+/// The function that duplicates values of a type: `Clone`, else `by_fields` if all fields allow it.
 pub const fn duplicate_of<T>(
     clone: Option<fn(&T) -> T>,
     all_fields: bool,
@@ -97,12 +98,12 @@ pub const fn duplicate_of<T>(
     }
 }
 
-/// A second value of a field.
+/// Duplicates the value of a field.
 pub fn duplicate_field<F: FieldAt>(value: &F::Value) -> F::Value {
     value.duplicate()
 }
 
-/// A field's default as other languages get it.
+/// Converts a field's default for other languages.
 pub fn default_of<F: FieldAt>(value: &F::Value) -> Any {
     value.field_value()
 }

@@ -1,4 +1,5 @@
-//! Enums without data: types of the ABI whose instances are a fixed set of objects, and a Rust enum for the value of each.
+//! Enums without data: ABI types whose instances are a fixed set of objects, each represented by a
+//! variant of a Rust enum.
 //!
 //! ```
 //! use kernpack::{Any, EnumType, Function, IntoAny, Object};
@@ -34,13 +35,13 @@ use crate::function::did_you_mean;
 use crate::value::{Any, AnyView, Arg, IntoAny, Mismatch, TypeSchema};
 use crate::{Error, Result, embedded, provider};
 
-/// An enum without data as `#[derive(Object)]` describes it.
+/// The description of an enum without data by `#[derive(Object)]`.
 pub struct EnumDef {
     /// Type key.
     pub key: &'static str,
     /// Documentation.
     pub doc: &'static str,
-    /// What other languages take for the value of a variant.
+    /// Representation of a variant's value in other languages.
     pub kind: EnumKind,
     /// The variants.
     pub variants: &'static [VariantDef],
@@ -50,23 +51,23 @@ pub struct EnumDef {
     pub instances: EnumInstances,
     /// Crate that defines the enum.
     pub crate_name: &'static str,
-    /// Where the enum stands.
+    /// Source file of the enum.
     pub file: &'static str,
-    /// Where the enum stands.
+    /// Line of the enum in `file`.
     pub line: u32,
 }
 
 /// A variant of an enum without data.
 pub struct VariantDef {
-    /// The name that other languages use; the value of a variant of an enum of strings.
+    /// The name of the variant in other languages, which is also its value in an enum of strings.
     pub name: &'static str,
-    /// The value of a variant of an enum of integers; else the position.
+    /// The value of the variant in an enum of integers; else its index.
     pub value: i64,
     /// Documentation.
     pub doc: &'static str,
 }
 
-/// What other languages take for the value of an enum's variant.
+/// Representation of an enum variant's value in other languages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EnumKind {
     /// The discriminant: a type derived from `ffi.IntEnum`.
@@ -75,27 +76,28 @@ pub enum EnumKind {
     Str,
 }
 
-/// What registering an enum comes to.
+/// The result of registering an enum.
 pub struct RegisteredEnum {
-    /// Index of the type; negative when there is none.
+    /// Index of the type; negative if it could not be registered.
     type_index: i32,
-    /// The object of each variant. Empty when the provider refused the type.
+    /// The object of each variant. Empty if the provider rejected the type.
     objects: Vec<Instance>,
-    /// What went wrong.
+    /// The problem, if there was one.
     problem: Option<Error>,
 }
 
 impl RegisteredEnum {
-    /// A type, and the object of each variant.
+    /// Creates the result from a type and the object of each variant.
     ///
     /// # Safety
-    /// The objects are of this type, and one reference to each belongs to the result, which keeps it forever.
+    /// The objects are of this type, and one reference to each is transferred to the result, which
+    /// keeps it forever.
     pub unsafe fn new(type_index: i32, objects: &[*mut TVMFFIObject], problem: Option<Error>) -> Self {
         Self { type_index, objects: objects.iter().map(|object| Instance(*object)).collect(), problem }
     }
 }
 
-/// The one object of a variant. It lives forever.
+/// The only object of a variant. It lives forever.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Instance(*mut TVMFFIObject);
 
@@ -104,22 +106,23 @@ unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
 
-/// The instances of an enum, filled in when it is registered.
+/// The instances of an enum, set when it is registered.
 pub struct EnumInstances {
     instances: OnceLock<Instances>,
-    /// What registers the enum, so that only an artifact with enums has that.
+    /// The function that registers the enum. A field, so that only artifacts with enums link that
+    /// code.
     register: fn(&'static EnumDef) -> Result<()>,
 }
 
 struct Instances {
     type_index: i32,
     by_position: Vec<Instance>,
-    /// The positions, in the order of the objects' addresses.
+    /// The variants' indices, sorted by the objects' addresses.
     by_address: Vec<(Instance, u32)>,
 }
 
 impl EnumInstances {
-    /// Not registered yet.
+    /// Creates the instances of an enum that is not registered yet.
     #[expect(clippy::new_without_default, reason = "only generated code makes one, in a static")]
     pub const fn new() -> Self {
         Self { instances: OnceLock::new(), register: EnumDef::register_once }
@@ -129,8 +132,9 @@ impl EnumInstances {
 /// A Rust enum without data that is a type of the ABI. Implement it with `#[derive(Object)]` and
 /// `#[object(key = "...", enum = "int")]` (or `"str"`).
 ///
-/// Such an enum is the value itself: it can be a parameter, a result, an element and a field. Other languages see one object for
-/// each variant, and may pass the variant's integer or name in its place.
+/// Such an enum is a value itself: it can be a parameter, a result, an element and a field. In
+/// other languages each variant is one object, and callers may pass the variant's integer or name
+/// in its place.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an enum of the ABI",
     label = "not an enum of the ABI",
@@ -144,40 +148,40 @@ pub trait EnumType: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn enum_def() -> &'static EnumDef;
 
-    /// The variant at a position of the definition.
+    /// The variant at an index of the definition.
     #[doc(hidden)]
     fn at_position(position: usize) -> Option<Self>;
 
-    /// Where the variant stands in the definition.
+    /// Index of the variant in the definition.
     #[doc(hidden)]
     fn position(&self) -> usize;
 
-    /// Run-time type index; registers the type when needed.
+    /// Run-time type index; registers the type if necessary.
     fn type_index() -> i32 {
         Self::enum_def().instances().type_index
     }
 
-    /// The name that other languages use for the variant.
+    /// The name of the variant in other languages.
     fn name(&self) -> &'static str {
         Self::enum_def().variants.get(self.position()).map_or("", |variant| variant.name)
     }
 
-    /// All variants, in their order.
+    /// All variants, in the order of the definition.
     fn variants() -> impl Iterator<Item = Self> {
         (0..Self::enum_def().variants.len()).filter_map(Self::at_position)
     }
 }
 
-/// The Rust value of an enum's object, or of the integer or name that stands for it.
+/// Returns the variant for an enum's object, or for an integer or name that denotes it.
 ///
 /// # Errors
-/// What the variants are.
+/// Returns an error that lists the variants.
 #[inline]
 pub fn enum_from_any<T: EnumType>(value: &AnyView<'_>) -> core::result::Result<T, Mismatch> {
     T::at_position(T::enum_def().position_of(value)?).ok_or(Mismatch::TYPE)
 }
 
-/// The object of an enum's variant, as an owned value.
+/// Returns the object of an enum's variant as an owned value.
 #[inline]
 pub fn enum_into_any<T: EnumType>(variant: &T) -> Any {
     let def = T::enum_def();
@@ -187,7 +191,7 @@ pub fn enum_into_any<T: EnumType>(variant: &T) -> Any {
     }
 }
 
-/// The object of an enum's variant, as an argument.
+/// Returns the object of an enum's variant as an argument.
 #[inline]
 pub fn enum_to_arg<T: EnumType>(variant: &T) -> Arg<'static> {
     let def = T::enum_def();
@@ -208,17 +212,18 @@ impl EnumDef {
 
     #[cold]
     fn register_late(&'static self) -> &'static Instances {
-        // Binding registers every enum of this artifact, this one included, unless this call is part of that. A problem is
-        // recorded where it is found.
+        // Binding registers every enum of this artifact, including this one, unless this call is
+        // part of binding. The registration records its own problems.
         provider::api();
         let _ = self.register();
         self.instances.instances.get_or_init(|| Instances { type_index: -1, by_position: vec![], by_address: vec![] })
     }
 
-    /// Registers the enum with the provider, unless that has happened.
+    /// Registers the enum with the provider, unless it is registered.
     ///
     /// # Errors
-    /// When the key is taken by another type; this artifact's enum then gets a key of its own.
+    /// Returns an error if the key is taken by another type; this artifact's enum then gets its own
+    /// key.
     pub(crate) fn register(&'static self) -> Result<()> {
         (self.instances.register)(self)
     }
@@ -239,7 +244,7 @@ impl EnumDef {
         })
     }
 
-    /// A variant's object.
+    /// Returns a variant's object.
     #[inline]
     fn instance(&'static self, position: usize) -> Option<AnyView<'static>> {
         let instances = self.instances();
@@ -248,10 +253,10 @@ impl EnumDef {
         unsafe { Some(AnyView::from_raw(TVMFFIAny::pointer((*object).type_index, object.cast()))) }
     }
 
-    /// The object of the variant that a value stands for.
+    /// Returns the object of the variant that a value denotes.
     ///
     /// # Errors
-    /// What the variants are.
+    /// Returns an error that lists the variants.
     #[doc(hidden)]
     pub fn convert(&'static self, value: &AnyView<'_>) -> Result<Any> {
         let position =
@@ -259,7 +264,7 @@ impl EnumDef {
         Ok(self.instance(position).and_then(|view| Any::from_view(&view)).unwrap_or_default())
     }
 
-    /// What other languages take for the value of a variant.
+    /// The value of a variant as other languages see it.
     #[cold]
     fn payload(&self, position: usize) -> Any {
         match (self.kind, self.variants.get(position)) {
@@ -269,10 +274,10 @@ impl EnumDef {
         }
     }
 
-    /// The position of the variant that a value stands for.
+    /// Returns the index of the variant that a value denotes.
     ///
     /// # Errors
-    /// What the variants are.
+    /// Returns an error that lists the variants.
     pub(crate) fn position_of(&'static self, value: &AnyView<'_>) -> core::result::Result<usize, Mismatch> {
         let instances = self.instances();
         let value = &value.lent();
@@ -322,7 +327,7 @@ impl EnumDef {
         }
     }
 
-    /// The variants for people.
+    /// Lists the variants for a message.
     fn list(&self) -> String {
         const MOST: usize = 16;
         let mut list = String::new();
@@ -341,7 +346,7 @@ impl EnumDef {
     }
 }
 
-/// The bytes of a text; `None` for other values.
+/// Returns the bytes of a string; `None` for other values.
 fn text<'a>(value: &'a AnyView<'_>) -> Option<&'a [u8]> {
     match value.type_index() {
         // SAFETY: a view follows the ABI's rules for its type index.

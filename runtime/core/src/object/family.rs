@@ -26,8 +26,9 @@
 //! assert_eq!(sum.type_key(), "docs.Expr.Add");
 //! ```
 //!
-//! The body of an object is the enum's value, with its tag. So an object's type always belongs to its variant, and its value is never
-//! replaced as a whole: there is no `get_mut` and no `make_mut`.
+//! The body of an object is the enum's value, including its tag. To keep an object's type in line
+//! with its variant, its value is never replaced as a whole: there is no `get_mut` and no
+//! `make_mut`.
 
 use core::ffi::c_void;
 
@@ -45,14 +46,16 @@ pub fn family_def<T: Object>() -> Option<&'static TypeDef> {
     T::type_def()
 }
 
-/// The type keys of the variants, when a type is a family: it has room for just these subtypes, whose objects are as large as its own.
+/// The type keys of the variants if a type is a family: a type with slots for exactly these
+/// subtypes, whose objects have the same size as its own.
 #[cold]
 pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
     let is_variant = |def: &&TypeDef| {
         let parent = (def.parent_def)();
         parent.is_some_and(|parent| core::ptr::eq(parent, definition)) && def.is_final && def.size == definition.size
     };
-    // In the order of the source. A handful needs no sorting algorithm, which every library would carry.
+    // In source order. A few elements do not need a sorting algorithm, which every library would
+    // link.
     let mut variants: Vec<&TypeDef> = Vec::new();
     for def in brought().types.iter().filter(is_variant) {
         let place = variants.iter().position(|other| other.line > def.line).unwrap_or(variants.len());
@@ -64,15 +67,16 @@ pub(super) fn variant_keys(definition: &'static TypeDef) -> Vec<&'static str> {
     variants.iter().map(|def| def.key).collect()
 }
 
-/// The tag of a variant as a hidden field: a creator writes it.
+/// The tag of a variant as a hidden field, which the creator writes.
 pub const fn tag_def<const TAG: u32>() -> HiddenDef {
     HiddenDef { name: "the tag", offset: HEADER_SIZE, make: Some(write_tag::<TAG>), drop: leave }
 }
 
 unsafe fn write_tag<const TAG: u32>(place: *mut c_void) {
-    // SAFETY: the caller passes the beginning of a body, which is the tag of an enum with `#[repr(C, u32)]`.
+    // SAFETY: the caller passes the beginning of a body, which is the tag of an enum with
+    // `#[repr(C, u32)]`.
     unsafe { place.cast::<u32>().write(TAG) }
 }
 
-/// A tag owns nothing.
+/// A tag does not own anything.
 unsafe fn leave(_: *mut c_void) {}

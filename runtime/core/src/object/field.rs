@@ -1,7 +1,8 @@
 //! Getters and setters of the fields that `#[derive(Object)]` registers.
 //!
-//! A field has a setter even when it is read-only, as in C++: constructors, copies, JSON and rebuilding create an object and set its
-//! fields. Such a setter works while the object is incomplete, or for the holder of the only reference (`write_access.rs`).
+//! Even a read-only field has a setter, as in C++: constructors, copies, JSON and rebuilding create
+//! an object and set its fields. Such a setter works while the object is incomplete, or for the
+//! holder of the only reference (`write_access.rs`).
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -18,22 +19,22 @@ use crate::function::guard_nameless;
 use crate::value::{Any, AnyView, Schema, Storage};
 use crate::{Result, bail, ensure};
 
-/// One registered field of an object type: a marker type that generated code makes.
+/// A registered field of an object type: a marker type in generated code.
 ///
 /// # Safety
-/// `Owner`'s definition describes at `INDEX` a field that is at `OFFSET` of its `Body` and holds a `Value`.
+/// `Owner`'s definition describes, at `INDEX`, a field of type `Value` at `OFFSET` of its `Body`.
 pub unsafe trait FieldAt: 'static {
     /// The type that the field belongs to.
     type Owner: Defined;
     /// The field's type.
     type Value: FieldValue;
-    /// The field's place among the owner's own registered fields.
+    /// Index of the field among the owner's own registered fields.
     const INDEX: usize;
     /// Offset in bytes in the body.
     const OFFSET: usize;
 }
 
-/// The description of a field that only constructors set.
+/// The definition of a field that only constructors set.
 pub const fn field_def<F: FieldAt>(
     name: &'static str,
     doc: &'static str,
@@ -67,7 +68,8 @@ pub const fn field_def<F: FieldAt>(
     }
 }
 
-/// A default that is made for each object where it holds a list or dict: one value for all would be one list for all.
+/// Turns a default that contains a list or dict into one that is created for each object: otherwise
+/// all objects would share one list.
 const fn of_its_own(default: Option<DefaultDef>, ty: crate::value::TypeSchema) -> Option<DefaultDef> {
     match default {
         Some(DefaultDef::Value(make)) if ty.mentions("ffi.List") || ty.mentions("ffi.Dict") => {
@@ -77,7 +79,7 @@ const fn of_its_own(default: Option<DefaultDef>, ty: crate::value::TypeSchema) -
     }
 }
 
-/// The description of a field that every language may write to.
+/// The definition of a field that every language may write to.
 pub const fn writable_field_def<F: FieldAt>(
     name: &'static str,
     doc: &'static str,
@@ -90,12 +92,13 @@ where
     field_def::<F>(name, doc, flags | field_flag::WRITABLE, default, Some(set_writable::<F>))
 }
 
-/// The description of a field that other languages do not see.
+/// The definition of a field that is not visible to other languages.
 pub const fn hidden_def<T>(name: &'static str, offset: usize, make: Option<unsafe fn(*mut c_void)>) -> HiddenDef {
     HiddenDef { name, offset: HEADER_SIZE + offset, make, drop: drop_value::<T> }
 }
 
-/// The setter of a read-only field, `SetterOf::<F>::FN`; `None` for a type that values do not convert to (from [`NoSetter`]).
+/// The setter of a read-only field, `SetterOf::<F>::FN`; `None` for a type that values do not
+/// convert to (from [`NoSetter`]).
 pub struct SetterOf<F>(PhantomData<F>);
 
 impl<F: FieldAt> SetterOf<F>
@@ -106,7 +109,7 @@ where
     pub const FN: Option<TVMFFIFieldSetter> = Some(set::<F>);
 }
 
-/// The absence of a setter; the inherent constant of [`SetterOf`] goes before it.
+/// The absence of a setter; the inherent constant of [`SetterOf`] takes precedence over it.
 pub trait NoSetter {
     /// No setter.
     const FN: Option<TVMFFIFieldSetter> = None;
@@ -114,17 +117,18 @@ pub trait NoSetter {
 
 impl<F> NoSetter for SetterOf<F> {}
 
-/// How a value is cloned, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from [`NoClone`]).
+/// The function that clones a value, `CloneOf::<T>::FN`; `None` for a type without `Clone` (from
+/// [`NoClone`]).
 pub struct CloneOf<T>(PhantomData<T>);
 
 impl<T: Clone> CloneOf<T> {
-    /// Clones.
+    /// Clones a value.
     pub const FN: Option<fn(&T) -> T> = Some(T::clone);
 }
 
-/// The absence of `Clone`; the inherent constant of [`CloneOf`] goes before it.
+/// The absence of `Clone`; the inherent constant of [`CloneOf`] takes precedence over it.
 pub trait NoClone<T> {
-    /// No way to clone.
+    /// No clone function.
     const FN: Option<fn(&T) -> T> = None;
 }
 
@@ -136,22 +140,24 @@ unsafe fn drop_value<T>(place: *mut c_void) {
 }
 
 unsafe fn is_set<T: Schema>(place: *const c_void) -> bool {
-    // SAFETY: the caller passes the place of a `T`, or of zeros that stand for none.
+    // SAFETY: the caller passes the place of a `T`, or of zeros if the type's storage allows them.
     unsafe { T::is_set(place) }
 }
 
-/// The object whose field is at this address.
+/// Returns the object whose field is at this address.
 unsafe fn object_of<F: FieldAt>(field: *mut c_void) -> *mut TVMFFIObject {
     // SAFETY: the caller passes the address of the field in an object.
     unsafe { field.byte_sub(HEADER_SIZE + F::OFFSET).cast() }
 }
 
-/// Reads a field of plain bytes: the ABI's getter. Of an object that is not complete, the field is zero, as in C++.
+/// Reads a field of plain bytes: the ABI's getter. The field of an incomplete object is zero, as in
+/// C++.
 ///
 /// # Safety
 /// `field` is the address of the field in a live object of its type, and `result` is writable.
 unsafe extern "C" fn get_plain<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: promised by the caller; plain bytes are a `Value` also when they are zeros. Nothing here panics.
+    // SAFETY: promised by the caller; plain bytes are a valid `Value` even if they are zeros. This
+    // code does not panic.
     unsafe {
         if object_of::<F>(field).is_null() {
             return no_object();
@@ -161,7 +167,8 @@ unsafe extern "C" fn get_plain<F: FieldAt>(field: *mut c_void, result: *mut TVMF
     0
 }
 
-/// What a class gets that was bound to a type without a constructor, and made an instance all the same.
+/// The error for a class that was bound to a type without a constructor, and was instantiated
+/// anyway.
 #[cold]
 #[inline(never)]
 fn no_object() -> i32 {
@@ -179,9 +186,10 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
         if object.is_null() {
             return no_object();
         }
-        // One counted reference more, which cannot panic.
+        // Only increments a reference count, which cannot panic.
         let is_reference = matches!(<F::Value as Schema>::STORAGE, Storage::Any | Storage::Object);
-        // A value or a reference is there or zeros are, regardless of what made the object; other storage tells nothing.
+        // The place holds a value or a reference, or zeros, regardless of which language created
+        // the object; for other storage the bytes do not show whether there is a value.
         let is_there = match is_reference {
             true => write_access::is_readable(object) && <F::Value as Schema>::is_set(field.cast_const()),
             false => (*object).type_index == F::Owner::type_def().index.get() && write_access::is_readable(object),
@@ -204,7 +212,8 @@ unsafe extern "C" fn get<F: FieldAt>(field: *mut c_void, result: *mut TVMFFIAny)
     })
 }
 
-/// The text of a field of an object that Rust made, without a copy; `None` where [`get`] has to say what is wrong.
+/// Returns the text of a field of an object that Rust created, without a copy; `None` if [`get`]
+/// has to report an error.
 ///
 /// # Safety
 /// `field` is the address of the field in a live object of its type, to which the caller owns a reference.
@@ -219,11 +228,11 @@ unsafe fn text_in_place<F: FieldAt>(field: *mut c_void) -> Option<*const [u8]> {
 }
 
 thread_local! {
-    /// The innermost of the getters on this thread that run code of a type's author.
+    /// The innermost of the getters on this thread that run user code.
     static READING: Cell<*const Reading> = const { Cell::new(ptr::null()) };
 }
 
-/// A getter that runs code of a type's author: its `Clone` may do anything.
+/// A getter that runs user code: a user's `Clone` may do anything.
 struct Reading {
     field: *mut c_void,
     around: *const Self,
@@ -245,10 +254,11 @@ impl Reading {
         read()
     }
 
-    /// Whether a getter of this field runs on this thread.
+    /// Returns whether a getter of this field runs on this thread.
     fn is_running(field: *mut c_void) -> bool {
         let mut reading = READING.get();
-        // SAFETY: each lies on the stack of a getter that has not returned, and takes itself off the list before it does.
+        // SAFETY: each entry is on the stack of a getter that has not returned, and removes itself
+        // from the list before it returns.
         while let Some(getter) = unsafe { reading.as_ref() } {
             if getter.field == field {
                 return true;
@@ -259,7 +269,7 @@ impl Reading {
     }
 }
 
-/// Checks that no getter of the field waits for the code that calls the setter.
+/// Checks that no getter of the field is waiting for the code that calls the setter.
 #[inline(never)]
 fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
     if Reading::is_running(field) {
@@ -274,7 +284,7 @@ fn check_not_read<F: FieldAt>(field: *mut c_void) -> Result<()> {
     Ok(())
 }
 
-/// Whether the field of an object of whatever origin holds a value.
+/// Returns whether the field of an object of any origin holds a value.
 #[inline(never)]
 unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -> bool {
     // SAFETY: the caller passes a live object and the field's address in it.
@@ -291,7 +301,8 @@ unsafe fn has_value<F: FieldAt>(object: *mut TVMFFIObject, field: *mut c_void) -
 /// Sets a read-only field: the ABI's setter.
 ///
 /// # Safety
-/// `field` is the address of the field in a live object of its type, `value` is a valid view, and the caller owns a reference.
+/// `field` is the address of the field in a live object of its type, `value` is a valid view, and
+/// the caller owns a reference.
 unsafe extern "C" fn set<F: FieldAt>(field: *mut c_void, value: *const TVMFFIAny) -> i32
 where
     F::Value: FromFieldValue,
@@ -370,7 +381,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
                 def.key
             );
         }
-        // A value that was never set is zeros, which are not dropped.
+        // A value that was never set consists of zeros, which are not dropped.
         let was_set = !is_foreign || <F::Value as Schema>::is_set(field.cast_const());
         let mut value = Some(value);
         let old = write_access::while_unique(object, || {
@@ -381,7 +392,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
             place.write(new);
             None
         });
-        // The old value goes when the object is unlocked: its destructor may do anything.
+        // The old value is dropped after the object is unlocked: its destructor may do anything.
         match old {
             Some(old) => drop(old),
             None => {
@@ -399,7 +410,7 @@ unsafe fn store<F: FieldAt>(field: *mut c_void, value: F::Value) -> Result<()> {
     Ok(())
 }
 
-/// A default's value as the table keeps it.
+/// Returns a default in the form that the type table stores.
 pub(super) fn default_value(def: &DefaultDef) -> (Any, i64) {
     match def {
         DefaultDef::Value(make) => (make(), field_flag::HAS_DEFAULT),

@@ -6,34 +6,35 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::value::{Any, AnyView, Changed, FromAny, IntoAny, Mismatch, Schema, Shown, Storage, TypeSchema};
 
-/// A type that a field of an object may have when other languages see the field.
+/// A valid type for a field that is visible to other languages.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a readable field of an object",
     label = "a field that other languages see must be `Clone` and convert to an FFI value",
     note = "hide the field from them (make it private, or add `#[field(skip)]`), or use a type that converts: numbers, String, Option, Vec, Array<T>, Tensor, ObjRef<T>, ..."
 )]
 pub trait FieldValue: Schema {
-    /// A copy of the field's value.
+    /// Returns a copy of the field's value.
     fn field_value(&self) -> Any;
 
-    /// A second value of the same content.
+    /// Returns a second value with the same content.
     #[doc(hidden)]
     fn duplicate(&self) -> Self
     where
         Self: Sized;
 
-    /// The value as a visitor sees it.
+    /// Returns the value as a visitor sees it.
     #[doc(hidden)]
     fn shown(&self) -> Shown<'_>;
 
-    /// The value as a visitor may change it.
+    /// Returns the value in a form that a visitor can change.
     #[doc(hidden)]
     fn changed(&mut self) -> Changed<'_>
     where
         Self: Sized;
 }
 
-// One error for a type that does not fit, about this trait, in place of one for each bound.
+// For a type that does not fit, this gives one error about this trait instead of one for each
+// bound.
 #[diagnostic::do_not_recommend]
 impl<T: IntoAny + Clone> FieldValue for T {
     fn field_value(&self) -> Any {
@@ -55,13 +56,14 @@ impl<T: IntoAny + Clone> FieldValue for T {
     }
 }
 
-/// A [`FieldValue`] that other languages can make, so that they can create objects with it.
+/// A [`FieldValue`] that values of other languages convert to, so that they can create objects with
+/// it.
 #[doc(hidden)]
 pub trait FromFieldValue: FieldValue + Sized {
     /// Converts a value.
     ///
     /// # Errors
-    /// Why the value does not convert.
+    /// Returns the reason that the value does not convert.
     fn from_field_value(value: &AnyView<'_>) -> Result<Self, Mismatch>;
 }
 
@@ -72,7 +74,8 @@ impl<T: FieldValue + for<'a> FromAny<'a>> FromFieldValue for T {
     }
 }
 
-/// A type of field that is made for shared mutation, so that other languages may write to it: [`Field<T>`] and atomic numbers.
+/// A field type with interior mutability, which other languages may write to: [`Field<T>`] and
+/// atomic numbers.
 #[diagnostic::on_unimplemented(
     message = "a field of type `{Self}` cannot be writable",
     label = "not made for shared mutation",
@@ -83,7 +86,8 @@ pub trait MutableField: FromFieldValue {
     fn store_field_value(&self, value: Self);
 }
 
-/// A value in an object that every language may read and replace at any time; reading gives a copy.
+/// A value in an object that every language may read and replace at any time; reading returns a
+/// copy.
 ///
 /// ```
 /// use kernpack::{Field, ObjRef, Object};
@@ -106,12 +110,12 @@ pub struct Field<T> {
 }
 
 impl<T> Field<T> {
-    /// A field with this value.
+    /// Creates a field with this value.
     pub const fn new(value: T) -> Self {
         Self { value: RwLock::new(value) }
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     pub fn get(&self) -> T
     where
         T: Clone,
@@ -124,17 +128,17 @@ impl<T> Field<T> {
         drop(self.replace(value));
     }
 
-    /// Replaces the value and gives the earlier one.
+    /// Replaces the value and returns the previous one.
     pub fn replace(&self, value: T) -> T {
         core::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
     }
 
-    /// The value, for exclusive access to the field.
+    /// Returns a mutable reference, given exclusive access to the field.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,7 +175,8 @@ impl<T: IntoAny + Clone> FieldValue for Field<T> {
         self.clone()
     }
 
-    // A copy: no lock is held while a visitor runs. As registered data show it: they say nothing about the size of a number.
+    // A copy, so that no lock is held while a visitor runs. Shown like registered data, which do
+    // not include the size of a number.
     fn shown(&self) -> Shown<'_> {
         Shown::Owned(self.field_value())
     }

@@ -1,4 +1,4 @@
-//! Reading the registered fields of any object, whatever language it comes from.
+//! Reads the registered fields of objects of any language.
 
 use core::ffi::c_void;
 
@@ -8,11 +8,11 @@ use crate::value::Any;
 use crate::{Error, Result, provider};
 
 impl Any {
-    /// The value of an object's field.
+    /// Returns the value of an object's field.
     ///
     /// # Errors
-    /// TypeError when the value is not an object; KeyError with the nearest names when its type has no such field; what the
-    /// field's getter raises.
+    /// Returns a TypeError if the value is not an object, a KeyError with the nearest names if its
+    /// type does not have this field, or the error of the field's getter.
     ///
     /// ```
     /// use kernpack::{IntoAny, ObjRef, Object};
@@ -45,8 +45,8 @@ impl Any {
                 return Err(crate::error!(TypeError, "field '{name}' of {} cannot be read", self.type_name()));
             };
             let mut value = TVMFFIAny::NONE;
-            // SAFETY: the field belongs to the object's type, so it is at this offset of the object, which `self` keeps
-            // alive; on success `value` is an owned value.
+            // SAFETY: the field belongs to the object's type, so it is at this offset of the
+            // object, which `self` keeps alive; on success `value` is an owned value.
             return unsafe {
                 Error::check(getter(object.cast::<c_void>().byte_add(field.offset as usize), &mut value))?;
                 Ok(Self::from_raw(value))
@@ -59,8 +59,8 @@ impl Any {
 
 /// The registered fields of a type, those of its base types first.
 fn fields(index: i32) -> impl Iterator<Item = &'static TVMFFIFieldInfo> {
-    // SAFETY: `index` comes from a live object, so it is registered; descriptions, ancestors and fields live forever, and the
-    // counts say how many there are. NULL stands for none.
+    // SAFETY: `index` comes from a live object, so it is registered; descriptions, ancestors and
+    // fields live forever, and the counts are their numbers. NULL means none.
     unsafe {
         let info = (provider::api().get_type_info)(index).as_ref();
         let own_fields = |info: &'static TVMFFITypeInfo| match info.num_fields {

@@ -1,35 +1,38 @@
 //! Objects whose type another language derived from a Rust type (`@py_class` in Python).
 //!
-//! Such an object was allocated as zeros, and its fields were set by our setters; where it is copied or destroyed, its fields are
-//! treated as bytes, values or object pointers. So it may be used as the Rust type if that type, with its ancestors, has no other
-//! storage, has no hidden fields, and every field is set.
+//! Such an object was allocated as zeros, and its fields were set by our setters; code that copies
+//! or destroys it treats its fields as bytes, values or object pointers. So it may be used as the
+//! Rust type if that type and its ancestors only have fields with such storage, do not have hidden
+//! fields, and every field is set.
 
 use super::TypeDef;
 use crate::abi::TVMFFIObject;
 use crate::types::{AttrColumn, TypeInfo};
 use crate::value::{Mismatch, Storage, type_key};
 
-/// The type attribute that a type defined with `#[derive(Object)]` has. It also tells two definitions of a type apart: layouts that
-/// differ only in private fields, say `Vec<u8>` and `[usize; 3]`, look the same in everything else that is registered.
+/// The type attribute of types defined with `#[derive(Object)]`. It also distinguishes two
+/// definitions of a type: layouts that differ only in private fields, such as `Vec<u8>` and
+/// `[usize; 3]`, are otherwise registered identically.
 pub(super) static FINGERPRINT: AttrColumn = AttrColumn::new("__kernpack_fingerprint__");
 
-/// Whether objects of a type are made by `#[derive(Object)]`'s code only.
+/// Returns whether objects of a type are only created by the code of `#[derive(Object)]`.
 #[inline]
 #[doc(hidden)]
 pub fn is_made_by_rust(index: i32) -> bool {
     FINGERPRINT.get(index).is_some()
 }
 
-/// The key of a type, for messages.
+/// Returns the key of a type, for messages.
 #[cold]
 pub(super) fn key_of(index: i32) -> String {
     type_key(index)
 }
 
-/// Checks that a complete object of a foreign type is a value of the Rust type that its type is derived from.
+/// Checks that a complete object of a foreign type is a valid value of the Rust type that its type
+/// is derived from.
 ///
 /// # Errors
-/// What is in the way.
+/// Returns the reason that the object is not usable as one of this type.
 ///
 /// # Safety
 /// The object is alive, and its type is derived from `definition`'s.
@@ -55,7 +58,8 @@ pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeD
             )));
         }
         for field in def.fields {
-            // SAFETY: the object has the fields of its ancestors, each set by its setter or still zeros.
+            // SAFETY: the object has the fields of its ancestors, each set by its setter or still
+            // zeros.
             if !unsafe { (field.is_set)(object.byte_add(field.offset).cast()) } {
                 return Err(Mismatch::type_note(format!(
                     "expected {}, got {} whose field '{}' has no value yet",
@@ -66,7 +70,8 @@ pub(super) unsafe fn check(object: *mut TVMFFIObject, definition: &'static TypeD
             }
         }
     }
-    // The other ancestors are not Rust types of ours; the author of the `unsafe impl Object` vouches for it.
+    // The other ancestors are not Rust types of this project; the author of the
+    // `unsafe impl Object` guarantees this.
     debug_assert!(TypeInfo::find(index).is_some());
     Ok(())
 }

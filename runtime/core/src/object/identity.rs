@@ -4,9 +4,10 @@ use core::ops::Deref;
 
 use super::{ObjRef, Object};
 
-/// An object as a key, by which object it is, not by what it holds: for the memo of a pass over a graph. It keeps the object alive.
+/// An object as a key that is compared by identity, not by content: for the memo of a pass over a
+/// graph. It keeps the object alive.
 ///
-/// By content, use `kernpack::structural::StructuralKey`.
+/// For keys that are compared by content, use `kernpack::structural::StructuralKey`.
 ///
 /// ```
 /// use std::collections::HashMap;

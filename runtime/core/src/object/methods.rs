@@ -1,4 +1,5 @@
-//! Registration of what `#[object_methods]` describes: methods, constructors, properties, operators and type attributes.
+//! Registration of the members that `#[object_methods]` describes: methods, constructors,
+//! properties, operators and type attributes.
 
 use core::ffi::c_void;
 
@@ -19,17 +20,17 @@ pub struct MethodsDef {
     pub ty: fn() -> Option<&'static TypeDef>,
     /// The type's key.
     pub key: &'static str,
-    /// What the block brings.
+    /// The methods of the block.
     pub members: &'static [MethodDef],
-    /// Crate that the block is in.
+    /// Crate that contains the block.
     pub crate_name: &'static str,
-    /// Where the block stands.
+    /// Source file of the block.
     pub file: &'static str,
-    /// Where the block stands.
+    /// Line of the block in `file`.
     pub line: u32,
 }
 
-/// One thing that an impl block brings.
+/// A member of an impl block.
 pub enum MethodDef {
     /// A method.
     Method {
@@ -37,7 +38,7 @@ pub enum MethodDef {
         name: &'static str,
         /// The function.
         info: &'static FunctionInfo,
-        /// Whether it takes no object.
+        /// True if the method does not take the object.
         is_static: bool,
     },
     /// The constructor.
@@ -60,34 +61,35 @@ pub enum MethodDef {
         attribute: &'static str,
         /// The function.
         info: &'static FunctionInfo,
-        /// What compares and hashes such objects for a caller that has no walk of its own, in artifacts with such a caller.
+        /// Compares and hashes such objects for callers that do not traverse values themselves;
+        /// `None` in artifacts without such callers.
         recursion: Option<&'static Recursion>,
     },
     /// A type attribute that is a value.
     Constant {
         /// Name of the attribute.
         attribute: &'static str,
-        /// Makes the value.
+        /// Creates the value.
         value: fn() -> Any,
     },
 }
 
-/// `==`, `<` and `hash` of values by the hooks of their types, through everything that they consist of. An artifact has it where a type of its own has
-/// such a hook.
+/// `==`, `<` and `hash` of values, recursively, by the hooks of their types. Only present in
+/// artifacts with a type that has such a hook.
 pub struct Recursion {
-    /// Whether two values are equal.
+    /// Returns whether two values are equal.
     pub equal: fn(&Any, &Any) -> Result<bool>,
-    /// The order of two values.
+    /// Returns the order of two values.
     pub compare: fn(&Any, &Any) -> Result<core::cmp::Ordering>,
-    /// The hash of a value.
+    /// Returns the hash of a value.
     pub hash: fn(&Any) -> Result<u64>,
 }
 
-/// A type that has a constructor of its own. Only generated code implements it, once for a type: a second `#[init]` does not
-/// compile.
+/// A type that has its own constructor. Only generated code implements it, once per type, so that a
+/// second `#[init]` does not compile.
 pub trait HasConstructor: Object {}
 
-/// The name of a method in messages, `<type key>.<method>`, put together at compile time.
+/// The name of a method in messages, `<type key>.<method>`, concatenated at compile time.
 pub struct MethodName<const N: usize>([u8; N]);
 
 /// Length of a [`MethodName`].
@@ -96,7 +98,7 @@ pub const fn method_name_len(key: &str, name: &str) -> usize {
 }
 
 impl<const N: usize> MethodName<N> {
-    /// Joins the two; `N` is their [`method_name_len`].
+    /// Joins the type key and the name; `N` is their [`method_name_len`].
     pub const fn new(key: &str, name: &str) -> Self {
         let mut text = [b'.'; N];
         let (start, end) = text.split_at_mut(key.len());
@@ -114,7 +116,7 @@ impl<const N: usize> MethodName<N> {
     }
 }
 
-/// A [`MethodName`] as text.
+/// Expands to a [`MethodName`] as a string.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __method_name {
@@ -125,25 +127,26 @@ macro_rules! __method_name {
     }};
 }
 
-/// The constructor's name, as a method and as a type attribute.
+/// Name of the constructor, both as a method and as a type attribute.
 const INIT: &str = "__ffi_init__";
 
-/// What the impl blocks of this artifact bring for a type.
+/// The members that the impl blocks of this artifact define for a type.
 fn members(def: &'static TypeDef) -> impl Iterator<Item = (&'static MethodsDef, &'static MethodDef)> {
     let of_type = move |block: &&MethodsDef| (block.ty)().is_some_and(|ty| core::ptr::eq(ty, def));
     brought().methods.iter().filter(of_type).flat_map(|block| block.members.iter().map(move |member| (block, member)))
 }
 
-/// Whether a type brings its own constructor.
+/// Returns whether a type has its own constructor.
 pub(crate) fn has_constructor(def: &'static TypeDef) -> bool {
     members(def).any(|(_, member)| matches!(member, MethodDef::Constructor { .. }))
 }
 
-/// Registers everything that the impl blocks of this artifact bring for a type whose own fields are registered. Gives whether the
-/// type has a constructor now.
+/// Registers all members that the impl blocks of this artifact define for a type whose own fields
+/// are registered. Returns whether the type has a constructor now.
 ///
 /// # Errors
-/// What could not be registered, one sentence each; the rest is registered all the same.
+/// Describes all members that could not be registered, one sentence each; the others are registered
+/// nevertheless.
 pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     let mut problems = Vec::new();
     let mut seen = Vec::new();
@@ -164,7 +167,7 @@ pub(crate) fn register(def: &'static TypeDef, index: i32) -> Result<bool> {
     if problems.is_empty() { Ok(has_constructor) } else { Err(Error::runtime_error(problems.join("\n"))) }
 }
 
-/// Checks that no other member has the name.
+/// Checks that no other member has the same name.
 fn check_name(
     def: &'static TypeDef,
     member: &MethodDef,
@@ -224,9 +227,9 @@ impl MethodDef {
     }
 }
 
-/// A function object for an entry point of this artifact.
+/// Creates a function object for an entry point of this artifact.
 fn function(info: &FunctionInfo) -> Any {
-    // SAFETY: a new object; its one reference goes to the value.
+    // SAFETY: a new object; the value takes ownership of its one reference.
     unsafe { Any::from_object(embedded::new_function(info.call, ())) }
 }
 
@@ -239,12 +242,14 @@ fn register_method(index: i32, name: &str, info: &FunctionInfo, is_static: bool,
         flags: if is_static { field_flag::IS_STATIC_METHOD } else { 0 },
         method: *function,
     };
-    // SAFETY: the provider copies the texts and takes a reference of its own; all of it lives for the call.
+    // SAFETY: the provider copies the strings and takes its own reference; all of it lives for the
+    // call.
     Error::check(unsafe { (provider::api().type_register_method)(index, &method) })
 }
 
-/// A property is a field of size 0 at the object's own address: the getter receives the object. Its static type is None, so that
-/// serializers write null for it and copies take no bytes; its default, None, is what is set when an object is made.
+/// Registers a property as a field of size 0 at the object's own address, so that the getter
+/// receives the object. Its static type is None, so that serializers write null for it and copies
+/// do not copy bytes; its default, None, is set when an object is created.
 fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFIFieldGetter) -> Result<()> {
     const FLAGS: i64 = field_flag::HAS_DEFAULT
         | field_flag::INIT_OFF
@@ -267,12 +272,14 @@ fn register_property(index: i32, name: &str, info: &FunctionInfo, getter: TVMFFI
         default_value_or_factory: TVMFFIAny::NONE,
         field_static_type_index: type_index::NONE,
     };
-    // SAFETY: the provider copies what it keeps; `field` and what it points to live for the call.
+    // SAFETY: the provider copies the data that it keeps; `field` and the data that it points to
+    // live for the call.
     Error::check(unsafe { (provider::api().type_register_field)(index, &field) })
 }
 
-/// The setter of properties. What loads and copies objects sets each field: None from JSON and as the default, and the copy of an
-/// object that the getter gave. A property follows from the fields, so there is nothing to do; anything else is a mistake.
+/// The setter of properties. Code that loads and copies objects sets every field: to None from JSON
+/// and as the default, and to the getter's result when copying. A property follows from the fields,
+/// so None is ignored; anything else is an error.
 unsafe extern "C" fn set_property(_: *mut c_void, value: *const TVMFFIAny) -> i32 {
     guard_nameless(|| {
         // SAFETY: the caller of a setter passes a valid view.

@@ -1,6 +1,7 @@
 //! Objects: reference-counted values with a string type key, registered at run time.
 //!
-//! A Rust struct with `#[derive(Object)]` lives behind the ABI's object header; [`ObjRef`] is a counted reference to one.
+//! A Rust struct with `#[derive(Object)]` is stored after the ABI's object header; [`ObjRef`] is a
+//! counted reference to one.
 //!
 //! ```
 //! use kernpack::{ObjRef, Object};

@@ -28,21 +28,22 @@ impl<T: Object> ObjRef<T> {
     /// Moves `value` into a new object.
     pub fn new(value: T) -> Self {
         let object = embedded::new_object(value.index_of(), value);
-        // SAFETY: a new object of this type; its one reference is this one.
+        // SAFETY: a new object of this type, whose one reference is this one.
         unsafe { Self::from_raw(object) }
     }
 
-    /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
+    /// Takes ownership of one counted reference, as returned by [`Self::into_raw`].
     ///
     /// # Safety
-    /// `object` is alive and complete, its type is `T` or derived from it, and one counted reference to it was the caller's.
+    /// `object` is alive and complete, its type is `T` or derived from it, and the caller owned one
+    /// counted reference to it.
     #[inline]
     pub unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
         // SAFETY: live objects are not at address 0.
         Self { object: unsafe { NonNull::new_unchecked(object) }, content: PhantomData }
     }
 
-    /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+    /// Returns the counted reference without releasing it: it now belongs to the pointer.
     #[inline]
     #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> *mut TVMFFIObject {
@@ -57,7 +58,7 @@ impl<T: Object> ObjRef<T> {
         self.object.as_ptr()
     }
 
-    /// Run-time type index, of the object's own type.
+    /// Run-time type index of the object's own type.
     pub fn type_index(&self) -> i32 {
         // SAFETY: the object is alive; its index never changes.
         unsafe { (*self.object.as_ptr()).type_index }
@@ -68,21 +69,22 @@ impl<T: Object> ObjRef<T> {
         type_key(self.type_index())
     }
 
-    /// Whether both refer to the same object.
+    /// Returns whether both refer to the same object.
     pub fn ptr_eq<U: Object>(&self, other: &ObjRef<U>) -> bool {
         self.object == other.object
     }
 
-    /// The same object as a reference to its base type.
+    /// Returns the same object as a reference to its base type.
     pub fn upcast(self) -> ObjRef<T::Parent> {
         // SAFETY: a `T` begins with its parent's value and is registered as derived from it.
         unsafe { ObjRef::from_raw(self.into_raw()) }
     }
 
-    /// The same object as a reference to another type, when it is one: up to an ancestor or down to a derived type.
+    /// Returns the same object as a reference to another type if it is an instance: an ancestor or
+    /// a derived type.
     ///
     /// # Errors
-    /// The unchanged reference.
+    /// Returns the unchanged reference if it is not.
     pub fn try_cast<U: Object>(self) -> Result<ObjRef<U>, Self> {
         if self.is::<U>() {
             // SAFETY: just checked.
@@ -91,24 +93,24 @@ impl<T: Object> ObjRef<T> {
         Err(self)
     }
 
-    /// Whether the object is a `U`, of that type or one derived from it.
+    /// Returns whether the object is a `U`: of that type or of one derived from it.
     pub fn is<U: Object>(&self) -> bool {
         // SAFETY: `self` keeps the object alive.
         unsafe { check_instance::<U>(self.as_ptr()) }.is_ok()
     }
 
-    /// Whether the object's own type is `U`.
+    /// Returns whether the object's own type is `U`.
     pub fn is_exactly<U: Object>(&self) -> bool {
         self.is::<U>() && (U::VARIANTS.is_some() || self.type_index() == U::type_index())
     }
 
-    /// The object's value as a `U`, when it is one.
+    /// Returns the object's value as a `U` if it is one.
     pub fn downcast_ref<U: Object>(&self) -> Option<&U> {
         // SAFETY: just checked; `self` keeps the object alive.
         self.is::<U>().then(|| unsafe { embedded::body(self.as_ptr()) })
     }
 
-    /// A reference that does not keep the object's value alive.
+    /// Returns a reference that does not keep the object's value alive.
     pub fn downgrade(&self) -> WeakRef<T> {
         WeakRef::of(self)
     }
@@ -120,9 +122,10 @@ impl<T: Object> ObjRef<T> {
     }
 }
 
-// The bound is each method's own, so that a call on a family is told what the bound says.
+// The bound is on each method, so that a call on a family fails with the bound's own message.
 impl<T: Object> ObjRef<T> {
-    /// The value to be changed in place, when this is the only reference to the object, weak ones included.
+    /// Returns a mutable reference to the value if this is the only reference to the object,
+    /// including weak ones.
     ///
     /// ```
     /// use kernpack::{ObjRef, Object};
@@ -148,11 +151,12 @@ impl<T: Object> ObjRef<T> {
         unsafe { embedded::is_unique(self.as_ptr()).then(|| &mut *embedded::body_ptr(self.as_ptr())) }
     }
 
-    /// The value to be changed in place. When others refer to the object as well, `self` first becomes a copy of its own
-    /// (copy on write), of the object's own type.
+    /// Returns a mutable reference to the value. If there are other references to the object,
+    /// `self` first becomes a copy (copy on write) of the object's own type.
     ///
     /// # Errors
-    /// TypeError when the object would have to be copied and its type has no copy: a field is not `Clone`, or another language says so.
+    /// Returns a TypeError if the object would have to be copied and its type cannot be copied: a
+    /// field is not `Clone`, or another language forbids it.
     ///
     /// ```
     /// # use kernpack::{ObjRef, Object};
@@ -179,25 +183,26 @@ impl<T: Object> ObjRef<T> {
                 _ => unsafe { Self::from_raw(copy::shallow_copy(self.as_ptr())?) },
             };
         }
-        // SAFETY: the object has no other reference now, and none can be made as long as `self` is borrowed. A copy function of another
-        // language that gave an object which others hold was refused.
+        // SAFETY: the object has no other reference now, and none can be created as long as `self`
+        // is borrowed. If a copy function of another language returned an object with other
+        // references, that was an error.
         Ok(unsafe { &mut *embedded::body_ptr(self.as_ptr()) })
     }
 }
 
-/// Whether a registered type is `T` or derived from it.
+/// Returns whether a registered type is `T` or derived from it.
 pub(crate) fn is_instance<T: Object>(index: i32) -> bool {
     is_derived(index, T::type_index())
 }
 
-/// Whether a registered type is another one or derived from it.
+/// Returns whether a registered type is another one or derived from it.
 fn is_derived(index: i32, expected: i32) -> bool {
     if index == expected || expected == type_index::OBJECT {
         return true;
     }
     let api = provider::api();
-    // SAFETY: both indices are registered, `index` because a live object has it. Descriptions live forever, and a type
-    // has exactly `type_depth` ancestors.
+    // SAFETY: both indices are registered, `index` because a live object has it. Descriptions live
+    // forever, and a type has exactly `type_depth` ancestors.
     unsafe {
         let (own, wanted) = ((api.get_type_info)(index), (api.get_type_info)(expected));
         if own.is_null() || wanted.is_null() || (*own).type_depth <= (*wanted).type_depth {
@@ -211,7 +216,7 @@ fn is_derived(index: i32, expected: i32) -> bool {
 /// Checks that an object may be used as a `T`: its type is `T` or derived from it, and it is complete.
 ///
 /// # Safety
-/// The object is alive, and a reference to it is counted for the caller.
+/// The object is alive, and the caller has counted a reference to it.
 #[inline]
 unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
     // SAFETY: promised by the caller.
@@ -224,7 +229,7 @@ unsafe fn check_instance<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mis
     }
 }
 
-/// [`check_instance`] for an object of another type than `T` itself, or one that is not complete.
+/// [`check_instance`] for an object whose type is not `T` itself, or that is incomplete.
 #[inline(never)]
 pub(super) unsafe fn check_other<T: Object>(object: *mut TVMFFIObject) -> Result<(), Mismatch> {
     // SAFETY: promised by the caller.
@@ -290,10 +295,10 @@ impl<T: Object> From<T> for ObjRef<T> {
     }
 }
 
-/// Every object reference can be seen as a reference to the root type.
+/// Every object reference can be treated as a reference to the root type.
 impl From<Function> for ObjRef<ObjectRoot> {
     fn from(function: Function) -> Self {
-        // SAFETY: every object is an `ffi.Object`; the function's reference goes over.
+        // SAFETY: every object is an `ffi.Object`; the function's reference is transferred.
         unsafe { Self::from_raw(function.into_raw()) }
     }
 }
@@ -324,8 +329,8 @@ impl<'a, T: Object> FromAny<'a> for ObjRef<T> {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive. The reference is counted before the object's state is looked at (`write_access.rs`);
-        // it is given up when the object is not a `T`.
+        // SAFETY: the view keeps the object alive. The reference is counted before the object's
+        // state is checked (`write_access.rs`); it is released if the object is not a `T`.
         unsafe {
             embedded::inc_ref_in_order(object);
             let reference = ObjRef::<ObjectRoot>::from_raw(object);
@@ -361,7 +366,7 @@ impl<T: Object> From<ObjRef<T>> for Any {
 
 impl<T: Object> IntoAny for ObjRef<T> {
     fn into_any(self) -> Any {
-        // SAFETY: the reference goes over to the value.
+        // SAFETY: the value takes ownership of the reference.
         unsafe { Any::from_object(self.into_raw()) }
     }
 

@@ -1,14 +1,15 @@
-//! How a library whose types conflict with others is refused by loaders that do not ask it.
+//! Makes loaders that do not check for conflicts refuse a library whose types conflict with others.
 //!
-//! The stock loader looks for an import tree after the library's constructor has run, and restores the modules in it. So a library with a
-//! conflict shows it a tree of one module, of a kind whose loader raises what went wrong.
+//! The stock loader looks for an import tree after the library's constructor has run, and restores
+//! the modules in it. So a library with a conflict exposes a tree with one module, of a kind whose
+//! loader raises the error.
 
 use core::ffi::c_void;
 
 use crate::abi::TVMFFIAny;
 use crate::{Error, Function, artifact, embedded, provider};
 
-/// Has this artifact show an import tree that cannot be loaded, for what it notes as problems of loading.
+/// Makes this artifact expose an import tree that fails to load with the recorded loading problems.
 #[cold]
 pub(super) fn refuse() {
     unsafe extern "C" fn raise(_: *mut c_void, _: *const TVMFFIAny, _: i32, _: *mut TVMFFIAny) -> i32 {
@@ -16,23 +17,25 @@ pub(super) fn refuse() {
         Error::with_backtrace("RuntimeError", &format!("cannot load {}: {problems}", own_file()), "").raise();
         -1
     }
-    // A kind for each library: the loader says what went wrong in its own.
+    // One kind per library, so that its loader reports the library's own problems.
     let kind = format!("kernpack.conflict.{}", own_file());
-    // SAFETY: a new function object, whose one reference goes to the handle.
+    // SAFETY: a new function object; the handle takes ownership of its one reference.
     let loader = unsafe { Function::from_raw(embedded::new_function(raise, ())) };
-    // Without the loader, the stock one says that it is missing, and names the kind: an error, too.
+    // Without the loader, the stock loader reports that it is missing, with the kind: also an
+    // error.
     let _ = Function::register_global_override(&format!("ffi.Module.load_from_bytes.{kind}"), &loader);
     artifact::show_tree(tree_of_one(&kind).leak().as_ptr());
 }
 
-/// The file of this artifact; empty when the dynamic linker does not know it.
+/// The file of this artifact; empty if the dynamic linker does not know it.
 fn own_file() -> String {
     artifact::file_of(refuse as *const c_void).unwrap_or_default()
 }
 
-/// An import tree of one module with one byte: the stock library reads no empty one. The writer of trees is much code for that.
+/// Builds an import tree of one module with a payload of one byte, because the stock library does
+/// not accept an empty one. Written by hand, because the tree writer is a lot of code.
 fn tree_of_one(kind: &str) -> Vec<u8> {
-    /// Those behind the size.
+    /// Number of integers after the size.
     const NUMBERS: usize = 6;
     let mut tree = Vec::new();
     // Size; two row pointers; no imports; kind; payload.

@@ -1,7 +1,8 @@
-//! Registering object types with the provider.
+//! Registration of object types with the provider.
 //!
-//! A key that is taken is joined only when another Kernpack library registered the same definition; else this artifact's type gets a key
-//! of its own, so that objects of the two are never confused, and the problem is reported.
+//! A type only joins an existing key if another Kernpack library registered the same definition.
+//! Otherwise this artifact's type gets its own key, so that objects of the two types are never
+//! confused, and the problem is reported.
 
 use core::panic::Location;
 use core::ptr;
@@ -18,13 +19,15 @@ use crate::types::AttrColumn;
 use crate::value::{Any, IntoAny, Storage, TypeSchema};
 use crate::{Error, Function, Result, artifact, provider};
 
-/// The type attribute that says where a type was defined, for messages.
+/// The type attribute with the place of a type's definition, for messages.
 static ORIGIN: AttrColumn = AttrColumn::new("__kernpack_origin__");
 
-/// The type attribute that says what the layout of `String`, `Vec` and the rest of Rust's own types depends on.
+/// The type attribute with the compiler and crate version, which determine the layout of `String`,
+/// `Vec` and other Rust types.
 static BUILD: AttrColumn = AttrColumn::new("__kernpack_build__");
 
-/// The type's index; binds this artifact to its provider and registers the type when that has not happened.
+/// Returns the type's index; binds this artifact to its provider and registers the type if
+/// necessary.
 #[inline]
 pub fn type_index_of(def: &'static TypeDef) -> i32 {
     let index = def.index.get();
@@ -33,14 +36,17 @@ pub fn type_index_of(def: &'static TypeDef) -> i32 {
 
 #[cold]
 fn register_late(def: &'static TypeDef) -> i32 {
-    // Binding registers every type of this artifact, this one included, unless this call is part of that.
+    // Binding registers every type of this artifact, including this one, unless this call is part
+    // of binding.
     provider::api();
     if def.index.get() < 0 {
-        // A problem was recorded where it was found; the index is valid even then, unless the provider refused the type.
+        // The registration recorded its problems; the index is valid even then, unless the provider
+        // rejected the type.
         let _ = register_type(def);
     }
     let index = def.index.get();
-    // Objects without a type could be taken for each other. While this artifact binds there are none, and the rest is to be registered.
+    // Objects without a type could be confused. While this artifact binds there are no objects, and
+    // the other types must still be registered.
     assert!(
         index >= 0 || provider::bound().is_null(),
         "type '{}' could not be registered; kernpack::load_problems() says why",
@@ -52,7 +58,8 @@ fn register_late(def: &'static TypeDef) -> i32 {
 /// Registers a type with the provider, or joins the same type of another Kernpack library.
 ///
 /// # Errors
-/// When the key is taken by another type; this artifact's type then has a key of its own.
+/// Returns an error if the key is taken by another type; this artifact's type then gets its own
+/// key.
 pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     if def.index.get() >= 0 {
         return Ok(());
@@ -68,7 +75,8 @@ pub(crate) fn register_type(def: &'static TypeDef) -> Result<()> {
     Err(crate::error!(TypeError, "type '{}' ({}:{}, crate {}) {obstacle}", def.key, def.file, def.line, def.crate_name))
 }
 
-/// Registers a type whose key is taken under a key of its own. That may be taken as well: other builds of this file have the same.
+/// Registers a type whose key is taken under its own key. That may be taken as well: other builds
+/// of the same file use the same one.
 fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
     let own = format!("{}@{}:{}", def.key, def.file, def.line);
     let mut key = own.clone();
@@ -84,10 +92,10 @@ fn register_apart(def: &'static TypeDef, parent: i32) -> Result<()> {
     register_as(def, &key, parent)
 }
 
-/// The type that is registered under a key.
+/// Returns the type that is registered under a key.
 fn find(key: &str) -> Result<Option<&'static TVMFFITypeInfo>> {
     let Some(index) = index_of_key(key.as_bytes()) else { return Ok(None) };
-    // SAFETY: what is found lives forever.
+    // SAFETY: the result lives forever.
     match unsafe { (provider::api().get_type_info)(index).as_ref() } {
         Some(info) => Ok(Some(info)),
         None => Err(crate::error!(RuntimeError, "the provider has no type '{key}' though it has an index for it")),
@@ -107,7 +115,8 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     if index < 0 {
         return Err(crate::error!(RuntimeError, "the provider refused to register type '{key}'"));
     }
-    // First, so that a type which is registered at this moment is not taken for another language's.
+    // First, so that another thread does not mistake a type under registration for another
+    // language's.
     register_attr(index, BUILD.name(), &build().into_any())?;
     register_attr(index, FINGERPRINT.name(), &(def.fingerprint as i64).into_any())?;
     register_attr(index, ORIGIN.name(), &origin(def).into_any())?;
@@ -121,9 +130,10 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
         total_size: def.size as i32,
         structural_eq_hash_kind: def.structural_kind,
     };
-    // SAFETY: the provider copies what it keeps; `metadata` and what it points to live for the call.
+    // SAFETY: the provider copies the data that it keeps; `metadata` and the data that it points to
+    // live for the call.
     Error::check(unsafe { (api.type_register_metadata)(index, &metadata) })?;
-    // What an impl block did wrong does not keep the rest of the type from being usable.
+    // A problem in an impl block does not make the rest of the type unusable.
     let methods = super::methods::register(def, index);
     let has_init = methods.as_ref().map_or_else(|_| super::methods::has_constructor(def), |has_init| *has_init);
     if let Some(copy) = copy::copy_function(def) {
@@ -134,7 +144,8 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     }
     let has_init = has_init || register_generated_init(index, def.generated_init.filter(|_| creator.is_some()))?;
     if !has_init {
-        // Without any, Python's classes would make instances that refer to no object.
+        // Without a constructor, Python's classes would create instances that do not refer to an
+        // object.
         register_attr(index, "__ffi_init__", &super::construction::no_constructor(def).into_any())?;
     }
     if let Some(register) = def.tensor_hooks {
@@ -144,7 +155,8 @@ fn register_as(def: &'static TypeDef, key: &str, parent: i32) -> Result<()> {
     methods.map(drop)
 }
 
-/// Registers the constructor that the provider makes of a type's fields, or else this artifact; false for a type without one.
+/// Registers the constructor that the provider generates from a type's fields, or else this
+/// artifact's. Returns false for a type without one.
 fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool> {
     let Some(own) = own else { return Ok(false) };
     match Function::find_global("ffi._RegisterFFIInit")? {
@@ -158,7 +170,7 @@ fn register_generated_init(index: i32, own: Option<RegisterInit>) -> Result<bool
 #[doc(hidden)]
 pub fn register_attr(index: i32, name: &str, value: &Any) -> Result<()> {
     let name = TVMFFIByteArray::new(name.as_bytes());
-    // SAFETY: the provider takes a reference of its own to the value; all pointers live for the call.
+    // SAFETY: the provider takes its own reference to the value; all pointers live for the call.
     Error::check(unsafe { (provider::api().type_register_attr)(index, &name, value.as_view().as_raw()) })
 }
 
@@ -178,19 +190,20 @@ fn register_field(index: i32, field: &FieldDef) -> Result<()> {
         default_value_or_factory: *default.as_view().as_raw(),
         field_static_type_index: static_type_index(field),
     };
-    // SAFETY: the provider copies what it keeps, and takes a reference of its own to the default; `info` and what it points to live for
-    // the call.
+    // SAFETY: the provider copies the data that it keeps and takes its own reference to the
+    // default; `info` and the data that it points to live for the call.
     Error::check(unsafe { (provider::api().type_register_field)(index, &info) })
 }
 
 /// The compiler and the version of this crate.
 fn build() -> String {
-    // A call from inside the standard library, whose sources lie in a folder with the name of the compiler's version.
+    // A call from inside the standard library, whose sources are in a folder with the compiler's
+    // version in its name.
     let compiler = core::iter::repeat_with(Location::caller).next().map_or("", Location::file);
     format!("kernpack {}, {compiler}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Where a type was defined.
+/// Describes the place where a type was defined.
 fn origin(def: &'static TypeDef) -> String {
     let mut origin = format!("{}:{}, crate {}", def.file, def.line, def.crate_name);
     if let Some(file) = artifact::file_of(ptr::from_ref(def).cast()) {
@@ -200,19 +213,21 @@ fn origin(def: &'static TypeDef) -> String {
     origin
 }
 
-/// The stock metadata of a field: a JSON object whose `type_schema` is a JSON string.
+/// The metadata of a field in the stock format: a JSON object whose `type_schema` is a JSON string.
 fn field_metadata(field: &FieldDef) -> String {
     type_metadata(&field.ty, if field.is_unsigned { ",\"kernpack.unsigned\":true" } else { "" })
 }
 
-/// The stock metadata of a value of this type; `more` are further members of the JSON object.
+/// The metadata of a value of this type in the stock format; `more` are additional members of the
+/// JSON object.
 pub(super) fn type_metadata(ty: &TypeSchema, more: &str) -> String {
     let mut schema = String::new();
     ty.write_json(&mut schema);
     schema_metadata(&schema, more)
 }
 
-/// Why a type cannot be the one that is registered under its key; `None` when it is the same.
+/// Returns the reason that a type is not the same as the one that is registered under its key;
+/// `None` if they are the same.
 fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option<String> {
     const ADVICE: &str = "give one of them another key";
     let Some(fingerprint) = FINGERPRINT.get(info.type_index) else {
@@ -243,9 +258,11 @@ fn obstacle(def: &TypeDef, info: &'static TVMFFITypeInfo, parent: i32) -> Option
     ))
 }
 
-/// The first difference between our type and the one registered under its key.
+/// Describes the first difference between this artifact's type and the one registered under its
+/// key.
 fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<String> {
-    // SAFETY: the description and its arrays live forever; counts say how long the arrays are.
+    // SAFETY: the description and its arrays live forever; the counts are the lengths of the
+    // arrays.
     unsafe {
         let registered_parent = match info.type_depth {
             0 => -1,
@@ -257,7 +274,7 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
         if !info.metadata.is_null() && (*info.metadata).total_size != def.size as i32 {
             return Some(format!("it has {} bytes, ours {}", (*info.metadata).total_size, def.size));
         }
-        // A type may have more: properties are registered as fields, too.
+        // The registered type may have more fields: properties are registered as fields, too.
         if (info.num_fields as usize) < def.fields.len() {
             return Some(format!("it has {} fields, ours {}", info.num_fields, def.fields.len()));
         }
@@ -281,11 +298,12 @@ fn difference(def: &TypeDef, info: &TVMFFITypeInfo, parent: i32) -> Option<Strin
     None
 }
 
-/// The static index of a field's type. Serializers store values of some of these in place. And the stock library takes from it how the
-/// field lies in memory, when a Python class that is derived from the type makes, copies and destroys objects: as a value (16 bytes),
-/// as an object reference (8 bytes, also for an `Option` of one), or else as bytes.
+/// The static index of a field's type. Serializers store values of some of these in place. The
+/// stock library also derives the memory representation of the field from it when a Python class
+/// derived from the type creates, copies and destroys objects: a value (16 bytes), an object
+/// reference (8 bytes, also for an `Option` of one), or else bytes.
 fn static_type_index(field: &FieldDef) -> i32 {
-    /// Not stored in place, and bytes.
+    /// Not stored in place; treated as bytes.
     const OTHER: i32 = type_index::OPAQUE_PTR;
     match field.ty.key {
         // May be a big integer, which serializers cannot store in place.

@@ -2,12 +2,13 @@ use super::definition::TypeDef;
 use super::derived::FieldNames;
 use crate::abi::type_index;
 
-/// A Rust type that lives behind the ABI's object header. Implement it with `#[derive(Object)]`.
+/// A Rust type that is stored after the ABI's object header. Implement it with `#[derive(Object)]`.
 ///
 /// # Safety
-/// The type is `#[repr(C)]`, aligned to at most 8 bytes, begins with a `Parent` value at offset 0 (unless the parent is
-/// [`ObjectRoot`]), and `type_index` gives the index that its key is registered under with exactly this layout. `type_def`
-/// describes this layout; for a family, `index_of` is the index of the value's own variant, and `variants` are all of them.
+/// The type is `#[repr(C)]`, aligned to at most 8 bytes, begins with a `Parent` value at offset 0
+/// (unless the parent is [`ObjectRoot`]), and `type_index` returns the index under which its key is
+/// registered with exactly this layout. `type_def` describes this layout; for a family, `index_of`
+/// is the index of the value's own variant, and `variants` are all of them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an object type",
     label = "not an object type",
@@ -20,10 +21,10 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
     /// The base type.
     type Parent: Object;
 
-    /// Run-time type index; registers the type when needed.
+    /// Run-time type index; registers the type if necessary.
     fn type_index() -> i32;
 
-    /// What the derive knows about the type; `None` for a type that another library defines.
+    /// The definition from the derive; `None` for a type that another library defines.
     #[doc(hidden)]
     fn type_def() -> Option<&'static TypeDef> {
         None
@@ -35,28 +36,31 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
         Self::type_index()
     }
 
-    /// For a family, the object types of its variants: objects of other types are none of the family.
+    /// For a family, the object types of its variants: objects of other types do not belong to the
+    /// family.
     #[doc(hidden)]
     const VARIANTS: Option<&'static [&'static TypeDef]> = None;
 
-    /// Whether other languages can create objects of the type: each field can be set, or is made by Rust code.
+    /// True if other languages can create objects of the type: each field can be set, or is
+    /// initialized by Rust code.
     #[doc(hidden)]
     const CREATABLE: bool = false;
 
-    /// Whether no type may be derived from this one.
+    /// True if no type may be derived from this one.
     #[doc(hidden)]
     const FINAL: bool = false;
 
-    /// The names of the fields that other languages see.
+    /// The names of the fields that are visible to other languages.
     #[doc(hidden)]
     const FIELD_NAMES: FieldNames = FieldNames::NONE;
 
-    /// Makes a second value of the same content, when that is possible.
+    /// Creates a second value with the same content, if possible.
     #[doc(hidden)]
     const DUPLICATE: Option<fn(&Self) -> Self> = None;
 }
 
-/// An object type that is a struct, whose value may be replaced as a whole: not a family, where the value decides the object's type.
+/// An object type that is a struct, whose value may be replaced as a whole. Families are not,
+/// because the value determines the object's type.
 ///
 /// # Safety
 /// `index_of` and `VARIANTS` of [`Object`] are the provided ones.
@@ -67,7 +71,7 @@ pub unsafe trait Object: Send + Sync + Sized + 'static {
 )]
 pub unsafe trait ObjectStruct {}
 
-/// The root of all object types, `ffi.Object`. A reference to it may be any object.
+/// The root of all object types, `ffi.Object`. A reference to it may refer to any object.
 #[repr(C)]
 pub struct ObjectRoot {
     _nothing: (),

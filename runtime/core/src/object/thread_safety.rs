@@ -1,11 +1,14 @@
-//! What generated code asks about threads, so that a field which does not belong into an object is an error at the field's type.
+//! Checks of generated code for thread safety: a field that must not be in an object is an error at
+//! the field's type.
 //!
-//! That objects are `Send` and `Sync` is a bound of [`Object`](super::Object). An error about that bound is at the struct and does not
-//! say what to do, so generated code checks each field as well, unless the author of the struct vouches for it with `unsafe impl`.
+//! [`Object`](super::Object) requires `Send` and `Sync`. An error about that bound is reported at
+//! the struct and does not suggest a fix, so generated code also checks each field, unless the
+//! author of the struct guarantees thread safety with `unsafe impl`.
 
 use core::marker::PhantomData;
 
-/// A type that a field of an object may have; `VOUCHED` is whether the whole object is known to be safe to use from several threads.
+/// A type that a field of an object may have; `VOUCHED` is true if the whole object is known to be
+/// safe to use from several threads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a field of an object: it is not safe to use from several threads",
     label = "all threads use an object, so its fields have to be `Send` and `Sync`",
@@ -19,20 +22,21 @@ impl<T> ObjectPart<true> for T {}
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync> ObjectPart<false> for T {}
 
-/// Compiles for a field that may be in an object.
+/// Compiles only for a field that may be in an object.
 pub const fn assert_object_part<T: ObjectPart<VOUCHED>, const VOUCHED: bool>() {}
 
-/// Whether a type is safe to use from several threads: `ThreadSafety::<T>::HOLDS`, with [`NotThreadSafe`] in scope.
+/// The thread safety of a type: `ThreadSafety::<T>::HOLDS`, with [`NotThreadSafe`] in scope.
 pub struct ThreadSafety<T>(PhantomData<T>);
 
 impl<T: Send + Sync> ThreadSafety<T> {
-    /// It is.
+    /// The type is thread-safe.
     pub const HOLDS: bool = true;
 }
 
-/// For the other types; the inherent constant of [`ThreadSafety`] goes before it.
+/// For types that are not thread-safe; the inherent constant of [`ThreadSafety`] takes precedence
+/// over it.
 pub trait NotThreadSafe {
-    /// It is not.
+    /// The type is not thread-safe.
     const HOLDS: bool = false;
 }
 

@@ -1,17 +1,20 @@
-//! Looking a type key up that may be unknown.
+//! Lookup of type keys that may be unknown.
 
 use crate::abi::{TVMFFIByteArray, TVMFFIVersion};
 use crate::{Error, provider};
 
-/// As the parent of a new type: look the key up, and register nothing. An unknown key gives this number, too.
+/// Parent index that makes the function look up the key without registering it. It is also the
+/// result for an unknown key.
 const LOOKUP_ONLY: i32 = -2;
 
-/// The first version with [`LOOKUP_ONLY`]. Older ones take it for a missing parent, and that ends the process.
+/// The first version with [`LOOKUP_ONLY`]. Older versions treat it as a missing parent, which ends
+/// the process.
 const FIRST_WITH_LOOKUP_ONLY: (u32, u32, u32) = (0, 1, 13);
 
-/// The index of the type with this key, if there is one.
+/// Returns the index of the type with this key, if it is registered.
 ///
-/// `TVMFFITypeKeyToIndex` answers an unknown key with an error, for which the stock library takes a backtrace (0.15 s the first time).
+/// `TVMFFITypeKeyToIndex` reports an unknown key as an error, for which the stock library takes a
+/// backtrace (0.15 s the first time).
 pub(crate) fn index_of_key(key: &[u8]) -> Option<i32> {
     let (api, key) = (provider::api(), TVMFFIByteArray::new(key));
     let TVMFFIVersion { major, minor, patch } = provider::version();

@@ -6,12 +6,15 @@ use super::{ObjRef, Object};
 use crate::abi::TVMFFIObject;
 use crate::embedded;
 
-/// A reference that does not keep an object's value alive: for a link back to an owner, or a cache.
+/// A reference that does not keep an object's value alive, for example a back reference to an
+/// owner, or a cache entry.
 ///
-/// The value is destroyed with the last strong reference, whatever language holds it. Weak references only keep the object's storage.
+/// The value is destroyed with the last strong reference, regardless of which language holds it.
+/// Weak references only keep the object's storage.
 ///
-/// A field with one is hidden from other languages: structural equality, JSON and copies would follow it in circles. A `#[getter]` shows what it
-/// refers to: `self.parent.get().upgrade()`. Copies of an object refer to what the original refers to.
+/// A field of this type is hidden from other languages: structural equality, JSON and copies would
+/// follow it in cycles. A `#[getter]` can expose the target: `self.parent.get().upgrade()`. Copies
+/// of an object refer to the original's target.
 ///
 /// ```
 /// use kernpack::{ObjRef, Object};
@@ -30,7 +33,7 @@ use crate::embedded;
 /// assert!(weak.upgrade().is_none());
 /// ```
 pub struct WeakRef<T: Object> {
-    /// None for a reference to nothing.
+    /// `None` if it does not refer to an object.
     object: Option<NonNull<TVMFFIObject>>,
     content: PhantomData<T>,
 }
@@ -41,7 +44,7 @@ unsafe impl<T: Object> Send for WeakRef<T> {}
 unsafe impl<T: Object> Sync for WeakRef<T> {}
 
 impl<T: Object> WeakRef<T> {
-    /// A reference to no object, as [`std::sync::Weak::new`] gives one.
+    /// Creates a reference that does not refer to an object, like [`std::sync::Weak::new`].
     ///
     /// ```
     /// # use kernpack::{ObjectRoot, WeakRef};
@@ -60,15 +63,16 @@ impl<T: Object> WeakRef<T> {
         }
     }
 
-    /// Takes over one weak reference, as [`Self::into_raw`] gives it up.
+    /// Takes ownership of one weak reference, as returned by [`Self::into_raw`].
     ///
     /// # Safety
-    /// `object` was alive as a `T` when the weak reference was counted, and that reference was the caller's; or it is null.
+    /// `object` was alive as a `T` when the weak reference was counted, and the caller owned that
+    /// reference; or it is null.
     pub unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
         Self { object: NonNull::new(object), content: PhantomData }
     }
 
-    /// Gives the weak reference up without releasing it: it now belongs to the pointer.
+    /// Returns the weak reference without releasing it: it now belongs to the pointer.
     #[must_use = "the reference is never released unless the receiver does it"]
     pub fn into_raw(self) -> *mut TVMFFIObject {
         let object = self.as_ptr();
@@ -76,20 +80,21 @@ impl<T: Object> WeakRef<T> {
         object
     }
 
-    /// The object's header, borrowed: its storage is there as long as this reference, its value perhaps not. Null for a reference to nothing.
+    /// The object's header, borrowed: its storage lives as long as this reference, its value may
+    /// not. Null if this does not refer to an object.
     pub fn as_ptr(&self) -> *mut TVMFFIObject {
         self.object.map_or(core::ptr::null_mut(), NonNull::as_ptr)
     }
 
-    /// A strong reference, unless the value is already destroyed.
+    /// Returns a strong reference, unless the value is already destroyed.
     pub fn upgrade(&self) -> Option<ObjRef<T>> {
         let object = self.object?.as_ptr();
-        // SAFETY: the weak reference keeps the storage. The object was a `T` when `self` was made, and a weak reference keeps others
-        // from changing it in place.
+        // SAFETY: the weak reference keeps the storage. The object was a `T` when `self` was
+        // created, and a weak reference prevents others from changing it in place.
         unsafe { embedded::try_promote(object).then(|| ObjRef::from_raw(object)) }
     }
 
-    /// Whether both refer to the same object, or both to none.
+    /// Returns whether both refer to the same object, or both to none.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         self.object == other.object
     }

@@ -1,18 +1,23 @@
 //! The right to write to an object that other code may read.
 //!
-//! Rust code reads an object only while a reference of its own is counted (an [`ObjRef`](super::ObjRef), or one for the time of a
-//! call). So the holder of the only reference may write, as long as no thread adds one meanwhile. The word behind the type index,
-//! which the ABI leaves unused, is the lock: a writer sets it, then looks whether the object is still unique; a thread that adds a reference for
-//! Rust code does that first and looks at the lock afterwards. All four steps are sequentially consistent, so at least one of the two
-//! sees the other.
+//! Rust code only reads an object while it holds its own counted reference (an
+//! [`ObjRef`](super::ObjRef), or one for the duration of a call). So the holder of the only
+//! reference may write, as long as no thread adds one meanwhile. The word after the type index,
+//! which the ABI leaves unused, is the lock: a writer sets it, then checks that the object is still
+//! unique; a thread that adds a reference for Rust code does that first and checks the lock
+//! afterwards. All four steps are sequentially consistent, so at least one of the two sees the
+//! other.
 //!
-//! The same word says that an object is not complete: it was made by its type's creator, and fields are missing (`construction.rs`).
-//! And it says that an object is fresh: another language made or copied it, and no Rust code has got a reference to it so far. The
-//! thread that made it may still set its fields, however many references there are. Its first reference in Rust code ends that, and
-//! so does another thread that reads a field: a Rust thread may do that through a reference to just any value, at any time.
+//! The same word marks an object as incomplete: it was created by its type's creator, and fields
+//! are missing (`construction.rs`). It also marks an object as fresh: another language created or
+//! copied it, and no Rust code has had a reference to it yet. The creating thread may still set its
+//! fields, regardless of the number of references. The first reference in Rust code ends that
+//! state, and so does another thread that reads a field: a Rust thread may do that at any time,
+//! through a reference to any value.
 //!
-//! A method's `&self` counts no reference (`borrowed.rs`): the caller's keeps the object alive. The first such call makes the object
-//! shared, and then it is not written to any more, be there one reference or many.
+//! A method's `&self` does not count a reference (`borrowed.rs`): the caller's reference keeps the
+//! object alive. The first such call marks the object as shared, and after that no setter writes to
+//! it, regardless of the number of references.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,32 +25,36 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use crate::abi::TVMFFIObject;
 use crate::embedded;
 
-/// The object is complete, and is not written to.
+/// The object is complete, and no thread writes to it.
 const COMPLETE: u32 = 0;
-/// All fields have values, and Rust code reads the object without a reference of its own: it is not written to any more.
+/// All fields have values, and Rust code reads the object without its own reference: no setter
+/// writes to it any more.
 const SHARED: u32 = 1;
-/// A thread writes to the object.
+/// A thread is writing to the object.
 const LOCKED: u32 = u32::MAX;
-/// All fields have values, and no Rust code has seen the object. The other bits are the number of the thread that made it.
+/// All fields have values, and no Rust code has seen the object. The other bits are the number of
+/// the thread that created it.
 const FRESH: u32 = 1 << 31;
 
-/// What the state word of an object says.
+/// The decoded state word of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// All fields have values.
     Complete,
-    /// All fields have values, and no Rust code has seen the object; the state word.
+    /// All fields have values, and no Rust code has seen the object. Contains the state word.
     Fresh(u32),
-    /// Fields are missing; the construction record is at this many times 8 bytes from the handle.
+    /// Fields are missing. Contains the offset of the construction record from the handle, in units
+    /// of 8 bytes.
     Incomplete(u32),
 }
 
-/// Whether a state word says that the object is fresh.
+/// Returns whether a state word marks the object as fresh.
 const fn is_fresh(word: u32) -> bool {
     word >= FRESH && word != LOCKED
 }
 
-/// The state word of an object that this thread makes. The system's numbers of threads are the same for all libraries of a process.
+/// The state word of an object that this thread creates. The system's thread numbers are the same
+/// for all libraries of a process.
 #[inline]
 fn fresh_here() -> u32 {
     thread_local!(static WORD: Cell<u32> = const { Cell::new(0) });
@@ -91,7 +100,7 @@ fn word<'a>(object: *mut TVMFFIObject) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(&raw mut (*object).padding) }
 }
 
-/// The state of an object; waits while it is written to.
+/// Returns the state of an object; waits while it is written to.
 ///
 /// # Safety
 /// The object is alive.
@@ -103,7 +112,7 @@ pub(super) unsafe fn state(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// Where the construction record of an object is, if it is not complete.
+/// Returns the offset of the construction record, in units of 8 bytes, if the object is incomplete.
 ///
 /// # Safety
 /// The object is alive.
@@ -113,8 +122,8 @@ pub(super) unsafe fn incomplete(object: *mut TVMFFIObject) -> Option<u32> {
     (record > SHARED && record < FRESH).then_some(record)
 }
 
-/// Whether all fields of an object have values, which no other thread changes while this one reads a field; waits while other code
-/// writes to the object.
+/// Returns whether all fields of an object have values and no other thread changes them while this
+/// one reads a field. Waits while other code writes to the object.
 ///
 /// # Safety
 /// The object is alive, and the caller owns a reference to it.
@@ -125,7 +134,7 @@ pub(super) unsafe fn is_readable(object: *mut TVMFFIObject) -> bool {
     matches!(state, COMPLETE | SHARED) || unsafe { is_readable_in_state(object, state) }
 }
 
-/// The rest of [`is_readable`].
+/// The slow path of [`is_readable`].
 #[cold]
 #[inline(never)]
 unsafe fn is_readable_in_state(object: *mut TVMFFIObject, state: u32) -> bool {
@@ -134,7 +143,8 @@ unsafe fn is_readable_in_state(object: *mut TVMFFIObject, state: u32) -> bool {
         if !is_fresh(state) || state != fresh_here() {
             return seen(object) == State::Complete;
         }
-        // The only owner may set fields anyhow, so nothing is lost; from now on the object is read without asking for the thread.
+        // The only owner may set fields anyway, so this does not take a right away; from now on
+        // reading the object does not require the thread's number.
         if embedded::is_unique_in_order(object) {
             let _ = word(object).compare_exchange(state, COMPLETE, Ordering::SeqCst, Ordering::SeqCst);
         }
@@ -155,10 +165,11 @@ fn rare_state(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// The state of an object that Rust code gets a reference to; a fresh one is not fresh any more.
+/// Returns the state of an object that Rust code gets a reference to; a fresh object becomes
+/// complete.
 ///
 /// # Safety
-/// The object is alive, and a reference of the caller's own is counted.
+/// The object is alive, and the caller has counted its own reference.
 #[inline]
 pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
     // SAFETY: promised by the caller.
@@ -174,7 +185,8 @@ pub(super) unsafe fn seen(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// Whether no setter of a read-only field writes to the object any more, be there one reference or many.
+/// Returns whether no setter of a read-only field can write to the object any more, regardless of
+/// the number of references.
 ///
 /// # Safety
 /// The object is alive.
@@ -184,8 +196,8 @@ pub unsafe fn is_shared(object: *mut TVMFFIObject) -> bool {
     word(object).load(Ordering::Relaxed) == SHARED
 }
 
-/// The state of an object that Rust code reads without a reference of its own, for the time of a call. From now on no setter
-/// writes to it.
+/// Returns the state of an object that Rust code reads without its own reference, for the duration
+/// of a call. From now on no setter writes to it.
 ///
 /// # Safety
 /// The object is alive.
@@ -213,15 +225,15 @@ fn share_first(object: *mut TVMFFIObject) -> State {
     }
 }
 
-/// Declares an object incomplete; `record` is where its construction record is.
+/// Marks an object as incomplete; `record` is the position of its construction record.
 ///
 /// # Safety
-/// The object is new, and only the caller knows it.
+/// The object is new, and no other code has a reference to it.
 pub(super) unsafe fn begin(object: *mut TVMFFIObject, record: u32) {
     word(object).store(record, Ordering::Release);
 }
 
-/// Declares an object complete, and fresh for this thread.
+/// Marks an object as complete, and as fresh for this thread.
 ///
 /// # Safety
 /// The object is new or incomplete, all of its fields have values, and no Rust code has seen it.
@@ -229,13 +241,13 @@ pub(super) unsafe fn complete(object: *mut TVMFFIObject) {
     word(object).store(fresh_here(), Ordering::SeqCst);
 }
 
-/// Runs `write` when this thread made the object and it is fresh, or when it is complete and the caller's reference is the only one;
-/// `None` otherwise.
+/// Runs `write` if this thread created the object and it is fresh, or if it is complete and the
+/// caller's reference is the only one; returns `None` otherwise.
 ///
 /// # Safety
 /// The object is alive and complete, and the caller owns a reference to it.
 pub(super) unsafe fn while_unique<R>(object: *mut TVMFFIObject, write: impl FnOnce() -> R) -> Option<R> {
-    /// Unlocks also when `write` panics.
+    /// Unlocks even if `write` panics.
     struct Lock(*mut TVMFFIObject, u32);
     impl Drop for Lock {
         fn drop(&mut self) {

@@ -1,21 +1,22 @@
-//! Over what a loop goes: the shape that all operands have in common, and where their items are at each of its indices.
+//! The iteration domain of a loop: the common shape of all operands, and the addresses of their
+//! items at each index.
 
 use core::ops::Range;
 
 use super::names::Names;
 use crate::Result;
 
-/// Where an operand's elements are.
+/// The memory layout of an operand's elements.
 #[derive(Clone, Copy)]
 pub struct Extent<'a> {
     pub(super) first: *mut u8,
     pub(super) shape: Sizes<'a>,
-    /// In elements; `None` means row major without gaps.
+    /// Strides in elements; `None` means row major without gaps.
     pub(super) strides: Option<&'a [i64]>,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub(super) size: usize,
     pub(super) writes: bool,
-    /// Whether an item is a row: all of the last axis.
+    /// True if an item is a row: the whole last axis.
     pub(super) is_rows: bool,
 }
 
@@ -26,27 +27,27 @@ pub(super) enum Sizes<'a> {
     Tensor(&'a [i64]),
 }
 
-/// In which order the items may come.
+/// The order in which the items may be visited.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As they lie in memory.
+    /// In the order of memory.
     Any,
-    /// Row major, as their indices say.
+    /// Row major, in the order of the indices.
     RowMajor,
 }
 
 /// The indices of a loop over `N` operands.
 pub struct Domain<const N: usize> {
-    /// How many items each operand has.
+    /// Number of items of each operand.
     pub(super) len: usize,
-    /// The shape that the operands have in common.
+    /// The common shape of the operands.
     pub(super) shape: Vec<i64>,
-    /// How many elements the longest item has.
+    /// Number of elements of the longest item.
     pub(super) weight: usize,
     first: [*mut u8; N],
-    /// Elements of an item: the row's, else 1.
+    /// Number of elements of an item, for each operand: the length of a row, else 1.
     pub(super) rows: [usize; N],
-    /// Outermost first; at least one.
+    /// The axes from the outermost to the innermost; at least one.
     axes: Vec<Axis<N>>,
 }
 
@@ -57,7 +58,8 @@ struct Axis<const N: usize> {
     steps: [isize; N],
 }
 
-// SAFETY: the addresses are those of operands, whose items may be used on any thread; their user keeps the operands alive.
+// SAFETY: the addresses belong to operands whose items may be used on any thread; the user of the
+// domain keeps the operands alive.
 unsafe impl<const N: usize> Sync for Domain<N> {}
 
 impl Extent<'_> {
@@ -69,7 +71,7 @@ impl Extent<'_> {
         }
     }
 
-    /// The axes that the loop goes over; `None` for rows of what has no axis.
+    /// The axes that the loop iterates over; `None` for rows of a tensor without axes.
     #[inline]
     fn shape(&self) -> Option<&[i64]> {
         let whole = self.whole_shape();
@@ -92,7 +94,8 @@ impl Extent<'_> {
         }
     }
 
-    /// Whether the strides are, one by one, those of row-major order. Where they count for nothing, they may be others.
+    /// Returns whether the strides equal those of row-major order, including the strides of axes of
+    /// length 1, which have no effect.
     #[inline]
     fn has_no_gaps(&self) -> bool {
         let mut expected = 1i64;
@@ -105,7 +108,7 @@ impl Extent<'_> {
         })
     }
 
-    /// Whether two indices lead to one address, or may do so.
+    /// Returns whether two indices lead to one address, or may do so.
     #[inline]
     fn overlaps_itself(&self, strides: &[i64]) -> bool {
         let mut axes: Vec<(i128, i128)> = self
@@ -126,8 +129,8 @@ impl Extent<'_> {
 }
 
 impl<const N: usize> Domain<N> {
-    /// The domain of a loop over these operands: those that are only read are broadcast to a common shape as in NumPy; those that are written
-    /// to have it.
+    /// Creates the domain of a loop over these operands. Read-only operands are broadcast to a
+    /// common shape as in NumPy; written operands must have that shape.
     #[inline]
     pub(super) fn new(operands: [Extent<'_>; N], order: Order, names: Names<'_>) -> Result<Self> {
         if let Some(domain) = Self::of_elements_without_gaps(&operands) {
@@ -163,7 +166,8 @@ impl<const N: usize> Domain<N> {
         Ok(domain)
     }
 
-    /// The domain of operands that all have one shape and no gaps between their elements: one axis, whatever the order.
+    /// Creates the domain of operands that all have one shape and no gaps between their elements:
+    /// one axis, regardless of the order.
     #[inline]
     fn of_elements_without_gaps(operands: &[Extent<'_>; N]) -> Option<Self> {
         let shape = operands.first()?.whole_shape();
@@ -172,7 +176,7 @@ impl<const N: usize> Domain<N> {
         if !operands.iter().all(is_plain) {
             return None;
         }
-        // No more than an operand has.
+        // At most the number of elements of an operand.
         let len = shape.iter().map(|dimension| *dimension as usize).product();
         Some(Self {
             len,
@@ -184,7 +188,8 @@ impl<const N: usize> Domain<N> {
         })
     }
 
-    /// The axes on which something changes, joined where that makes no difference.
+    /// Adds the axes along which an address changes; merges axes if that does not change the
+    /// iteration.
     #[inline]
     fn add_axes(&mut self, operands: &[Extent<'_>; N], order: Order, names: Names<'_>) -> Result<()> {
         let mut axes: Vec<Axis<N>> =
@@ -220,8 +225,8 @@ impl<const N: usize> Domain<N> {
         Ok(())
     }
 
-    /// Calls `run` for the items in `range`, in order: the index of the first one, its addresses, the bytes to the next ones, and how many
-    /// there are.
+    /// Calls `run` for the items in `range`, in order, with the index of the first item, its
+    /// addresses, the distances in bytes to the next items, and the number of items.
     #[inline]
     pub(super) fn runs<E>(
         &self,
@@ -235,7 +240,7 @@ impl<const N: usize> Domain<N> {
             });
             return run(range.start, at, &inner.steps, range.len());
         }
-        // Where the range begins.
+        // The index at the start of the range.
         let mut index = vec![0usize; self.axes.len()];
         let mut at = self.first;
         let mut rest = range.start;
@@ -274,14 +279,15 @@ impl<const N: usize> Domain<N> {
     }
 }
 
-/// Whether going over both axes is the same as going over one.
+/// Returns whether the two axes can be merged into one without changing the iteration.
 #[inline]
 fn joins<const N: usize>(outer: &Axis<N>, inner: &Axis<N>) -> bool {
     let length = inner.dimension as isize;
     outer.steps.iter().zip(&inner.steps).all(|(outer, inner)| inner.checked_mul(length) == Some(*outer))
 }
 
-/// The shape to which all operands are broadcast, as in NumPy: compared from the last axis on, and what is 1 or missing fits everything.
+/// Returns the shape that all operands are broadcast to, as in NumPy: compared from the last axis
+/// on, 1 and a missing axis are compatible with every length.
 #[inline]
 fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     let mut shapes = Vec::with_capacity(operands.len());
@@ -295,7 +301,7 @@ fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     }
     let ndim = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut common = vec![1i64; ndim];
-    // The origin.
+    // The operand that determined each dimension.
     let mut owner = vec![0usize; ndim];
     for (number, shape) in shapes.iter().enumerate() {
         let missing = ndim - shape.len();
@@ -327,7 +333,8 @@ fn common_shape(operands: &[Extent<'_>], names: Names<'_>) -> Result<Vec<i64>> {
     Ok(common)
 }
 
-/// `argument 'x' of shape [2, 3]`, `the rows of argument 'x' of shape [2, 3]`.
+/// Names an operand for messages: `argument 'x' of shape [2, 3]`,
+/// `the rows of argument 'x' of shape [2, 3]`.
 #[inline]
 fn subject(operands: &[Extent<'_>], number: usize, names: Names<'_>) -> String {
     let operand = &operands[number];
@@ -335,7 +342,7 @@ fn subject(operands: &[Extent<'_>], number: usize, names: Names<'_>) -> String {
     format!("{rows}{} of shape {:?}", names.of(number), operand.whole_shape())
 }
 
-/// Checks that rows are slices, and that what is written to is written to once.
+/// Checks that rows are slices, and that each address is written at most once.
 #[inline]
 fn check_memory(operand: &Extent<'_>, strides: &[i64], number: usize, names: Names<'_>) -> Result<()> {
     let shape = operand.whole_shape();

@@ -1,4 +1,4 @@
-//! One loop: which thread takes the next piece, and what becomes of a piece that fails.
+//! The execution of one loop: distribution of pieces to threads, and handling of failed pieces.
 
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -10,10 +10,11 @@ use crate::function::caught;
 use crate::thread_pool::TVMParallelGroupEnv;
 use crate::{Error, Result};
 
-/// What a loop does with a piece of its indices.
+/// The loop body, which processes a range of the indices.
 pub(super) type Body<'a> = dyn Fn(Range<usize>) -> Result<()> + Sync + 'a;
 
-/// A loop over `range` in pieces of `piece` indices; the last one may be shorter. A free thread takes the next.
+/// A loop over `range` in pieces of `piece` indices; the last one may be shorter. Free threads take
+/// the next piece.
 struct Job<'a> {
     body: &'a Body<'a>,
     range: Range<usize>,
@@ -21,11 +22,12 @@ struct Job<'a> {
     pieces: usize,
     next: Next,
     has_failed: AtomicBool,
-    /// The failure of the lowest piece.
+    /// The error of the failed piece with the lowest number.
     failure: Mutex<Option<(usize, Error)>>,
 }
 
-/// The number of the next piece, on a cache line of its own: all threads change it while they read the rest.
+/// The number of the next piece. On its own cache line, because all threads change it while they
+/// read the rest.
 #[repr(align(64))]
 struct Next(AtomicUsize);
 
@@ -35,10 +37,12 @@ pub(super) fn run_here(range: Range<usize>, body: &Body<'_>) -> Result<()> {
     caught(|| body(range))
 }
 
-/// Runs `body` for pieces of `range` on up to `threads` threads, this one among them. When this returns, `body` runs on no thread.
+/// Runs `body` for pieces of `range` on up to `threads` threads, including this one. When this
+/// returns, no thread runs `body`.
 ///
 /// # Errors
-/// Of the pieces that failed, the error of the lowest; a panic is an InternalError. No piece begins after a failure.
+/// Returns the error of the lowest failed piece; a panic is an InternalError. No piece begins after
+/// a failure.
 #[inline]
 pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body<'_>) -> Result<()> {
     let piece = piece.max(1);
@@ -56,7 +60,8 @@ pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body
     if tasks <= 1 {
         job.take_pieces();
     } else {
-        // SAFETY: `take_pieces` takes the job for shared use by any threads, and `launch` returns when all of them have ended.
+        // SAFETY: `take_pieces` uses the job by shared reference from any threads, and `launch`
+        // returns after all of them have ended.
         unsafe { pool::launch(take_pieces, (&raw const job).cast_mut().cast(), tasks)? };
     }
     match job.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -65,10 +70,10 @@ pub(super) fn run(range: Range<usize>, piece: usize, threads: usize, body: &Body
     }
 }
 
-/// A task of the pool. What goes wrong stays in the job.
+/// A task of the pool. Errors are stored in the job.
 #[inline]
 unsafe extern "C" fn take_pieces(_task: c_int, _environment: *mut TVMParallelGroupEnv, job: *mut c_void) -> c_int {
-    // SAFETY: `run` passes its job, which lives until the launch is over.
+    // SAFETY: `run` passes its job, which lives until the launch ends.
     unsafe { &*job.cast::<Job<'_>>() }.take_pieces();
     0
 }
@@ -77,7 +82,7 @@ impl Job<'_> {
     #[inline]
     fn take_pieces(&self) {
         while !self.has_failed.load(Ordering::Relaxed) {
-            // Threads that come too late add one each: far from the end of the numbers.
+            // Each late thread increments it once more, far from an overflow.
             let number = self.next.0.fetch_add(1, Ordering::Relaxed);
             if number >= self.pieces {
                 return;

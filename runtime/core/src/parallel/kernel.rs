@@ -1,4 +1,4 @@
-//! What `#[packed_func(parallel)]` expands to calls these.
+//! Functions that the expansion of `#[packed_func(parallel)]` calls.
 
 use super::domain::Order;
 use super::names::Names;
@@ -11,10 +11,11 @@ use crate::layout::Element;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use crate::value::AnyView;
 
-/// Calls the user's function for the items of the tensor arguments, whose parameters have these indices. A grain of 0 is none.
+/// Calls the user's function for the items of the tensor arguments, whose parameters have these
+/// indices. A `grain` of 0 means that none is set.
 ///
 /// # Errors
-/// Messages begin with the function's signature and name arguments.
+/// Messages begin with the function's signature and contain the names of arguments.
 #[inline]
 pub fn parallel_for_each<'a, O: Operands<'a>, R: Outcome>(
     info: &'static FunctionInfo,
@@ -26,7 +27,8 @@ pub fn parallel_for_each<'a, O: Operands<'a>, R: Outcome>(
     paced(operands, grain).run(Order::Any, Names::Parameters(info, parameters), |_, items| body(items))
 }
 
-/// The same for a function that returns an element: they become a new tensor.
+/// Like [`parallel_for_each`], for a function that returns an element: the results become a new
+/// tensor.
 ///
 /// # Errors
 /// As for [`parallel_for_each`].
@@ -47,7 +49,7 @@ fn paced<'a, O: Operands<'a>>(operands: O, grain: usize) -> Zip<'a, O> {
     if grain == 0 { loops } else { loops.grain(grain) }
 }
 
-/// What each call of a parallel function can be given by value.
+/// A value that each call of a parallel function can receive by value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given to each call of a parallel function",
     label = "not `Copy`, or not `Sync`",
@@ -57,18 +59,19 @@ pub trait ForEachCall: Copy + Sync {}
 
 impl<T: Copy + Sync> ForEachCall for T {}
 
-/// The value itself.
+/// Returns the value itself.
 #[inline(always)]
 pub fn for_each_call<T: ForEachCall>(value: T) -> T {
     value
 }
 
-// The two conversions below have the one bound that a user's type may not fulfil, and what they give hides it: the compiler then says what is
-// wrong under that type first, and says nothing of tuples and views.
+// Only these two conversions have a bound that a user's type may not satisfy, and their result
+// types hide it. So the compiler reports the error at that type first, and does not mention tuples
+// and views.
 
-/// A tensor that is read.
+/// A tensor that the function reads.
 pub trait ReadTensor {
-    /// Its elements.
+    /// Type of its elements.
     type Element: Element;
     /// Its elements as an operand.
     fn elements(&self) -> impl Operand<'_, Item = &Self::Element>;
@@ -90,9 +93,9 @@ impl<T: Element> ReadTensor for TensorView<'_, T> {
     }
 }
 
-/// A tensor that is written to.
+/// A tensor that the function writes to.
 pub trait WrittenTensor {
-    /// Its elements.
+    /// Type of its elements.
     type Element: Element;
     /// Its elements as an operand.
     fn elements_mut(&mut self) -> impl Operand<'_, Item = &mut Self::Element>;
@@ -131,7 +134,7 @@ pub unsafe fn read_tensor<'a, T: Element>(
     unsafe { arg::<TensorView<'a, T>>(info, args, index) }
 }
 
-/// Converts argument `index` to a view that can be written to.
+/// Converts argument `index` to a mutable view.
 ///
 /// # Errors
 /// As for [`arg`].

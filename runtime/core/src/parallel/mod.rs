@@ -14,17 +14,21 @@
 //! }
 //! ```
 //!
-//! - [`zip`] goes over the elements, or the [`rows`], of slices and of tensors' views: [`Zip::for_each`], [`Zip::map`], [`Zip::reduce`].
-//! - [`chunks_mut`] cuts a slice, [`for_range`] and [`reduce_range`] an interval of indices.
+//! - [`zip`] iterates over the elements, or the [`rows`], of slices and tensor views:
+//!   [`Zip::for_each`], [`Zip::map`], [`Zip::reduce`].
+//! - [`chunks_mut`] splits a slice; [`for_range`] and [`reduce_range`] split a range of indices.
 //!
-//! `#[packed_func(parallel)]` makes such a loop of a function for one element or row.
+//! `#[packed_func(parallel)]` generates such a loop from a function for one element or row.
 //!
-//! All of them return when every call of the closure has ended. What the closure returns as an error stops the loop and is its result; a panic
-//! is an InternalError with its message and place, on whatever thread it was. A loop inside of a loop runs on the thread that it is on.
+//! All of them return after every call of the closure has ended. An error that the closure returns
+//! stops the loop and is its result; a panic is an InternalError with its message and location,
+//! regardless of the thread. A loop inside a loop runs on the current thread.
 //!
-//! The threads are those of the process's one pool, which the parallel loops of libraries made by Apache TVM use, too, where Kernpack loads
-//! them: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS`, else one for each CPU of the affinity mask. They start with the first loop that needs them. The thread that
-//! calls is one of them, and never waits for one that has not begun.
+//! The threads belong to the process's single pool, which also serves the parallel loops of
+//! libraries compiled by Apache TVM if Kernpack loads them. Its size is `TVM_NUM_THREADS`, else
+//! `OMP_NUM_THREADS`, else one thread for each CPU of the affinity mask. The threads start with the
+//! first loop that needs them. The calling thread is one of them, and never waits for a thread that
+//! has not begun.
 
 mod domain;
 mod job;
@@ -45,15 +49,17 @@ pub use self::operand::{Operand, Operands, Rows, rows};
 pub use self::outcome::{Outcome, Yield};
 pub use self::zip::{Zip, zip};
 
-/// How many threads work on a loop that begins here, if it is long enough; this one is among them. 1 inside of a loop.
+/// Number of threads that run a loop that starts here, if it is long enough, including this one. 1
+/// inside a loop.
 #[inline]
 pub fn threads() -> usize {
     pool::threads()
 }
 
-/// Calls `body` for ranges that together are all of `range`, on several threads and in no order. Each has `grain` indices at least, but
-/// perhaps the last one: so many as are worth more than a thread's call, some 5 µs of work. A range that is not longer than the grain is one
-/// call, on this thread.
+/// Calls `body` for ranges that together cover `range`, on several threads and in no particular
+/// order. Each range has at least `grain` indices, except possibly the last one. Choose a grain
+/// whose work takes longer than calling a thread, some 5 µs. A range that is not longer than the
+/// grain is one call on this thread.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicUsize, Ordering};
@@ -68,16 +74,17 @@ pub fn threads() -> usize {
 /// ```
 ///
 /// # Errors
-/// What `body` returns as an error, which stops the loop (of several, that of the lowest range); InternalError when it panics.
+/// Returns the error of `body`, which stops the loop (of several errors, that of the lowest range),
+/// or an InternalError if it panics.
 #[inline]
 pub fn for_range<R: Outcome>(range: Range<usize>, grain: usize, body: impl Fn(Range<usize>) -> R + Sync) -> Result<()> {
     let pace = Pace { grain: Some(grain), threads: None };
     pace::run(range, 1, pace, &|part| body(part).outcome().map_err(R::error))
 }
 
-/// One value of all of `range`: `value` makes one of each piece of `grain` indices (the last one may be shorter), and `combine` puts two
-/// together, from the first piece to the last, so that the result does not depend on the number of threads. `identity` is the value of an
-/// empty range.
+/// Reduces `range` to one value: `value` computes one for each piece of `grain` indices (the last
+/// one may be shorter), and `combine` combines two, from the first piece to the last, so that the
+/// result does not depend on the number of threads. `identity` is the value of an empty range.
 ///
 /// ```
 /// let sum = kernpack::parallel::reduce_range(0..1000, 100, || 0, |range| range.sum::<usize>(), |a, b| a + b)?;
@@ -86,7 +93,8 @@ pub fn for_range<R: Outcome>(range: Range<usize>, grain: usize, body: impl Fn(Ra
 /// ```
 ///
 /// # Errors
-/// InternalError when a closure panics; MemoryError when there is no memory for the values of all pieces.
+/// Returns an InternalError if a closure panics, and a MemoryError if there is not enough memory
+/// for the values of all pieces.
 #[inline]
 pub fn reduce_range<A: Send>(
     range: Range<usize>,
@@ -98,7 +106,8 @@ pub fn reduce_range<A: Send>(
     zip::reduce_pieces(range, grain.max(1), None, &value, &identity, combine)
 }
 
-/// Calls `body` for pieces of `data`, each `len` long but perhaps the last, with the number of the piece; on several threads and in no order.
+/// Calls `body` for pieces of `data`, each `len` long except possibly the last, with the number of
+/// the piece; on several threads and in no particular order.
 ///
 /// ```
 /// let mut image = vec![0u8; 640 * 480];
@@ -108,8 +117,8 @@ pub fn reduce_range<A: Send>(
 /// ```
 ///
 /// # Errors
-/// ValueError for a `len` of 0; what `body` returns as an error, which stops the loop (of several, that of the lowest piece);
-/// InternalError when it panics.
+/// Returns a ValueError for a `len` of 0, an error that `body` returns, which stops the loop (of
+/// several, that of the lowest piece), or an InternalError if it panics.
 #[inline]
 pub fn chunks_mut<T: Send, R: Outcome>(
     data: &mut [T],
@@ -123,7 +132,8 @@ pub fn chunks_mut<T: Send, R: Outcome>(
         let first = &first;
         for number in numbers {
             let start = number * len;
-            // SAFETY: no number comes twice, so no other code has this part of `data`, which is borrowed until the loop has ended.
+            // SAFETY: every number occurs once, so no other code uses this part of `data`, which is
+            // borrowed until the loop has ended.
             let chunk = unsafe { core::slice::from_raw_parts_mut(first.0.add(start), len.min(all - start)) };
             body(number, chunk).outcome().map_err(R::error)?;
         }
@@ -131,10 +141,10 @@ pub fn chunks_mut<T: Send, R: Outcome>(
     })
 }
 
-/// The address of a slice that threads share out.
+/// The address of a slice that is divided among threads.
 struct Shared<T>(*mut T);
 
-// SAFETY: each thread gets other elements, and these may be sent.
+// SAFETY: each thread gets different elements, and these are `Send`.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 #[cfg(test)]

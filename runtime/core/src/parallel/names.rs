@@ -1,19 +1,19 @@
-//! What messages call the operands of a loop.
+//! Names for the operands of a loop in messages.
 
 use crate::Error;
 use crate::function::FunctionInfo;
 
-/// The operands.
+/// The naming scheme of the operands.
 #[derive(Clone, Copy)]
 pub(super) enum Names<'a> {
-    /// Those of a tuple, by number.
+    /// The operands of a tuple, by number.
     Numbers,
     /// Parameters of a packed function, by index.
     Parameters(&'static FunctionInfo, &'a [usize]),
 }
 
 impl Names<'_> {
-    /// `operand 1`, `argument 'x'`.
+    /// The name of an operand: `operand 1`, `argument 'x'`.
     #[inline]
     pub(super) fn of(self, operand: usize) -> String {
         match self {
@@ -26,7 +26,7 @@ impl Names<'_> {
         }
     }
 
-    /// A ValueError; its message begins with the function's signature, if there is one.
+    /// Creates a ValueError; its message begins with the function's signature, if there is one.
     #[cold]
     #[inline]
     pub(super) fn error(self, message: &str) -> Error {

@@ -1,4 +1,4 @@
-//! What a loop can go over: slices, vectors, arrays, views of tensors, and rows of these views.
+//! The operands of loops: slices, vectors, arrays, views of tensors, and rows of these views.
 
 use super::domain::{Domain, Extent, Order, Sizes};
 use super::names::Names;
@@ -6,32 +6,34 @@ use crate::Result;
 use crate::layout::Element;
 use crate::tensor::{TensorView, TensorViewMut};
 
-/// What has items for a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and [`rows`] of views.
+/// An operand of a loop: `&[T]`, `&Vec<T>`, `&[T; N]`, `&TensorView<T>`, each also as `&mut`, and
+/// [`rows`] of views.
 ///
 /// # Safety
-/// The extent's elements may be used until `'a` ends; where it writes, by no other code. `item` makes of the address of an item what may be
-/// handed to another thread.
+/// The extent's elements may be used until `'a` ends; if it `writes`, no other code uses them.
+/// `item` converts the address of an item to a value that may be sent to another thread.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot go over `{Self}`",
     label = "no operand of a parallel loop",
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]
 pub unsafe trait Operand<'a>: Sized {
-    /// What the body gets: a reference to an element, or a row as a slice.
+    /// The body's argument: a reference to an element, or a row as a slice.
     type Item;
 
-    /// Where the elements are.
+    /// Returns the memory layout of the elements.
     #[doc(hidden)]
     fn extent(self) -> Extent<'a>;
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     #[doc(hidden)]
     const SIZE: usize;
 
-    /// The item at an address.
+    /// Returns the item at an address.
     ///
     /// # Safety
-    /// The address is that of an item of the extent, of `row` elements; an item that can be written to is made once.
+    /// The address is that of an item of the extent, with `row` elements; a mutable item is created
+    /// only once.
     #[doc(hidden)]
     unsafe fn item(at: *mut u8, row: usize) -> Self::Item;
 }
@@ -81,13 +83,13 @@ slices! {
 
 #[inline]
 fn slice_extent<'a, T>(first: *mut T, len: usize, writes: bool) -> Extent<'a> {
-    // Values without a size can be more than an `i64` counts; that many calls never end.
+    // There can be more zero-sized values than an `i64` counts; a loop over that many never ends.
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let shape = Sizes::Slice(len);
     Extent { first: first.cast(), shape, strides: None, size: size_of::<T>(), writes, is_rows: false }
 }
 
-// SAFETY: the view is borrowed for `'a`, and keeps writers away.
+// SAFETY: the view is borrowed for `'a` and excludes writers.
 unsafe impl<'a, T: Element> Operand<'a> for &'a TensorView<'_, T> {
     type Item = &'a T;
     const SIZE: usize = size_of::<T>();
@@ -105,7 +107,7 @@ unsafe impl<'a, T: Element> Operand<'a> for &'a TensorView<'_, T> {
     }
 }
 
-// SAFETY: the view is borrowed exclusively for `'a`, and excludes all other access.
+// SAFETY: the view is borrowed exclusively for `'a` and excludes all other access.
 unsafe impl<'a, T: Element> Operand<'a> for &'a mut TensorViewMut<'_, T> {
     type Item = &'a mut T;
     const SIZE: usize = size_of::<T>();
@@ -129,12 +131,14 @@ fn view_extent<'a, T>(first: *mut T, shape: &'a [i64], strides: Option<&'a [i64]
     Extent { first: first.cast(), shape, strides, size: size_of::<T>(), writes, is_rows: false }
 }
 
-/// The rows of a view: its items are all of the last axis, as slices, in the place of single elements.
+/// The rows of a view: an operand whose items are slices along the last axis instead of single
+/// elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<V>(V);
 
-/// The rows of a tensor's view as an operand: `rows(&view)`, to be read, or `rows(&mut view)`, to be written to. An item is all of the last
-/// axis, whose elements must lie without gaps; the other axes are those of the loop, with any strides.
+/// Turns a tensor view into an operand of rows: `rows(&view)` for reading, or `rows(&mut view)` for
+/// writing. An item is the whole last axis, whose elements must be stored without gaps; the loop
+/// iterates over the other axes, which may have any strides.
 ///
 /// ```
 /// use kernpack::parallel::{rows, zip};
@@ -168,7 +172,7 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a TensorView<'_, T>> {
     }
 }
 
-// SAFETY: as above; rows that are written to have no element in common.
+// SAFETY: as above; rows that are written to do not share elements.
 unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
     type Item = &'a mut [T];
     const SIZE: usize = size_of::<T>();
@@ -185,7 +189,7 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
     }
 }
 
-/// One operand, or a tuple of up to 8, whose items a loop's body gets together.
+/// One operand, or a tuple of up to 8 whose items are passed to the loop's body together.
 ///
 /// # Safety
 /// As for [`Operand`].
@@ -195,24 +199,26 @@ unsafe impl<'a, T: Element> Operand<'a> for Rows<&'a mut TensorViewMut<'_, T>> {
     note = "operands are &[T], &mut [T], &Vec<T>, &TensorView<T>, &mut TensorViewMut<T>, parallel::rows(..) of views, and tuples of up to 8 of these"
 )]
 pub unsafe trait Operands<'a>: Sized {
-    /// What the body gets: an item, or a tuple of items.
+    /// The body's argument: an item, or a tuple of items.
     type Items;
-    /// Where the items are.
+    /// The memory layout of the items.
     #[doc(hidden)]
     type Domain: Sync;
 
-    /// Where the items are.
+    /// Returns the memory layout of the items.
     #[doc(hidden)]
     fn domain(self, asked: Asked<'_>) -> Result<Self::Domain>;
 
-    /// The number of items, the elements of the longest item, and the common shape.
+    /// Returns the number of items, the number of elements of the longest item, and the common
+    /// shape.
     #[doc(hidden)]
     fn measure(domain: &Self::Domain) -> (usize, usize, &[i64]);
 
-    /// Gives the items in `range` to `body`, in order, each with its index.
+    /// Passes the items in `range` to `body`, in order, each with its index.
     ///
     /// # Safety
-    /// The range is within the domain, whose operands are alive; no index comes twice as long as items that can be written to are in use.
+    /// The range is within the domain, whose operands are alive; no index occurs twice as long as
+    /// mutable items are in use.
     #[doc(hidden)]
     unsafe fn each<E>(
         domain: &Self::Domain,
@@ -221,7 +227,7 @@ pub unsafe trait Operands<'a>: Sized {
     ) -> Result<(), E>;
 }
 
-/// What a domain is made for.
+/// The request for a domain.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     pub(super) order: Order,
@@ -233,9 +239,9 @@ macro_rules! each {
         let rows = &$domain.rows;
         $domain.runs($range, |start, at, steps, count| {
             if *steps == [$($operand::SIZE as isize),+] {
-                // Without gaps: what the compiler can vectorize.
+                // Without gaps: a loop that the compiler can vectorize.
                 for i in 0..count {
-                    // SAFETY: item `start + i` of each operand, which no other thread has now.
+                    // SAFETY: item `start + i` of each operand, which no other thread uses now.
                     let items = unsafe { ($($operand::item(at[$index].add(i * $operand::SIZE), rows[$index]),)+) };
                     $body(start + i, $items(items))?;
                 }
@@ -253,7 +259,7 @@ macro_rules! each {
     }};
 }
 
-// SAFETY: as for the one operand.
+// SAFETY: as for the single operand.
 unsafe impl<'a, A: Operand<'a>> Operands<'a> for A {
     type Items = A::Item;
     type Domain = Domain<1>;

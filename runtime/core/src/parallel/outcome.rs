@@ -1,24 +1,24 @@
-//! What the closures of loops may return.
+//! Return types of the closures of loops.
 
 use core::convert::Infallible;
 
 use crate::layout::Element;
 use crate::{Error, Result};
 
-/// What the body of a loop returns: nothing, or a `Result` whose error stops the loop.
+/// A return type of the body of a loop: nothing, or a `Result` whose error stops the loop.
 #[diagnostic::on_unimplemented(
     message = "the body of a parallel loop cannot return `{Self}`",
     label = "neither nothing nor a `Result<(), E>`",
     note = "end the closure with `;`, or return `Result<(), E>` where E: Into<kernpack::Error>; `map` takes closures that return an element"
 )]
 pub trait Outcome {
-    /// Why it failed.
+    /// The error type.
     #[doc(hidden)]
     type Failure;
-    /// What to do: go on, or stop.
+    /// Returns `Ok` to continue the loop, or the error that stops it.
     #[doc(hidden)]
     fn outcome(self) -> Result<(), Self::Failure>;
-    /// The error that stops the loop.
+    /// Converts to the error that stops the loop.
     #[doc(hidden)]
     fn error(failure: Self::Failure) -> Error;
 }
@@ -52,22 +52,23 @@ impl<E: Into<Error>> Outcome for core::result::Result<(), E> {
     }
 }
 
-/// What a function that is mapped over elements returns: an element, or a `Result` of one whose error stops the loop.
+/// A return type of a function that is mapped over elements: an element, or a `Result` of one whose
+/// error stops the loop.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot become an element of a tensor",
     label = "neither an element type nor a `Result` of one",
     note = "return u8, i8, u16, i16, u32, i32, u64, i64, f32 or f64, or Result<T, E> of one where E: Into<kernpack::Error>"
 )]
 pub trait Yield {
-    /// The element.
+    /// The element type.
     type Value: Element;
-    /// Why there is none.
+    /// The error type.
     #[doc(hidden)]
     type Failure;
-    /// The element, or why to stop.
+    /// Returns the element, or the error that stops the loop.
     #[doc(hidden)]
     fn value(self) -> Result<Self::Value, Self::Failure>;
-    /// The error that stops the loop.
+    /// Converts to the error that stops the loop.
     #[doc(hidden)]
     fn error(failure: Self::Failure) -> Error;
 }

@@ -1,8 +1,9 @@
-//! When a loop is worth other threads, and in how large pieces they take it.
+//! Decides whether a loop is shared with other threads, and the size of the pieces.
 //!
-//! Without a grain, a loop begins on its caller's thread and looks at the clock: what remains is shared only when it would take longer than
-//! sharing costs, and no piece is so small that taking it counts. So a cheap function on a small tensor costs no more than a plain loop, and an
-//! expensive one on a few rows is shared all the same.
+//! Without a grain, a loop begins on its caller's thread and measures the time: the remaining work
+//! is shared only if it would take longer than sharing costs, and pieces are large enough that the
+//! cost of taking them does not matter. So a cheap function on a small tensor costs no more than a
+//! plain loop, and an expensive one on a few rows is shared.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,37 +13,41 @@ use super::job::{self, Body};
 use super::pool;
 use crate::Result;
 
-/// Into how many pieces for each thread a loop is cut at least, where they are not too small: threads that are slower, or come later, take fewer.
+/// Minimum number of pieces per thread, unless the pieces become too small: threads that are
+/// slower, or start late, take fewer.
 const PIECES_PER_THREAD: usize = 8;
 
-/// What remains is shared if that saves more than this: what it takes to wake the workers, if they sleep.
+/// The remaining work is shared if that saves more than this: the time to wake the workers if they
+/// sleep.
 const COST: Duration = Duration::from_micros(15);
 
-/// How long the beginning is watched.
+/// Duration of the measurement at the start of a loop.
 const WATCHED: Duration = Duration::from_micros(2);
 
-/// How many items are done before the first look, at most.
+/// Maximum number of items before the first look at the clock.
 const FIRST: usize = 256;
 
-/// How long a piece takes at least, if that is known.
+/// Minimum duration of a piece, if durations are known.
 const PIECE: Duration = Duration::from_micros(5);
 
-/// An item of so many elements is worth a piece, whatever is done with it; it is not waited for to find that out.
+/// Number of elements from which an item is worth a piece, regardless of the work, so that no time
+/// is measured.
 const LONG_ROW: usize = 1 << 14;
 
-/// Pieces of more than so many elements end where a cache line does.
+/// Pieces of more elements than this end at a cache line boundary.
 const ALIGNED: usize = 64;
 
-/// What a loop's user says about it.
+/// Settings of a loop by its user.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
-    /// How many items a piece has at least; `None`: as the clock says.
+    /// Minimum number of items of a piece; `None`: measured by the clock.
     pub(super) grain: Option<usize>,
-    /// How many threads there may be; `None`: as many as the pool has.
+    /// Maximum number of threads; `None`: as many as the pool has.
     pub(super) threads: Option<usize>,
 }
 
-/// Runs `body` for all of `range`, on this thread or on several. `weight` is the number of elements of an item.
+/// Runs `body` for all of `range`, on this thread or on several. `weight` is the number of elements
+/// of an item.
 #[inline]
 pub(super) fn run(range: Range<usize>, weight: usize, pace: Pace, body: &Body<'_>) -> Result<()> {
     if range.len() <= 1 {
@@ -59,7 +64,7 @@ pub(super) fn run(range: Range<usize>, weight: usize, pace: Pace, body: &Body<'_
     }
 }
 
-/// In pieces of at least `smallest` items.
+/// Shares the range in pieces of at least `smallest` items.
 #[inline]
 fn shared(range: Range<usize>, smallest: usize, threads: usize, body: &Body<'_>) -> Result<()> {
     let fair = range.len().div_ceil(threads.saturating_mul(PIECES_PER_THREAD));
@@ -70,7 +75,7 @@ fn shared(range: Range<usize>, smallest: usize, threads: usize, body: &Body<'_>)
     if piece >= range.len() { job::run_here(range, body) } else { job::run(range, piece, threads, body) }
 }
 
-/// Begins here, and shares what is worth it.
+/// Begins on this thread, and shares the rest if it is worth it.
 #[inline]
 fn watched(range: Range<usize>, threads: usize, body: &Body<'_>) -> Result<()> {
     let Range { start, end } = range;
@@ -86,7 +91,8 @@ fn watched(range: Range<usize>, threads: usize, body: &Body<'_>) -> Result<()> {
         }
         let passed = clock.elapsed();
         if passed < WATCHED {
-            // Four times as much in all, up to what is left: a few looks at the clock, and most of it is still to be shared.
+            // Four times as many items in total, up to the rest: the clock is read only a few
+            // times, and most of the work remains to be shared.
             next = 3 * (done - start);
             continue;
         }

@@ -1,5 +1,6 @@
-//! The threads that parallel loops run on: one pool for the process, whatever number of libraries made with Kernpack it has, and the one that
-//! serves the parallel loops of the libraries that we load ([`thread_pool`]).
+//! The threads of parallel loops: one pool per process, regardless of the number of Kernpack
+//! libraries in it. The same pool serves the parallel loops of the libraries that we load
+//! ([`thread_pool`]).
 
 use core::ffi::{c_int, c_void};
 
@@ -7,12 +8,14 @@ use crate::process_table::ProcessTable;
 use crate::thread_pool::{self, Lambda};
 use crate::{Error, Result};
 
-/// A pool as libraries built from different versions share it.
+/// The pool's interface, which libraries built from different versions share.
 #[repr(C)]
 struct PoolTable {
-    /// How many threads a launch from here would have at most, the caller's own among them; 1 inside a task.
+    /// Maximum number of threads of a launch from here, including the caller's own; 1 inside a
+    /// task.
     threads: extern "C" fn() -> c_int,
-    /// As `TVMBackendParallelLaunch`: runs the function as so many tasks and returns when all have ended; inside a task as one.
+    /// Like `TVMBackendParallelLaunch`: runs the function as `num_task` tasks and returns when all
+    /// have ended; inside a task, as one task.
     launch: unsafe extern "C" fn(lambda: Option<Lambda>, data: *mut c_void, num_task: c_int) -> c_int,
 }
 
@@ -22,17 +25,18 @@ static OWN: PoolTable = PoolTable { threads: thread_pool::parallel_threads, laun
 static TABLE: ProcessTable<PoolTable> =
     unsafe { ProcessTable::new("kernpack.parallel_pool_v1", &OWN, |_theirs, _own| {}) };
 
-/// How many threads would work on a loop that starts here, the caller's own among them: 1 inside a loop.
+/// Number of threads that would run a loop that starts here, including the caller's own; 1 inside a
+/// loop.
 #[inline]
 pub(super) fn threads() -> usize {
     usize::try_from((TABLE.get().threads)()).unwrap_or(1).max(1)
 }
 
-/// Runs `lambda` as up to `tasks` tasks, on this thread and on workers that have nothing else to do, and returns when all have ended.
-/// It never waits for a worker that has not begun.
+/// Runs `lambda` as up to `tasks` tasks, on this thread and on idle workers, and returns when all
+/// have ended. It never waits for a worker that has not begun.
 ///
 /// # Errors
-/// What the pool reports: a task that failed.
+/// Returns the pool's error: a task failed.
 ///
 /// # Safety
 /// `lambda` can be called with `data` for each task, on several threads at the same time.

@@ -8,7 +8,7 @@ fn tensor<T: crate::Element>(values: impl IntoIterator<Item = T>, shape: &[i64])
     Tensor::from_vec(values.into_iter().collect(), shape).unwrap()
 }
 
-/// A view with other strides of a tensor's memory.
+/// A view of a tensor's memory with different strides.
 fn strided(of: &Tensor, shape: &mut [i64], strides: &mut [i64], first: usize) -> crate::abi::DLTensor {
     let mut raw = crate::abi::DLTensor { ..*of.dl_tensor() };
     raw.shape = shape.as_mut_ptr();
@@ -69,7 +69,8 @@ fn all_lengths_grains_and_threads() {
 
 #[test]
 fn strides_and_broadcasting() {
-    // A transposed tensor, a reversed one, a column, a number: all read to the shape of what is written to.
+    // A transposed tensor, a reversed one, a column, a number: all broadcast to the shape of the
+    // output.
     let base = tensor(0..12i32, &[3, 4]);
     let transposed = strided(&base, &mut [4, 3], &mut [1, 4], 0);
     let reversed = strided(&base, &mut [3], &mut [-1], 2);
@@ -92,7 +93,7 @@ fn strides_and_broadcasting() {
             (0..4).flat_map(|i| (0..3).map(move |j| (4 * j + i) + 10 * (2 - j) + 100 * (i + 1) + 1000)).collect();
         assert_eq!(out_view.to_vec(), expected, "grain {grain}");
     }
-    // The same as a new tensor, in row-major order.
+    // The same, as a new tensor in row-major order.
     let sum = zip((&view::<i32>(&transposed), &view::<i32>(&reversed))).grain(2).map(|(a, b)| a + 10 * b).unwrap();
     assert_eq!((sum.shape(), sum.is_contiguous()), (&[4, 3][..], true));
     let expected: Vec<i32> = (0..4).flat_map(|i| (0..3).map(move |j| 4 * j + i + 10 * (2 - j))).collect();
@@ -106,7 +107,7 @@ fn strides_and_broadcasting() {
 #[test]
 fn three_axes_that_cannot_be_joined() {
     let base = tensor(0..120i64, &[4, 5, 6]);
-    // Every second of each axis.
+    // Every second element along each axis.
     let part = strided(&base, &mut [2, 3, 3], &mut [60, 12, 2], 1);
     let mut out = vec![0i64; 18];
     zip(&view::<i64>(&part))
@@ -135,11 +136,11 @@ fn rows_of_tensors() {
     assert_eq!(sums_view.to_vec(), (0..6).map(|row| f64::from(12 * row + 6)).collect::<Vec<_>>());
     let sums = zip(rows(&x.view::<f32>().unwrap())).grain(1).map(|row| row.iter().sum::<f32>()).unwrap();
     assert_eq!((sums.shape(), sums.view::<f32>().unwrap().to_vec().len()), (&[2, 3][..], 6));
-    // Rows without elements are rows.
+    // Rows without elements still count as rows.
     let empty = Tensor::zeros::<f32>(&[5, 0]).unwrap();
     let sums = zip(rows(&empty.view::<f32>().unwrap())).map(|row| row.len() as i64).unwrap();
     assert_eq!(sums.view::<i64>().unwrap().to_vec(), [0; 5]);
-    // No rows are none.
+    // No rows: the closure is not called.
     let none = Tensor::zeros::<f32>(&[0, 5]).unwrap();
     assert_eq!(zip(rows(&none.view::<f32>().unwrap())).map(|row| row[0]).unwrap().shape(), [0]);
 }
@@ -193,7 +194,7 @@ fn the_first_error_stops_the_loop() {
     let x: Vec<i64> = (0..1_000_000).collect();
     let fail = |x: &i64| if *x >= 500 { Err(crate::error!(ValueError, "{x} is too large")) } else { Ok(()) };
     assert_eq!(zip(&x).for_each(fail).unwrap_err().to_string(), "ValueError: 500 is too large");
-    // One error from a thread that may not be this one.
+    // One error, from a thread that may not be this one.
     let late = |x: &i64| if *x == 999_999 { Err("the last one") } else { Ok(()) };
     assert_eq!(zip(&x).grain(1000).for_each(late).unwrap_err().to_string(), "RuntimeError: the last one");
     let error = zip(&x).map(|x| if *x == 70_000 { Err("no result") } else { Ok(*x) }).unwrap_err();
@@ -202,7 +203,7 @@ fn the_first_error_stops_the_loop() {
 
 #[test]
 fn panics_are_errors_and_leave_the_pool_whole() {
-    // Panics remember their place as soon as there is a provider.
+    // Panics record their location as soon as there is a provider.
     crate::provider::api();
     for round in 0..50 {
         let mut data = vec![0u8; 4096];
@@ -242,7 +243,7 @@ fn reductions_do_not_depend_on_threads() {
     }
     let nothing: [f32; 0] = [];
     assert_eq!(zip(&nothing).reduce(|| -1.0f32, |sum, x| *sum += x, |a, b| a + b).unwrap(), -1.0);
-    // Text is put together in order.
+    // Strings are concatenated in order.
     let text =
         reduce_range(0..26, 3, String::new, |range| range.map(|i| (b'a' + i as u8) as char).collect(), |a, b| a + &b);
     assert_eq!(text.unwrap(), "abcdefghijklmnopqrstuvwxyz");
@@ -271,7 +272,7 @@ fn ranges_keep_to_their_grain() {
 fn small_and_cheap_loops_stay_here() {
     let here = thread::current().id();
     let x = vec![1u8; 1000];
-    // A busy machine makes even this slow at times, so it is tried more than once.
+    // On a busy machine even this is slow at times, so it is tried several times.
     let stays = || {
         let elsewhere = Mutex::new(0);
         zip(&x)

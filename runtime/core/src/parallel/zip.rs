@@ -11,10 +11,10 @@ use super::pace::{self, Pace};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// How many elements [`Zip::reduce`] puts together before it looks at other results, where no grain is given.
+/// Number of elements that [`Zip::reduce`] combines before it merges results, if no grain is set.
 const REDUCED: usize = 1 << 14;
 
-/// Operands whose items are taken together; see [`zip`].
+/// Operands whose items are visited together; see [`zip`].
 #[must_use = "nothing runs before `for_each`, `map` or `reduce`"]
 pub struct Zip<'a, O> {
     operands: O,
@@ -22,12 +22,13 @@ pub struct Zip<'a, O> {
     borrowed: PhantomData<&'a ()>,
 }
 
-/// A loop over the items of an operand, or of several in a tuple: slices, vectors, arrays and views of tensors, to be read (`&`) or to be
-/// written to (`&mut`), and [`rows`](super::rows) of views.
+/// A loop over the items of an operand, or of several in a tuple: slices, vectors, arrays and
+/// tensor views, for reading (`&`) or for writing (`&mut`), and [`rows`](super::rows) of views.
 ///
-/// Operands that are only read are broadcast to the shape that all have in common, as in NumPy: compared from the last axis on, 1 and a
-/// missing axis fit everything. Operands that are written to have that shape themselves. Strides do not matter, but what is written to may
-/// not share memory with itself (a broadcast view of NumPy does).
+/// Read-only operands are broadcast to the common shape, as in NumPy: compared from the last axis
+/// on, 1 and a missing axis are compatible with every length. Written operands must have that shape
+/// themselves. Strides do not matter, but the items of a written operand must not share memory (as
+/// in a broadcast view of NumPy).
 ///
 /// ```
 /// use kernpack::parallel::zip;
@@ -44,32 +45,37 @@ pub fn zip<'a, O: Operands<'a>>(operands: O) -> Zip<'a, O> {
 }
 
 impl<'a, O: Operands<'a>> Zip<'a, O> {
-    /// How many items a thread takes at a time, at least; 1 when each is long work. Without it the clock decides: the loop begins on this
-    /// thread, and what remains is shared when that takes longer than sharing costs.
+    /// Sets the minimum number of items that a thread takes at a time; 1 if each item is long work.
+    /// Without it, the clock decides: the loop starts on this thread, and the remaining work is
+    /// shared if it takes longer than sharing costs.
     #[inline]
     pub fn grain(mut self, items: usize) -> Self {
         self.pace.grain = Some(items);
         self
     }
 
-    /// How many threads work on it at most, this one among them. 1: it runs here.
+    /// Sets the maximum number of threads, including this one. With 1, the loop runs on this
+    /// thread.
     #[inline]
     pub fn threads(mut self, most: usize) -> Self {
         self.pace.threads = Some(most);
         self
     }
 
-    /// Calls `body` for the items at each index, once, on several threads and in no order.
+    /// Calls `body` once for the items at each index, on several threads and in no particular
+    /// order.
     ///
     /// # Errors
-    /// ValueError when the operands do not fit together; what `body` returns as an error, which stops the loop (of several, that of the
-    /// lowest indices); InternalError when it panics. Items that came before are written then.
+    /// Returns a ValueError if the operands are incompatible, an error that `body` returns, which
+    /// stops the loop (of several, that of the lowest indices), or an InternalError if it panics.
+    /// Items that were visited before are then already written.
     #[inline]
     pub fn for_each<R: Outcome>(self, body: impl Fn(O::Items) -> R + Sync) -> Result<()> {
         self.run(Order::Any, Names::Numbers, |_, items| body(items))
     }
 
-    /// As [`for_each`](Self::for_each), with the index of the items: in row-major order of the common shape.
+    /// Like [`for_each`](Self::for_each), with the index of the items in row-major order of the
+    /// common shape.
     ///
     /// # Errors
     /// As for [`for_each`](Self::for_each).
@@ -78,8 +84,8 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         self.run(Order::RowMajor, Names::Numbers, body)
     }
 
-    /// A new tensor of the common shape with what `body` returns for the items at each index. Its memory comes from the environment's
-    /// allocator, if a framework has set one.
+    /// Returns a new tensor of the common shape with the results of `body` for the items at each
+    /// index. Its memory comes from the environment's allocator, if a framework has set one.
     ///
     /// ```
     /// use kernpack::Tensor;
@@ -92,17 +98,20 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     /// ```
     ///
     /// # Errors
-    /// As for [`for_each`](Self::for_each), and what the allocator reports.
+    /// As for [`for_each`](Self::for_each), and the allocator's error.
     #[inline]
     pub fn map<R: Yield>(self, body: impl Fn(O::Items) -> R + Sync) -> Result<Tensor> {
         self.map_named(Names::Numbers, body)
     }
 
-    /// One value of all items: `fold` adds items to a value that begins as `identity`, and `combine` puts two such values together.
+    /// Reduces all items to one value: `fold` adds items to a value that starts as `identity`, and
+    /// `combine` combines two such values.
     ///
-    /// The result is the same in each run, whatever the number of threads, for sums of floating-point numbers, too: pieces of a fixed
-    /// length (the [`grain`](Self::grain); without it as many items as have 16384 elements, at least one) are folded from the first item to
-    /// the last, in row-major order, and their values are combined from the first piece to the last: `combine(combine(first, second), third)`.
+    /// The result is the same in each run, regardless of the number of threads, even for sums of
+    /// floating-point numbers: pieces of a fixed length (the [`grain`](Self::grain); without it, as
+    /// many items as have 16384 elements, at least one) are folded from the first item to the last,
+    /// in row-major order, and their values are combined from the first piece to the last:
+    /// `combine(combine(first, second), third)`.
     ///
     /// ```
     /// use kernpack::parallel::zip;
@@ -114,7 +123,8 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
     /// ```
     ///
     /// # Errors
-    /// ValueError when the operands do not fit together; InternalError when a closure panics.
+    /// Returns a ValueError if the operands are incompatible, or an InternalError if a closure
+    /// panics.
     #[inline]
     pub fn reduce<A: Send>(
         self,
@@ -148,7 +158,8 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         pace::run(0..len, weight, self.pace, &|range| {
             let results = &results;
             let body = &body;
-            // SAFETY: no index is in two ranges; each result has its place in the tensor, which no other code has yet.
+            // SAFETY: every index is in one range only; each result has its place in the tensor,
+            // which no other code uses yet.
             unsafe {
                 O::each(&domain, range, |index, items| body(items).value().map(|value| results.set(index, value)))
             }
@@ -168,16 +179,16 @@ impl<'a, O: Operands<'a>> Zip<'a, O> {
         let (len, weight, _) = O::measure(&domain);
         pace::run(0..len, weight, self.pace, &|range| {
             let body = &body;
-            // SAFETY: no index is in two ranges.
+            // SAFETY: every index is in one range only.
             unsafe { O::each(&domain, range, |index, items| body(index, items).outcome()) }.map_err(R::error)
         })
     }
 }
 
-/// Where the results of a map go.
+/// The buffer for the results of a map.
 struct Results<T>(*mut T);
 
-// SAFETY: each thread writes to other places, plain numbers.
+// SAFETY: each thread writes plain numbers to different places.
 unsafe impl<T: Send> Sync for Results<T> {}
 
 impl<T> Results<T> {
@@ -190,7 +201,7 @@ impl<T> Results<T> {
     }
 }
 
-/// The values of pieces of `range`, combined from the first to the last.
+/// Computes a value for each piece of `range`, and combines them from the first to the last.
 #[inline]
 pub(super) fn reduce_pieces<A: Send>(
     range: Range<usize>,
@@ -210,7 +221,8 @@ pub(super) fn reduce_pieces<A: Send>(
         for number in numbers {
             let start = range.start + number * piece;
             let end = start.saturating_add(piece).min(range.end);
-            // SAFETY: one place for each piece, which no other code uses until the loop has ended; there is no value in it yet.
+            // SAFETY: each piece has its own place, which no other code uses until the loop has
+            // ended; there is no value in it yet.
             unsafe { places.set(number, Some(value(start..end))) };
         }
         Ok(())

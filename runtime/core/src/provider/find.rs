@@ -1,4 +1,5 @@
-//! Where an implementation of the ABI is: the libtvm_ffi in the process, another artifact that is bound, or this one.
+//! Finds the implementation of the ABI: the libtvm_ffi in the process, another artifact that is
+//! already bound, or this one.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -9,7 +10,7 @@ use crate::abi::ApiTable;
 use crate::artifact;
 use crate::embedded::dynamic_linker::{Scope, loaded_files};
 
-/// A table that lives forever and where it comes from, or why there is none.
+/// A table that lives forever and its origin, or the reason that none was found.
 pub(super) type Found = Result<(*mut ApiTable, Origin), String>;
 
 #[cfg(feature = "embedded")]
@@ -24,7 +25,7 @@ pub(super) fn own_implementation() -> Found {
         .to_owned())
 }
 
-/// The functions of the libtvm_ffi in this process, found once; `None` when there is none.
+/// The functions of the libtvm_ffi in this process, looked up once; `None` without one.
 pub(super) fn process_table() -> Option<Found> {
     static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
     let known = TABLE.load(Ordering::Acquire);
@@ -38,7 +39,7 @@ pub(super) fn process_table() -> Option<Found> {
     // SAFETY: the symbols are those of the implementation that was found.
     Some(match unsafe { ApiTable::from_symbols(lookup) } {
         Ok(table) => {
-            // Two threads may come here; then both tables live forever, and they are equal.
+            // Two threads may run this; then both tables live forever, and they are equal.
             let table = Box::into_raw(Box::new(table));
             TABLE.store(table, Ordering::Release);
             Ok((table, Origin::Process))
@@ -49,8 +50,8 @@ pub(super) fn process_table() -> Option<Found> {
     })
 }
 
-/// The table of the Rust program that exports the functions which were found. The program may itself use a libtvm_ffi; then
-/// we use it as the program does.
+/// The table of the Rust program that exports the functions that were found. If the program itself
+/// uses a libtvm_ffi, this artifact uses it in the same way.
 fn table_of_program(lookup: &mut impl FnMut(&'static CStr) -> *mut c_void) -> Option<(*mut ApiTable, Origin)> {
     let (probe, symbol) = (lookup(PROBE), lookup(c"__kernpack_exported_api_v1"));
     if symbol.is_null() || !artifact::is_same_artifact(probe, symbol) {
@@ -58,13 +59,13 @@ fn table_of_program(lookup: &mut impl FnMut(&'static CStr) -> *mut c_void) -> Op
     }
     // SAFETY: the symbol's versioned name fixes its type.
     let table = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut ApiTable>(symbol)() };
-    // SAFETY: what the program gave is its table, which lives forever.
+    // SAFETY: the program returned its table, which lives forever.
     let raise = unsafe { usable(table)?.error_set_raised } as *const c_void;
     let origin = if artifact::is_same_artifact(raise, symbol) { Origin::Joined } else { Origin::Process };
     Some((table, origin))
 }
 
-/// A table that another artifact gave, if its layout is ours.
+/// Returns another artifact's table if its layout is supported.
 ///
 /// # Safety
 /// `table` is NULL or an [`ApiTable`] of some version that lives forever.
@@ -77,11 +78,12 @@ unsafe fn usable(table: *const ApiTable) -> Option<&'static ApiTable> {
     }
 }
 
-/// A function that only an implementation has.
+/// A function that only an implementation defines.
 const PROBE: &CStr = c"TVMFFIErrorSetRaised";
 
-/// How to look up symbols of the libtvm_ffi in this process; `None` when there is none. What this artifact itself exports is
-/// none: a program can offer our functions to the libraries that it loads, and `kernpack-capi` does nothing else.
+/// Returns a function that looks up symbols of the libtvm_ffi in this process; `None` without one.
+/// Exports of this artifact do not count: a program can offer our functions to the libraries that
+/// it loads, and `kernpack-capi` does nothing else.
 pub(super) fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_void> {
     let is_in = |scope: &Scope| {
         let symbol = scope.symbol(PROBE);
@@ -90,7 +92,8 @@ pub(super) fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_vo
     let scope = if let Some(scope) = [Scope::DEFAULT, Scope::NEXT].into_iter().find(is_in) {
         scope
     } else {
-        // Loaded without RTLD_GLOBAL: its name finds it all the same. A program that stands in for it has this name, too.
+        // For a libtvm_ffi that was loaded without RTLD_GLOBAL: opening it by name still finds it.
+        // A program that replaces it has this name, too.
         let mut names = loaded_files();
         names.retain(|name| name.to_bytes().ends_with(b"/libtvm_ffi.so"));
         names.insert(0, c"libtvm_ffi.so".to_owned());
@@ -99,17 +102,19 @@ pub(super) fn find_in_process() -> Option<impl FnMut(&'static CStr) -> *mut c_vo
     Some(move |name: &'static CStr| scope.symbol(name))
 }
 
-/// A symbol of the libtvm_ffi in this process beyond the C ABI; NULL when there is none.
+/// Returns a symbol of the libtvm_ffi in this process beyond the C ABI; NULL if it does not exist.
 pub(crate) fn process_symbol(name: &'static CStr) -> *mut c_void {
     find_in_process().map_or(ptr::null_mut(), |mut lookup| lookup(name))
 }
 
-/// The table of another Kernpack library in this process that is bound already (two libraries in a C program, say).
+/// The table of another Kernpack library in this process that is already bound (for example two
+/// libraries in a C program).
 pub(super) fn find_bound_sibling() -> Option<*mut ApiTable> {
     loaded_files().iter().find_map(|name| {
         let library = Scope::loaded(name)?;
         let symbol = library.symbol(c"__kernpack_bound_api_v1");
-        // SAFETY: opened above and not used any more; libraries of ours stay loaded. The symbol's type is fixed by its versioned name.
+        // SAFETY: opened above and not used any more; Kernpack libraries stay loaded. The symbol's
+        // type is fixed by its versioned name.
         unsafe {
             library.close();
             if symbol.is_null() {

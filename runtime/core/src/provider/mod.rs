@@ -1,9 +1,10 @@
-//! Which implementation of the C ABI serves this process.
+//! The implementation of the C ABI that serves this process.
 //!
-//! A library or program finds its provider once, at first use: the libtvm_ffi that is already in the process, else the
-//! implementation of another Kernpack library that is already bound, else its own ([`crate::embedded`]). A Rust program
-//! hands its table to each library that it loads, so that a library and its provider always share one type table, one
-//! function table and one error slot. Nothing links to libtvm_ffi.
+//! A library or program finds its provider once, at first use: the libtvm_ffi that is already in
+//! the process, else the implementation of another Kernpack library that is already bound, else its
+//! own ([`crate::embedded`]). A Rust program passes its table to each library that it loads, so
+//! that a library and its provider always share one type table, one function table and one error
+//! slot. Nothing links to libtvm_ffi.
 //!
 //! ```
 //! let api = kernpack::sys::provider::api();
@@ -27,27 +28,30 @@ use crate::embedded;
 
 /// The table in use; NULL until bound and registered.
 static TABLE: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
-/// The table of a binding that is under way, for the thread that is doing it.
+/// The table of a binding in progress, for the thread that runs it.
 static PENDING: AtomicPtr<ApiTable> = AtomicPtr::new(ptr::null_mut());
-/// Identity of that thread, 0 for none.
+/// Identity of the thread that is binding, 0 for none.
 static BINDER: AtomicUsize = AtomicUsize::new(0);
 static ORIGIN: AtomicU8 = AtomicU8::new(0);
 static BINDING: Mutex<()> = Mutex::new(());
-/// What this artifact does when it is bound, a [`Register`]; NULL when it does nothing, or has done it.
+/// The [`Register`] function to run when this artifact is bound; NULL if there is none or if it has
+/// run.
 static REGISTER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
-/// What went wrong while this artifact registered; kept because a constructor cannot report it.
+/// Problems during the registration of this artifact; kept because a constructor cannot report
+/// them.
 static PROBLEMS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Registers what this artifact brings with the provider that it is bound to; gives what went wrong, one sentence each.
+/// Registers the definitions of this artifact with the provider that it is bound to. Returns the
+/// problems, one sentence each.
 pub(crate) type Register = fn(Origin) -> Vec<String>;
 
-/// Where the implementation in use comes from.
+/// The origin of the implementation in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
     /// This artifact's own implementation.
     Embedded,
-    /// The libtvm_ffi that was in the process.
+    /// The libtvm_ffi that is loaded in the process.
     Process,
     /// The table of another Kernpack library or program.
     Joined,
@@ -56,7 +60,8 @@ pub enum Origin {
 /// The functions of the process's implementation; binds at first use.
 ///
 /// # Aborts
-/// When a libtvm_ffi in the process is too old to be used: there is no implementation that could report the error.
+/// Aborts if a libtvm_ffi in the process is too old to be used: there is no implementation that
+/// could report the error.
 #[inline]
 pub fn api() -> &'static ApiTable {
     let table = TABLE.load(Ordering::Acquire);
@@ -67,7 +72,7 @@ pub fn api() -> &'static ApiTable {
     unsafe { &*table }
 }
 
-/// Where the implementation in use comes from; binds at first use.
+/// Returns the origin of the implementation in use; binds at first use.
 pub fn origin() -> Origin {
     api();
     origin_while_binding()
@@ -83,7 +88,7 @@ pub fn origin_while_binding() -> Origin {
     }
 }
 
-/// Version that the implementation in use reports.
+/// The version that the implementation in use reports.
 pub fn version() -> TVMFFIVersion {
     let mut version = TVMFFIVersion { major: 0, minor: 0, patch: 0 };
     // SAFETY: `version` is writable.
@@ -91,14 +96,15 @@ pub fn version() -> TVMFFIVersion {
     version
 }
 
-/// Makes this artifact's own implementation serve the process, whatever else is loaded. For a library that *is* an
-/// implementation (`kernpack-capi`); does nothing when already bound.
+/// Makes this artifact's own implementation serve the process, whatever else is loaded. For a
+/// library that *is* an implementation (`kernpack-capi`). Does nothing if this artifact is already
+/// bound.
 #[cfg(feature = "embedded")]
 pub fn serve_embedded() {
     let _ = bind_to(|| Ok((ptr::from_ref(embedded::table()).cast_mut(), Origin::Embedded)));
 }
 
-/// The implementation that a library is bound to, without binding it.
+/// The implementation that this artifact is bound to. Does not bind it.
 pub(crate) fn bound() -> *const ApiTable {
     TABLE.load(Ordering::Acquire)
 }
@@ -106,8 +112,8 @@ pub(crate) fn bound() -> *const ApiTable {
 /// Binds to a provider's table (the handshake of a Rust program with a library that it loads).
 ///
 /// # Errors
-/// When the table has another layout, or this library is already bound to another implementation, or what it brings
-/// cannot be registered there.
+/// Returns an error if the table has another layout, if this library is already bound to another
+/// implementation, or if its definitions cannot be registered there.
 ///
 /// # Safety
 /// `table` is NULL or an [`ApiTable`] of some version that lives forever.
@@ -131,27 +137,28 @@ pub(crate) unsafe fn join(table: *const ApiTable) -> Result<(), String> {
                     functions and errors with the program that loads it; load it before anything else uses it"
             .to_owned());
     }
-    // Loading a library again does not mend what went wrong the first time.
+    // Loading a library again does not fix the problems of the first time.
     let problems = load_problems();
     if problems.is_empty() { Ok(()) } else { Err(lines(&problems)) }
 }
 
-/// Everything that went wrong while this artifact registered its types and functions, one sentence each.
+/// All problems during the registration of this artifact's types and functions, one sentence each.
 pub(crate) fn load_problems() -> Vec<String> {
     PROBLEMS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Binds and registers at once when libtvm_ffi is in the process; a library's constructor calls it.
+/// Binds and registers immediately if libtvm_ffi is in the process; called by a library's
+/// constructor.
 pub(crate) fn bind_if_process_has_one() {
     if TABLE.load(Ordering::Acquire).is_null() && find_in_process().is_some() {
         bind_at_first_use();
     }
 }
 
-/// Says what this artifact does when it is bound; an artifact says it once, and it is done once. If
-/// it is bound already, because another constructor of the artifact used it first, that is done at
-/// once. A binding that is under way is waited for, unless this thread is the one that binds, which
-/// has the rest of it before it.
+/// Sets the function that runs when this artifact is bound. An artifact sets it once, and it runs
+/// once. If the artifact is already bound, because another of its constructors used it first, the
+/// function runs immediately. If a binding is in progress, this waits for it, unless this thread is
+/// the one that binds and will run the function itself.
 pub(crate) fn at_bind(register: Register) {
     REGISTER.store(register as *mut (), Ordering::Release);
     if BINDER.load(Ordering::Acquire) == thread_identity() {
@@ -171,17 +178,19 @@ fn bound_or_pending() -> *const ApiTable {
     if table.is_null() { PENDING.load(Ordering::Acquire) } else { table }
 }
 
-/// Whether two tables lead to one implementation. Their functions may differ: exported names and an implementation's own table
-/// need not hold the same addresses. Its type table is one.
+/// Returns whether two tables belong to the same implementation, which is the case if they share a
+/// type table. Comparing the function addresses would not work: exported names and an
+/// implementation's own table may hold different addresses.
 pub(crate) fn same_implementation(a: &ApiTable, b: &ApiTable) -> bool {
     // SAFETY: the root of all objects has this index in every implementation.
     unsafe { ptr::eq((a.get_type_info)(type_index::OBJECT), (b.get_type_info)(type_index::OBJECT)) }
 }
 
-/// Whether a `TVMFFIGetTypeInfo` is one of the implementation in use, under whatever address: see [`same_implementation`].
+/// Returns whether a `TVMFFIGetTypeInfo` belongs to the implementation in use, whatever its
+/// address; see [`same_implementation`].
 ///
 /// # Safety
-/// `get_type_info` is such a function.
+/// `get_type_info` is a `TVMFFIGetTypeInfo` function.
 pub(crate) unsafe fn is_in_use(get_type_info: *mut c_void) -> bool {
     type GetTypeInfo = unsafe extern "C" fn(i32) -> *const TVMFFITypeInfo;
     let mut table = *api();
@@ -212,7 +221,8 @@ fn bind_at_first_use() -> &'static ApiTable {
     unsafe { &*bound_or_pending() }
 }
 
-/// Says what went wrong: a constructor or a first use has no caller to report to. [`load_problems`] keeps the text.
+/// Prints a problem: a constructor or a first use cannot report it to a caller. [`load_problems`]
+/// keeps the text.
 fn tell(error: &str) {
     #[expect(
         clippy::manual_pattern_char_comparison,
@@ -223,8 +233,9 @@ fn tell(error: &str) {
     }
 }
 
-/// The table behind the C functions that a program exports, while nothing is bound. A libtvm_ffi in the process may be
-/// calling from its constructors, when nothing can be registered with it yet, so this does not bind to it.
+/// The table behind the C functions that a program exports, as long as nothing is bound. A
+/// libtvm_ffi in the process may be calling from its constructors, when it is not ready for
+/// registrations, so this does not bind to it.
 #[cold]
 #[inline(never)]
 pub(crate) fn table_for_libraries() -> &'static ApiTable {
@@ -240,8 +251,8 @@ pub(crate) fn table_for_libraries() -> &'static ApiTable {
     }
 }
 
-/// Binds to what `find` gives, then registers what this artifact brings. Other threads wait; the binding thread itself,
-/// coming back here while it registers, sees the table already.
+/// Binds to the result of `find`, then registers the definitions of this artifact. Other threads
+/// wait; if the binding thread comes back here while it registers, it already sees the table.
 fn bind_to(find: impl FnOnce() -> Found) -> Result<(), String> {
     let me = thread_identity();
     if BINDER.load(Ordering::Acquire) == me {
@@ -263,12 +274,12 @@ fn bind_to(find: impl FnOnce() -> Found) -> Result<(), String> {
     registered
 }
 
-/// Registers what this artifact brings, if it has said that it does and it is not done yet, and keeps
-/// what went wrong. A panic must not leave the binding half done: other threads would wait for a
-/// thread that is gone.
+/// Runs the registration function of this artifact, if it is set and has not run, and keeps the
+/// problems. A panic must not leave the binding half done: other threads would wait for a thread
+/// that is gone.
 fn registered(origin: Origin) -> Result<(), String> {
     let register = REGISTER.swap(ptr::null_mut(), Ordering::AcqRel);
-    // SAFETY: NULL, or what `at_bind` was given.
+    // SAFETY: NULL, or the function that `at_bind` was given.
     let Some(register) = (unsafe { core::mem::transmute::<*mut (), Option<Register>>(register) }) else {
         return Ok(());
     };
@@ -282,7 +293,8 @@ fn registered(origin: Origin) -> Result<(), String> {
     Err(message)
 }
 
-/// One text of all problems, a line each. The way of the standard library is a kilobyte in every artifact.
+/// Joins all problems to one text, one line each. The standard library's `join` takes a kilobyte in
+/// every artifact.
 pub(crate) fn lines(problems: &[String]) -> String {
     let mut lines = String::new();
     for problem in problems {
@@ -304,7 +316,8 @@ fn thread_identity() -> usize {
 mod tests {
     use super::*;
 
-    /// Says to a process of its own, in which nothing is bound, that it is the test.
+    /// Environment variable that marks the child process that runs the test: a separate process, in
+    /// which nothing is bound.
     const ALONE: &str = "TEST_OF_A_REGISTRATION";
 
     #[test]
@@ -315,7 +328,7 @@ mod tests {
             let name = "provider::tests::what_is_said_while_another_thread_binds_is_done_once";
             let output = child.args(["--exact", name]).env(ALONE, "").output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
-            // Also that it ran: no test has a name that is not up to date.
+            // Also checks that the test ran: its name above must be up to date.
             assert!(output.status.success() && text.contains("1 passed"), "{text}");
             return;
         }
@@ -325,7 +338,7 @@ mod tests {
         };
         let mut sayer = None;
         let bound = bind_to(|| {
-            // It waits for this thread when it has said it.
+            // The thread waits for this one after it has stored the function.
             sayer = Some(std::thread::spawn(move || at_bind(register)));
             while REGISTER.load(Ordering::Acquire).is_null() {
                 std::thread::yield_now();

@@ -4,25 +4,27 @@ use crate::object::{FieldValue, FromFieldValue};
 use crate::value::{Any, AnyView, Mismatch, TypeSchema};
 use crate::{Result, error};
 
-/// A field of any type, as a value that can be read and set.
+/// A field of any type that can be read and set as a value.
 pub trait AttrSlot {
-    /// The field's value; changing it does not change the field.
+    /// Returns the field's value; changing the result does not change the field.
     fn get(&self) -> Any;
 
     /// Sets the field to a value that converts to its type.
     ///
     /// # Errors
-    /// What does not convert, in which case the field stays as it is. TypeError for a type that does not convert from values.
+    /// Returns an error if the value does not convert, in which case the field is unchanged.
+    /// Returns a TypeError for a type that does not convert from values.
     fn set(&mut self, value: &Any) -> Result<()>;
 
     /// The field's type.
     fn schema(&self) -> TypeSchema;
 }
 
-/// Sets a field to a value; what generated code passes for types that convert from values.
+/// Sets a field to a value; generated code passes it for types that convert from values.
 pub type SetAttr<T> = fn(&mut T, &AnyView<'_>) -> core::result::Result<(), Mismatch>;
 
-/// Whether a concrete type converts from values, and how: `ConvertOf::<T>::SET`, with [`NoConvert`] in scope.
+/// The conversion from values of a concrete type, if it has one: `ConvertOf::<T>::SET`, with
+/// [`NoConvert`] in scope.
 pub struct ConvertOf<T>(PhantomData<T>);
 
 impl<T: FromFieldValue> ConvertOf<T> {
@@ -33,15 +35,15 @@ impl<T: FromFieldValue> ConvertOf<T> {
     });
 }
 
-/// For types that do not convert; the inherent constant of [`ConvertOf`] goes before it.
+/// For types that do not convert; the inherent constant of [`ConvertOf`] takes precedence over it.
 pub trait NoConvert<T> {
-    /// None.
+    /// No conversion.
     const SET: Option<SetAttr<T>> = None;
 }
 
 impl<T> NoConvert<T> for ConvertOf<T> {}
 
-/// A field, and how it is set.
+/// A field and its setter.
 pub(crate) struct Slot<'a, T> {
     name: &'a str,
     value: &'a mut T,

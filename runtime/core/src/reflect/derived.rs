@@ -1,4 +1,4 @@
-//! What `#[derive(Object)]` calls to visit the fields of a type.
+//! Functions that the code of `#[derive(Object)]` calls to visit the fields of a type.
 
 use core::marker::PhantomData;
 
@@ -8,10 +8,11 @@ use super::{AttrVisitor, AttrVisitorMut, SetAttr, VisitAttrs};
 use crate::object::{FieldAt, FieldValue};
 use crate::{Error, Object, Result};
 
-/// Shows the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
+/// Visits the fields of the base; `visit` is `VisitOf::<T::Parent>::SHARED`.
 ///
 /// # Errors
-/// What the visitor raises; TypeError for a base that implements [`Object`] by hand, without [`VisitAttrs`].
+/// Returns the visitor's error, or a TypeError for a base that implements [`Object`] by hand
+/// without [`VisitAttrs`].
 #[inline]
 pub fn visit_base<T: Object>(
     visit: Option<ShowFields<T::Parent>>,
@@ -21,7 +22,7 @@ pub fn visit_base<T: Object>(
     visit.ok_or_else(no_visits::<T>)?(base, visitor)
 }
 
-/// Lends the fields of the base to be changed; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
+/// Visits the fields of the base mutably; `visit` is `VisitOf::<T::Parent>::EXCLUSIVE`.
 ///
 /// # Errors
 /// As for [`visit_base`].
@@ -44,39 +45,40 @@ fn no_visits<T: Object>() -> Error {
 type ShowFields<T> = fn(&T, &mut dyn AttrVisitor) -> Result<()>;
 type LendFields<T> = fn(&mut T, &mut dyn AttrVisitorMut) -> Result<()>;
 
-/// How the fields of a concrete type are visited, with [`NoVisit`] in scope.
+/// The functions that visit the fields of a concrete type, with [`NoVisit`] in scope.
 pub struct VisitOf<T>(PhantomData<T>);
 
 impl<T: VisitAttrs> VisitOf<T> {
-    /// Shows them.
+    /// Visits the fields.
     pub const SHARED: Option<ShowFields<T>> = Some(|object, visitor| object.visit_attrs(visitor));
-    /// Lends them.
+    /// Visits the fields mutably.
     pub const EXCLUSIVE: Option<LendFields<T>> = Some(|object, visitor| object.visit_attrs_mut(visitor));
 }
 
-/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] go before these.
+/// For types without [`VisitAttrs`]; the inherent constants of [`VisitOf`] take precedence over
+/// these.
 pub trait NoVisit<T> {
-    /// None.
+    /// No function.
     const SHARED: Option<ShowFields<T>> = None;
-    /// None.
+    /// No function.
     const EXCLUSIVE: Option<LendFields<T>> = None;
 }
 
 impl<T> NoVisit<T> for VisitOf<T> {}
 
-/// Shows a field.
+/// Visits a field.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_field<F: FieldAt>(value: &F::Value, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     show(value.shown(), name, visitor)
 }
 
-/// Lends a field to be changed; `set` is `ConvertOf::<F::Value>::SET`.
+/// Visits a field mutably; `set` is `ConvertOf::<F::Value>::SET`.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_field_mut<F: FieldAt>(
     value: &mut F::Value,

@@ -1,4 +1,4 @@
-//! From a value to the visitor's method for its kind.
+//! Dispatch of values to the visitor's methods by kind.
 
 use core::mem::ManuallyDrop;
 
@@ -7,21 +7,23 @@ use crate::abi::type_index;
 use crate::value::{AnyView, Arg, DataType, Device, FromAny, Shown};
 use crate::{ObjRef, ObjectRoot, Result, Tensor, embedded};
 
-/// Shows a value to a visitor, through the method of its kind. Integers are `i64`, or `u64` when they are larger.
+/// Passes a value to the visitor's method for its kind. Integers are `i64`, or `u64` if they are
+/// larger.
 ///
 /// # Errors
-/// What the visitor raises.
+/// Returns the visitor's error.
 #[inline]
 pub fn visit_value(value: &AnyView<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     dispatch(&value.lent(), name, visitor)
 }
 
-/// [`visit_value`] for a visitor whose type is known, and values other than rvalue references.
+/// Like [`visit_value`], for a visitor whose type is known and values other than rvalue references.
 #[inline(always)]
 #[doc(hidden)]
 pub fn dispatch<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visitor: &mut V) -> Result<()> {
     let raw = value.as_raw();
-    // SAFETY: of a view, the member is read that its type index names; what it refers to lives as long as the view.
+    // SAFETY: the member that is read is the one of the view's type index; what it refers to lives
+    // as long as the view.
     unsafe {
         match value.type_index() {
             type_index::NONE => visitor.visit_none(name),
@@ -59,7 +61,7 @@ fn visit_tensor<V: AttrVisitor + ?Sized>(value: &AnyView<'_>, name: &str, visito
     }
 }
 
-/// Shows a value to a visitor, through the method of its kind.
+/// Passes a value to the visitor's method for its kind.
 #[inline(always)]
 pub(super) fn show(value: Shown<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
     match value {
@@ -84,7 +86,7 @@ fn visit_arg(arg: &Arg<'_>, name: &str, visitor: &mut dyn AttrVisitor) -> Result
     visit_value(&unsafe { AnyView::from_raw(arg.as_raw()) }, name, visitor)
 }
 
-/// Shows an integer of a field that is `size` bytes large.
+/// Passes an integer of a field of `size` bytes to the visitor.
 #[inline]
 pub(super) fn visit_integer(
     value: i64,
@@ -97,7 +99,7 @@ pub(super) fn visit_integer(
         return visitor.visit_u64(name, value);
     }
     match i32::try_from(value) {
-        // An unsigned number of a C++ type may be larger than its size lets expect.
+        // An unsigned number of a C++ type may be larger than an `i32` of the same size.
         Ok(value) if size <= 4 => visitor.visit_i32(name, value),
         _ => visitor.visit_i64(name, value),
     }

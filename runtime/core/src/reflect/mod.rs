@@ -1,4 +1,5 @@
-//! Registered types as data, and visitors of fields: `kernpack::reflect`, without what prints, saves and loads.
+//! Registered types as data, and visitors of fields: `kernpack::reflect` without printing, saving
+//! and loading.
 
 mod attr_slot;
 pub(crate) mod derived;

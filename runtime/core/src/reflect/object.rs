@@ -1,22 +1,24 @@
-//! Visiting objects of any language, through the fields that their type registered.
+//! Visits objects of any language through the fields that their type registered.
 
 use super::dispatch::{visit_integer, visit_value};
 use super::{AttrVisitor, Field, TypeInfo};
 use crate::abi::{TVMFFIObject, type_index};
 use crate::{ObjRef, Object, Result, error};
 
-/// How the metadata of fields end that are unsigned integers of 32 bits or more; see `Schema::IS_UNSIGNED`.
+/// The end of the metadata of fields that are unsigned integers of 32 bits or more; see
+/// `Schema::IS_UNSIGNED`.
 const UNSIGNED: &[u8] = b"\"kernpack.unsigned\":true}";
 
-/// Shows each registered field of an object to a visitor, those of the type's ancestors first.
+/// Passes each registered field of an object to a visitor, those of the type's ancestors first.
 ///
 /// The object may come from any language. For a Rust type, the calls are the same as those of its
-/// [`visit_attrs`](super::VisitAttrs::visit_attrs). A field that refers to another object is one call of
-/// [`AttrVisitor::visit_object`]; whether the visit goes on there is the visitor's decision, and chains of objects may be long,
-/// so that a visitor that goes on should keep a list of what is left rather than recurse. Containers and functions have no fields.
+/// [`visit_attrs`](super::VisitAttrs::visit_attrs). A field that refers to another object is one
+/// call of [`AttrVisitor::visit_object`]. The visitor decides whether to visit that object too;
+/// chains of objects may be long, so it should keep a list of the remaining objects rather than
+/// recurse. Containers and functions do not have fields.
 ///
 /// # Errors
-/// What a field's getter or the visitor raises first.
+/// Returns the first error of a field's getter or of the visitor.
 ///
 /// ```
 /// use kernpack::reflect::{AttrVisitor, visit_object};
@@ -67,7 +69,7 @@ pub fn visit_object<T: Object>(object: &ObjRef<T>, visitor: &mut dyn AttrVisitor
 }
 
 /// # Safety
-/// The object is alive, and stays so for the call.
+/// The object is alive and stays alive during the call.
 #[inline]
 unsafe fn visit_fields(object: *mut TVMFFIObject, visitor: &mut dyn AttrVisitor) -> Result<()> {
     // SAFETY: promised by the caller; the fields are those of the object's own type.
@@ -80,10 +82,10 @@ unsafe fn visit_fields(object: *mut TVMFFIObject, visitor: &mut dyn AttrVisitor)
     }
 }
 
-/// Shows one field of an object to a visitor.
+/// Passes one field of an object to a visitor.
 ///
 /// # Safety
-/// The object is alive, and of a type that has this field.
+/// The object is alive, and its type has this field.
 #[inline]
 pub(super) unsafe fn visit_field_of(
     object: *mut TVMFFIObject,

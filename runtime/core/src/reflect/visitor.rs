@@ -5,10 +5,10 @@ use super::dispatch::visit_value;
 use crate::value::{Any, AnyView, DataType, Device, IntoAny};
 use crate::{ObjRef, ObjectRoot, Result, Tensor};
 
-/// Sees the fields of an object one after the other, each through the method of its kind.
+/// Visits the fields of an object one after the other, each through the method for its kind.
 ///
-/// Implement the methods of the kinds that matter. The others pass the value on to a more general method, and in the end to
-/// [`AttrVisitor::visit_other`], which by default does nothing:
+/// Implement the methods of the kinds that matter. The default methods pass the value on to a more
+/// general method, and finally to [`AttrVisitor::visit_other`], which does nothing by default:
 ///
 /// | method | Rust fields | from other languages | else it goes to |
 /// |---|---|---|---|
@@ -26,7 +26,7 @@ use crate::{ObjRef, ObjectRoot, Result, Tensor};
 /// | `visit_object` | `ObjRef<T>`, functions, modules, containers (a `Vec` comes as an `ffi.Array`) | all other objects | `visit_other` |
 /// | `visit_none` | `None` | `None` | `visit_other` |
 ///
-/// An error ends the visit and is what the visit returns.
+/// An error stops the visit and becomes its result.
 ///
 /// ```
 /// use kernpack::reflect::{AttrVisitor, VisitAttrs};
@@ -58,28 +58,29 @@ use crate::{ObjRef, ObjectRoot, Result, Tensor};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 pub trait AttrVisitor {
-    /// A floating point number.
+    /// Visits a floating point number.
     ///
     /// # Errors
-    /// What the visitor wants to end with; so for all methods.
+    /// Any error stops the visit and becomes its result. The same holds for all methods of this
+    /// trait.
     #[inline]
     fn visit_f64(&mut self, name: &str, value: f64) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// A signed integer of 64 bits.
+    /// Visits a signed integer of 64 bits.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_i64(&mut self, name: &str, value: i64) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// An unsigned integer.
+    /// Visits an unsigned integer.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_u64(&mut self, name: &str, value: u64) -> Result<()> {
         match i64::try_from(value) {
@@ -88,37 +89,37 @@ pub trait AttrVisitor {
         }
     }
 
-    /// An integer that fits into 32 bits because of its type.
+    /// Visits an integer whose type has at most 32 bits.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_i32(&mut self, name: &str, value: i32) -> Result<()> {
         self.visit_i64(name, value.into())
     }
 
-    /// A flag.
+    /// Visits a boolean.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_bool(&mut self, name: &str, value: bool) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// Text.
+    /// Visits a string.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_str(&mut self, name: &str, value: &str) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// Text as it lies in memory; what other languages call text need not be UTF-8.
+    /// Visits the bytes of a string; strings of other languages need not be UTF-8.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[doc(hidden)]
     #[inline]
     fn visit_text(&mut self, name: &str, value: &[u8]) -> Result<()> {
@@ -128,75 +129,75 @@ pub trait AttrVisitor {
         }
     }
 
-    /// Bytes, or text of another language that is not UTF-8.
+    /// Visits bytes, or a string of another language that is not UTF-8.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_bytes(&mut self, name: &str, value: &[u8]) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// An untyped pointer.
+    /// Visits an untyped pointer.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_opaque(&mut self, name: &str, value: *mut c_void) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// The type of a tensor's elements.
+    /// Visits an element type of tensors.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_data_type(&mut self, name: &str, value: DataType) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// A device.
+    /// Visits a device.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_device(&mut self, name: &str, value: Device) -> Result<()> {
         self.visit_other(name, value.into_any().as_view())
     }
 
-    /// A tensor.
+    /// Visits a tensor.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_tensor(&mut self, name: &str, value: &Tensor) -> Result<()> {
         self.visit_object(name, value.as_object())
     }
 
-    /// Any other object: of a registered type, a container, a function, a module.
+    /// Visits any other object: of a registered type, a container, a function, a module.
     ///
-    /// The object is lent; a clone keeps it.
+    /// The object is borrowed; clone it to keep it.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_object(&mut self, name: &str, value: &ObjRef<ObjectRoot>) -> Result<()> {
         self.visit_other(name, value.clone().into_any().as_view())
     }
 
-    /// No value.
+    /// Visits the absence of a value.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_none(&mut self, name: &str) -> Result<()> {
         self.visit_other(name, Any::NONE.as_view())
     }
 
-    /// A value whose own method is not implemented.
+    /// Visits a value whose own method is not implemented.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_other(&mut self, name: &str, value: &AnyView<'_>) -> Result<()> {
         let _ = (name, value);
@@ -204,31 +205,33 @@ pub trait AttrVisitor {
     }
 }
 
-/// An object type whose fields can be visited by their Rust types, without a look at registered data. `#[derive(Object)]`
-/// implements it: for the registered fields, those of the parent first.
+/// An object type whose fields can be visited by their Rust types, without registered data.
+/// `#[derive(Object)]` implements it: for the registered fields, those of the parent first.
 ///
-/// For objects of any type, also of other languages, there is [`visit_object`](super::visit_object).
+/// For objects of any type, including those of other languages, use
+/// [`visit_object`](super::visit_object).
 #[diagnostic::on_unimplemented(
     message = "the fields of `{Self}` cannot be visited",
     label = "no `VisitAttrs` for this type",
     note = "`#[derive(kernpack::Object)]` implements it; a type that implements `Object` by hand needs `impl VisitAttrs`"
 )]
 pub trait VisitAttrs {
-    /// Shows each field to the visitor.
+    /// Passes each field to the visitor.
     ///
     /// # Errors
-    /// What the visitor raises first.
+    /// Returns the first error of the visitor.
     fn visit_attrs(&self, visitor: &mut dyn AttrVisitor) -> Result<()>;
 
-    /// Gives the visitor each field to change, which needs exclusive access: a value that is not an object yet, or
-    /// `ObjRef::get_mut` of an object without other references.
+    /// Passes each field to the visitor mutably. This requires exclusive access: a value that is
+    /// not an object yet, or `ObjRef::get_mut` of an object without other references.
     ///
     /// # Errors
-    /// What the visitor raises first; the fields before that one stay changed.
+    /// Returns the first error of the visitor; fields that were visited before it keep their new
+    /// values.
     fn visit_attrs_mut(&mut self, visitor: &mut dyn AttrVisitorMut) -> Result<()>;
 }
 
-/// The root has no fields.
+/// The root does not have fields.
 impl VisitAttrs for ObjectRoot {
     #[inline]
     fn visit_attrs(&self, _: &mut dyn AttrVisitor) -> Result<()> {
@@ -242,10 +245,10 @@ impl VisitAttrs for ObjectRoot {
 }
 
 impl Any {
-    /// Shows the value to a visitor, through the method of its kind.
+    /// Passes the value to the visitor's method for its kind.
     ///
     /// # Errors
-    /// What the visitor raises.
+    /// Returns the visitor's error.
     #[inline]
     pub fn visit(&self, name: &str, visitor: &mut dyn AttrVisitor) -> Result<()> {
         visit_value(self.as_view(), name, visitor)

@@ -5,11 +5,12 @@ use crate::Result;
 use crate::object::FieldValue;
 use crate::value::{Changed, DataType, Device, FromAny, IntoAny, Narrow};
 
-/// Gets the fields of an object to change them, one after the other, each through the method of its kind.
+/// Visits the fields of an object mutably, one after the other, each through the method for its
+/// kind.
 ///
-/// Only code with exclusive access to an object can have its fields visited this way, so the visitor gets plain `&mut`. What is
-/// not implemented goes to [`AttrVisitorMut::visit_other`], which sees every type of field as a value that can be read and set;
-/// by default it does nothing.
+/// Only code with exclusive access to an object can have its fields visited this way, so the
+/// visitor gets plain `&mut`. The default methods call [`AttrVisitorMut::visit_other`], which gets
+/// a field of any type as a value that can be read and set; it does nothing by default.
 ///
 /// | method | fields |
 /// |---|---|
@@ -59,91 +60,92 @@ use crate::value::{Changed, DataType, Device, FromAny, IntoAny, Narrow};
 /// # Ok::<(), kernpack::Error>(())
 /// ```
 pub trait AttrVisitorMut {
-    /// A floating point number.
+    /// Visits a floating point number.
     ///
     /// # Errors
-    /// What the visitor wants to end with; so for all methods.
+    /// Any error stops the visit and becomes its result. The same holds for all methods of this
+    /// trait.
     #[inline]
     fn visit_f64(&mut self, name: &str, value: &mut f64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// A signed integer of 64 bits.
+    /// Visits a signed integer of 64 bits.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_i64(&mut self, name: &str, value: &mut i64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// An unsigned integer.
+    /// Visits an unsigned integer.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_u64(&mut self, name: &str, value: &mut u64) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// An integer of at most 32 bits.
+    /// Visits an integer of at most 32 bits.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_i32(&mut self, name: &str, value: &mut i32) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// A flag.
+    /// Visits a boolean.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_bool(&mut self, name: &str, value: &mut bool) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// Text.
+    /// Visits a string.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_string(&mut self, name: &str, value: &mut String) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// An untyped pointer.
+    /// Visits an untyped pointer.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_opaque(&mut self, name: &str, value: &mut *mut c_void) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// The type of a tensor's elements.
+    /// Visits an element type of tensors.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_data_type(&mut self, name: &str, value: &mut DataType) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// A device.
+    /// Visits a device.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_device(&mut self, name: &str, value: &mut Device) -> Result<()> {
         self.visit_other(name, &mut slot(name, value))
     }
 
-    /// A field of any other type, or one whose own method is not implemented.
+    /// Visits a field of any other type, or one whose own method is not implemented.
     ///
     /// # Errors
-    /// The visitor's own.
+    /// Any error stops the visit.
     #[inline]
     fn visit_other(&mut self, name: &str, value: &mut dyn AttrSlot) -> Result<()> {
         let _ = (name, value);
@@ -151,7 +153,7 @@ pub trait AttrVisitorMut {
     }
 }
 
-/// A field whose type converts both ways.
+/// A slot for a field whose type converts in both directions.
 #[inline]
 fn slot<'a, T>(name: &'a str, value: &'a mut T) -> Slot<'a, T>
 where
@@ -160,7 +162,8 @@ where
     Slot::new(name, value, ConvertOf::<T>::SET)
 }
 
-/// Gives the value of a field to a visitor, through the method of its kind; `set` is how it is set to a converted value.
+/// Passes the value of a field mutably to the visitor's method for its kind; `set` assigns a
+/// converted value.
 #[inline(always)]
 pub(super) fn change<T: FieldValue>(
     field: &mut T,
@@ -186,7 +189,7 @@ pub(super) fn change<T: FieldValue>(
     }
 }
 
-/// A number that the visitor may set to a wider one, which may not fit.
+/// Passes a number as a wider one, and writes the visitor's value back, which may be out of range.
 #[inline]
 fn narrow<W>(field: &mut dyn Narrow<W>, name: &str, visit: impl FnOnce(&mut W) -> Result<()>) -> Result<()> {
     let mut wide = field.widened();

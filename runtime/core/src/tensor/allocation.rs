@@ -1,4 +1,4 @@
-//! Tensors in new memory of a device, and the environment's tensor allocator.
+//! Tensors in newly allocated memory of a device, and the environment's tensor allocator.
 
 use core::ptr;
 
@@ -10,12 +10,12 @@ use crate::layout::{count, elements_of, row_major, size_of_elements};
 use crate::value::{AnyView, DataType, Device, Schema};
 use crate::{Error, Result, ensure, provider};
 
-/// A cache line and the widest vector register; what the kernels of Apache TVM rely on.
+/// Size of a cache line and of the widest vector register; the kernels of Apache TVM rely on it.
 const ALIGNMENT: usize = 64;
 
 impl Tensor {
-    /// A tensor in new memory of a device, in row-major order, aligned to 64 bytes. On the CPU it is zeros; on other devices its
-    /// content is undefined.
+    /// Creates a tensor in newly allocated memory of a device, in row-major order, aligned to 64
+    /// bytes. On the CPU it is filled with zeros; on other devices its content is undefined.
     ///
     /// ```
     /// use kernpack::{DataType, Device, Tensor};
@@ -25,32 +25,35 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// ValueError for a negative dimension or an element type without a size; MemoryError when the device has not enough memory;
-    /// RuntimeError when nothing in the process knows the device.
+    /// Returns a ValueError for a negative dimension or an element type without a size, a
+    /// MemoryError if the device does not have enough memory, and a RuntimeError if no API in the
+    /// process serves the device.
     pub fn empty(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         let tensor = Self::uninitialized(dtype, shape, device)?;
         if device.is_host_accessible() {
             let data = tensor.dl_tensor().data.cast::<u8>();
-            // Rust code can read it, and what was never written has no value.
-            // SAFETY: memory of that size which only we know.
+            // Rust code can read the memory, and uninitialized memory does not have a value.
+            // SAFETY: memory of that size which no other code uses.
             unsafe { data.write_bytes(0, tensor.size_in_bytes()) };
         }
         Ok(tensor)
     }
 
-    /// A tensor of zeros on the CPU, aligned to 64 bytes.
+    /// Creates a tensor of zeros on the CPU, aligned to 64 bytes.
     ///
     /// # Errors
-    /// ValueError for a negative dimension; MemoryError when it does not fit into memory.
+    /// Returns a ValueError for a negative dimension, and a MemoryError if there is not enough
+    /// memory.
     pub fn zeros<T: Element>(shape: &[i64]) -> Result<Self> {
         Self::empty(T::DTYPE, shape, Device::CPU)
     }
 
-    /// A tensor whose memory comes from the environment's allocator: that of the framework that calls, PyTorch's caching one for
-    /// example; where no framework has set one, as for [`Tensor::empty`].
+    /// Creates a tensor with memory of the environment's allocator: that of the calling framework,
+    /// for example PyTorch's caching allocator. If no framework has set one, like
+    /// [`Tensor::empty`].
     ///
     /// # Errors
-    /// What the allocator reports, or [`Tensor::empty`].
+    /// Returns the error of the allocator, or of [`Tensor::empty`].
     pub fn from_env_alloc(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         size(dtype, shape)?;
         // SAFETY: a plain query.
@@ -68,15 +71,16 @@ impl Tensor {
             byte_offset: 0,
         };
         let mut object = ptr::null_mut();
-        // SAFETY: the prototype is valid for the call; on success the reference is ours.
+        // SAFETY: the prototype is valid for the call; on success this function owns the reference.
         unsafe {
             Error::check((provider::api().env_tensor_alloc)(&raw mut prototype, &raw mut object))?;
             Ok(Self::from_raw(object))
         }
     }
 
-    /// A tensor on the CPU for results, and the address of its first element. The memory is from the environment's allocator, or new. The
-    /// caller writes every element before it gives the tensor away.
+    /// Creates a tensor on the CPU for results, and returns the address of its first element. The
+    /// memory comes from the environment's allocator, or is newly allocated. The caller writes
+    /// every element before it passes the tensor on.
     pub(crate) fn for_results<T: Element>(shape: &[i64]) -> Result<(Self, *mut T)> {
         // SAFETY: a plain query.
         let has_allocator = unsafe { (provider::api().env_get_tensor_allocator)() }.is_some();
@@ -97,12 +101,13 @@ impl Tensor {
         Ok((tensor, first))
     }
 
-    /// Bytes that the elements take, without gaps.
+    /// Size of the elements in bytes, without gaps.
     pub fn size_in_bytes(&self) -> usize {
         size_of_elements(self.dtype(), self.len()).unwrap_or(0)
     }
 
-    /// A tensor in new memory. The code that hands it out has written to it, if it is CPU memory.
+    /// Creates a tensor in newly allocated memory. The code that returns it has written to it, if
+    /// it is CPU memory.
     pub(super) fn uninitialized(dtype: DataType, shape: &[i64], device: Device) -> Result<Self> {
         let size = size(dtype, shape)?;
         ndim(shape)?;
@@ -111,7 +116,7 @@ impl Tensor {
     }
 }
 
-/// Bytes of a new tensor.
+/// Size of a new tensor in bytes.
 fn size(dtype: DataType, shape: &[i64]) -> Result<usize> {
     let len = count(shape)?;
     let raw = dtype.as_raw();

@@ -1,5 +1,6 @@
-//! Devices for other languages: global functions that a library registers which knows devices beside the CPU. Python needs no more than
-//! these to bring an array to an OpenCL device, and what comes out of a kernel back.
+//! Global functions that give other languages access to devices, registered by a library with a
+//! device beside the CPU. With these, Python can copy an array to an OpenCL device, and the result
+//! of a kernel back.
 //!
 //! | function | |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | `kernpack.tensor.empty(shape, dtype, device)` | a tensor on any device; its content is undefined |
 //! | `kernpack.tensor.to(tensor, device)` | a copy of a tensor on any device |
 //!
-//! A device may be given by its name, too: `"opencl:0"`. A shape is one of the ABI (`tensor.shape` in Python), or a sequence of integers.
+//! A device can also be given by its name: `"opencl:0"`. A shape is an ABI shape (`tensor.shape` in
+//! Python), or a sequence of integers.
 
 use core::ffi::c_void;
 
@@ -37,7 +39,8 @@ impl<'a> FromAny<'a> for Named {
     }
 }
 
-/// Describes a global function of this file: its parameters by position, its name, its documentation, what it does.
+/// Defines a global function of this file: its parameters by position, its name, its documentation,
+/// its body.
 macro_rules! global {
     ($name:literal, $doc:literal, $count:literal: ($($index:literal $param:ident: $ty:ty),*) -> $ret:ty, $body:expr) => {{
         unsafe extern "C" fn call(
@@ -105,7 +108,7 @@ static FUNCTIONS: [&FunctionInfo; 5] = [
     ),
 ];
 
-/// Registers the functions, unless another library of the process has.
+/// Registers the functions, unless another library of the process has registered them.
 pub(crate) fn register() -> Result<()> {
     for info in FUNCTIONS {
         if Function::find_global(info.name)?.is_none() {
@@ -128,7 +131,7 @@ fn attribute_of(device: Device, number: i64) -> Result<Any> {
 }
 
 fn synchronize(device: Device) -> Result<()> {
-    // SAFETY: the environment's stream is one of the device, or its default one.
+    // SAFETY: the environment's stream belongs to the device, or is its default stream.
     unsafe { api(device.device_type())?.synchronize(device.index(), current_stream(device)) }
 }
 
@@ -153,7 +156,7 @@ mod tests {
         let empty: Tensor =
             call("kernpack.tensor.empty").call_as((vec![2i64, 3], DataType::FLOAT32, Device::CPU)).unwrap();
         assert_eq!((empty.shape(), empty.dtype()), (&[2i64, 3][..], DataType::FLOAT32));
-        // What Python has at hand: another tensor's shape, and a device's name.
+        // The values that Python code has: another tensor's shape, and a device's name.
         let other: Tensor = call("kernpack.tensor.empty").call_as((Shape::new(tensor.shape()), "int8", "cpu")).unwrap();
         assert_eq!((other.shape(), other.device()), (tensor.shape(), Device::CPU));
         assert!(call("kernpack.device.exists").call_as::<bool>(("cpu:0",)).unwrap());
@@ -168,7 +171,7 @@ mod tests {
             error.to_string(),
             "TypeError: kernpack.tensor.to(tensor: Tensor, device: Union[Device, str]): argument 'device': expected Union[Device, str], got int"
         );
-        // A second library of the process finds them there.
+        // A second library of the process finds them registered.
         register().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Views as Rust's collections: `view[[i, j]]`, `for x in &view`.
+//! Collection interfaces of views: `view[[i, j]]`, `for x in &view`.
 //!
 //! ```
 //! use kernpack::{Tensor, TensorView};
@@ -21,11 +21,12 @@ use core::ops::{Index, IndexMut};
 use super::{TensorView, TensorViewMut};
 use crate::layout::Element;
 
-/// The elements of a view in row-major order, whatever the strides. `V` is the view, or a reference to it.
+/// The elements of a view in row-major order, regardless of the strides. `V` is the view, or a
+/// reference to it.
 #[derive(Clone, Debug)]
 pub struct Elements<V> {
     view: V,
-    /// Where the next element is.
+    /// Index of the next element.
     index: Vec<usize>,
     left: usize,
 }
@@ -66,7 +67,7 @@ elements! {
     ['a, 'b] &'b TensorViewMut<'a, T>;
 }
 
-/// The next index in row-major order.
+/// Advances to the next index in row-major order.
 fn advance(index: &mut [usize], shape: &[i64]) {
     for (place, extent) in index.iter_mut().zip(shape).rev() {
         *place += 1;
@@ -89,7 +90,8 @@ macro_rules! indexing {
         impl<T: Element, const N: usize> Index<[usize; N]> for $view<'_, T> {
             type Output = T;
 
-            /// The element at an index, one number for each dimension. Panics where there is none; `get` tells.
+            /// Returns the element at an index, one number per dimension. Panics if out of range;
+            /// `get` does not.
             #[track_caller]
             fn index(&self, index: [usize; N]) -> &T {
                 let Some(element) = self.element(&index) else { outside(&index, self.shape()) };
@@ -100,7 +102,7 @@ macro_rules! indexing {
         impl<T: Element> Index<usize> for $view<'_, T> {
             type Output = T;
 
-            /// The element of a vector. Panics where there is none; `get` tells.
+            /// Returns the element of a vector. Panics if out of range; `get` does not.
             #[track_caller]
             fn index(&self, index: usize) -> &T {
                 &self[[index]]
@@ -111,7 +113,8 @@ macro_rules! indexing {
 indexing!(TensorView TensorViewMut);
 
 impl<T: Element, const N: usize> IndexMut<[usize; N]> for TensorViewMut<'_, T> {
-    /// The element at an index, to be written. Panics where there is none; `set` tells.
+    /// Returns a mutable reference to the element at an index. Panics if out of range; `set` does
+    /// not.
     #[track_caller]
     fn index_mut(&mut self, index: [usize; N]) -> &mut T {
         let shape = self.shape();
@@ -121,7 +124,8 @@ impl<T: Element, const N: usize> IndexMut<[usize; N]> for TensorViewMut<'_, T> {
 }
 
 impl<T: Element> IndexMut<usize> for TensorViewMut<'_, T> {
-    /// The element of a vector, to be written. Panics where there is none; `set` tells.
+    /// Returns a mutable reference to the element of a vector. Panics if out of range; `set` does
+    /// not.
     #[track_caller]
     fn index_mut(&mut self, index: usize) -> &mut T {
         &mut self[[index]]

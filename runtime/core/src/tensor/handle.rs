@@ -11,10 +11,11 @@ use crate::value::{
 };
 use crate::{Error, Result, embedded, provider};
 
-/// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack shares with other frameworks.
+/// A counted reference to a tensor: element type, shape, strides, device, and data that DLPack
+/// shares with other frameworks.
 pub struct Tensor {
     object: ObjRef<ObjectRoot>,
-    /// Whether Rust allocated the data, so that no code outside this object can reach it.
+    /// True if Rust allocated the data, so that no code outside this object can access it.
     exclusive: bool,
 }
 
@@ -30,14 +31,15 @@ struct Body<S> {
 // SAFETY: the pointers in `tensor` point into `dimensions` and `storage`; the body is dropped on one thread.
 unsafe impl<S: Send> Send for Body<S> {}
 
-// Another handle of the object may be where the pointer comes from, so its data is not written to in place.
+// The pointer may come from another handle of the object, so its data is not written in place.
 raw_handle!(ObjRef: => Tensor, "`ffi.Tensor`", exclusive: false);
 
 impl Tensor {
-    /// A tensor on the CPU that takes over `values`, in row-major order. Nothing is copied.
+    /// Creates a tensor on the CPU that takes ownership of `values`, in row-major order, without
+    /// copying.
     ///
     /// # Errors
-    /// ValueError when the number of values is not the product of `shape`.
+    /// Returns a ValueError if the number of values is not the product of `shape`.
     pub fn from_vec<T: Element>(mut values: Vec<T>, shape: &[i64]) -> Result<Self> {
         let len = count(shape)?;
         if values.len() != len {
@@ -51,7 +53,7 @@ impl Tensor {
         Self::with_storage(data, Device::CPU, T::DTYPE, shape, values)
     }
 
-    /// A tensor on the CPU with a copy of `values`, in row-major order.
+    /// Creates a tensor on the CPU with a copy of `values`, in row-major order.
     ///
     /// # Errors
     /// As for [`Tensor::from_vec`].
@@ -59,7 +61,8 @@ impl Tensor {
         Self::from_vec(values.to_vec(), shape)
     }
 
-    /// A tensor that keeps `storage` alive, which no other code can reach: `data` on `device`, row-major.
+    /// Creates a row-major tensor of `data` on `device` that keeps `storage` alive, which no other
+    /// code can access.
     pub(super) fn with_storage<S>(
         data: *mut c_void,
         device: Device,
@@ -83,30 +86,31 @@ impl Tensor {
             byte_offset: 0,
         };
         let object = embedded::new_object(type_index::TENSOR, Body { tensor, dimensions, storage });
-        // SAFETY: a new tensor object; its one reference is this one.
+        // SAFETY: a new tensor object, whose one reference is this one.
         Ok(Self { object: unsafe { ObjRef::from_raw(object) }, exclusive: true })
     }
 
-    /// The tensor as the object that it is.
+    /// Borrows the tensor as an object.
     #[doc(hidden)]
     pub const fn as_object(&self) -> &ObjRef<ObjectRoot> {
         &self.object
     }
 
-    /// A tensor that shares the data of a DLPack tensor and gives it back when it dies.
+    /// Creates a tensor that shares the data of a DLPack tensor and releases it when the tensor is
+    /// destroyed.
     ///
     /// # Errors
-    /// What the host reports; `managed` is then still the caller's.
+    /// Returns the host's error; `managed` then still belongs to the caller.
     ///
     /// # Safety
-    /// `managed` is a valid DLPack tensor that the caller owns; on success it belongs to the result.
+    /// `managed` is a valid DLPack tensor that the caller owns; on success the result owns it.
     pub unsafe fn from_dlpack(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
         let mut object = core::ptr::null_mut();
         // SAFETY: promised by the caller.
         unsafe {
             let is_read_only = !managed.is_null() && (*managed).flags & dlpack_flags::READ_ONLY != 0;
             Error::check((provider::api().tensor_from_dlpack_versioned)(managed, 0, 0, &mut object))?;
-            // Other implementations of the ABI lose the flag.
+            // Other implementations of the ABI drop the flag.
             if is_read_only {
                 embedded::tensor::set_read_only(object);
             }
@@ -114,10 +118,11 @@ impl Tensor {
         }
     }
 
-    /// A DLPack tensor that shares the data and keeps this tensor alive; the receiver calls its deleter.
+    /// Creates a DLPack tensor that shares the data and keeps this tensor alive; the receiver calls
+    /// its deleter.
     ///
     /// # Errors
-    /// What the host reports.
+    /// Returns the host's error.
     pub fn to_dlpack(&self) -> Result<*mut DLManagedTensorVersioned> {
         let mut managed = core::ptr::null_mut();
         // SAFETY: the object is a tensor and alive; `managed` is writable.
@@ -130,7 +135,8 @@ impl Tensor {
         Ok(managed)
     }
 
-    /// Returns true if the memory came from another framework as read-only: no `TensorViewMut` of it is made.
+    /// Returns true if the memory came from another framework as read-only: no `TensorViewMut` of
+    /// it can be created.
     pub(crate) fn is_read_only(&self) -> bool {
         // SAFETY: the object is a tensor and alive.
         unsafe { embedded::tensor::is_read_only(self.object.as_ptr()) }
@@ -162,7 +168,7 @@ impl Tensor {
         Layout::of(self.dl_tensor()).map_or(0, |layout| layout.len)
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -172,20 +178,21 @@ impl Tensor {
         DataType::from_raw(self.dl_tensor().dtype)
     }
 
-    /// Where the data is.
+    /// The device of the data.
     pub fn device(&self) -> Device {
         Device::from_raw(self.dl_tensor().device)
     }
 
-    /// Whether the elements lie in row-major order without gaps.
+    /// Returns whether the elements are stored in row-major order without gaps.
     pub fn is_contiguous(&self) -> bool {
         Layout::of(self.dl_tensor()).is_ok_and(|layout| layout.is_contiguous())
     }
 
-    /// Read access to the elements as `T`.
+    /// Returns read access to the elements as `T`.
     ///
     /// # Errors
-    /// TypeError for another element type; ValueError for data on another device or misaligned data.
+    /// Returns a TypeError for another element type, and a ValueError for data on another device or
+    /// misaligned data.
     #[track_caller]
     pub fn view<T: Element>(&self) -> Result<TensorView<'_, T>> {
         match TensorView::of(self.dl_tensor()) {
@@ -194,24 +201,24 @@ impl Tensor {
         }
     }
 
-    /// Like [`Tensor::view`]; `None` where that is an error, which is not made.
+    /// Like [`Tensor::view`]; returns `None` instead of creating an error.
     #[doc(hidden)]
     pub fn find_view<T: Element>(&self) -> Option<TensorView<'_, T>> {
         TensorView::of(self.dl_tensor()).ok()
     }
 
-    /// Write access to the elements as `T`. Needs the only reference to a tensor that Rust created, so that no other code can
-    /// see the change half done.
+    /// Returns write access to the elements as `T`. Requires the only reference to a tensor that
+    /// Rust created, so that no other code can see a partial change.
     ///
     /// # Errors
-    /// As for [`Tensor::view`]; ValueError when the tensor is shared.
+    /// As for [`Tensor::view`], and a ValueError if the tensor is shared.
     pub fn view_mut<T: Element>(&mut self) -> Result<TensorViewMut<'_, T>> {
         self.check_not_shared()?;
         // SAFETY: the data belongs to this object alone, which has one reference, borrowed exclusively.
         unsafe { TensorViewMut::of(self.dl_tensor()) }.map_err(|mismatch| self.mismatch(mismatch))
     }
 
-    /// An error unless Rust allocated the data and this is the only reference to it.
+    /// Returns an error unless Rust allocated the data and this is the only reference to it.
     #[track_caller]
     pub(super) fn check_not_shared(&self) -> Result<()> {
         // SAFETY: the object is alive.
@@ -258,7 +265,8 @@ impl<'a> FromAny<'a> for Tensor {
             ));
         }
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for a tensor.
+        // SAFETY: the view keeps the object alive; its index is checked before it is treated as a
+        // tensor.
         unsafe {
             if (*object).type_index != type_index::TENSOR {
                 return Err(Mismatch::TYPE);

@@ -1,6 +1,7 @@
 //! Tensors: [`Tensor`] owns a reference, [`TensorView`] and [`TensorViewMut`] give typed access to the elements.
 //!
-//! Memory is shared with NumPy, PyTorch and the others through DLPack; nothing is copied on the way in or out.
+//! Memory is shared with NumPy, PyTorch and other frameworks through DLPack, without copying in
+//! either direction.
 //!
 //! ```
 //! use kernpack::Tensor;
@@ -11,8 +12,9 @@
 //! assert!(tensor.view::<u8>().is_err(), "the element type is checked");
 //! ```
 //!
-//! Tensors are on any device that [`device`](crate::device) knows: [`Tensor::empty`] allocates there, [`Tensor::to`] copies from
-//! anywhere to anywhere, [`Tensor::view_as`] and its kin share the data.
+//! Tensors can be on any device that [`device`](crate::device) supports: [`Tensor::empty`]
+//! allocates there, [`Tensor::to`] copies between any two devices, and [`Tensor::view_as`] and
+//! similar methods share the data.
 
 mod allocation;
 mod borrow;

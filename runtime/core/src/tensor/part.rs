@@ -10,8 +10,9 @@ use crate::value::{DataType, Device};
 use crate::{Error, Result, embedded, ensure, provider};
 
 impl Tensor {
-    /// A tensor with another shape and element type over the bytes of this one, which is contiguous, from `byte_offset` on. Nothing
-    /// is copied; the data lives as long as either.
+    /// Returns a tensor with another shape and element type over the bytes of this contiguous
+    /// tensor, starting at `byte_offset`. The data is not copied, and lives as long as either
+    /// tensor.
     ///
     /// ```
     /// use kernpack::{DataType, Tensor};
@@ -23,7 +24,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// ValueError when this tensor is not contiguous, or the bytes asked for are not all its own.
+    /// Returns a ValueError if this tensor is not contiguous, or if the requested bytes are not all
+    /// within it.
     pub fn view_as(&self, shape: &[i64], dtype: DataType, byte_offset: u64) -> Result<Self> {
         let layout = Layout::of(self.dl_tensor()).map_err(Error::value_error)?;
         ensure!(
@@ -46,10 +48,11 @@ impl Tensor {
         self.sharing(shape, &row_major(shape), dtype, byte_offset)
     }
 
-    /// The same elements, in row-major order, in another shape. Nothing is copied.
+    /// Returns the same elements, in row-major order, in another shape, without copying.
     ///
     /// # Errors
-    /// ValueError when the tensor is not contiguous, or the shape has another number of elements.
+    /// Returns a ValueError if the tensor is not contiguous, or if the shape has a different number
+    /// of elements.
     pub fn reshape(&self, shape: &[i64]) -> Result<Self> {
         let len = count(shape)?;
         ensure!(
@@ -62,7 +65,7 @@ impl Tensor {
         self.view_as(shape, self.dtype(), 0)
     }
 
-    /// A part along the first axis. Nothing is copied; the strides stay.
+    /// Returns a part along the first axis, without copying; the strides stay the same.
     ///
     /// ```
     /// use kernpack::Tensor;
@@ -72,7 +75,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// IndexError when the range is not within the first dimension; ValueError when an element in it does not begin with a byte.
+    /// Returns an IndexError if the range is not within the first dimension, and a ValueError if
+    /// its first element does not start at a byte boundary.
     pub fn slice(&self, range: Range<i64>) -> Result<Self> {
         let layout = Layout::of(self.dl_tensor()).map_err(Error::value_error)?;
         let Some((&dimension, rest)) = layout.shape.split_first() else {
@@ -86,12 +90,12 @@ impl Tensor {
         );
         let strides = layout.strides.map_or_else(|| row_major(layout.shape), <[i64]>::to_vec);
         let dtype = self.dtype();
-        // The stride in bits: several elements of int4 are in a byte.
+        // The stride in bits: several elements of int4 share a byte.
         let bits = match size_of_elements(dtype, 8) {
             Some(bytes) => bytes as i128,
             None => return Err(crate::error!(ValueError, "elements of type {dtype} have no size")),
         };
-        // Where nothing is left, nothing is read, so it may as well begin where the whole begins.
+        // An empty part is never read, so it may start at the beginning.
         let first = if start == end || layout.len == 0 {
             0
         } else {
@@ -117,12 +121,13 @@ impl Tensor {
         }
     }
 
-    /// A tensor over this one's data, `bytes` further on. The caller has checked that it stays inside.
+    /// Creates a tensor over this one's data, at an offset of `bytes`. The caller has checked that
+    /// it stays inside.
     fn sharing_at(&self, shape: &[i64], strides: &[i64], dtype: DataType, bytes: i64) -> Result<Self> {
         let (mut shape, mut strides) = (shape.to_vec(), strides.to_vec());
         let whole = self.dl_tensor();
         let (data, byte_offset) = if is_direct(self.device()) {
-            // Many kernels do not look at the offset, so it is best left alone.
+            // Many kernels ignore the offset, so it is left unchanged.
             (whole.data.wrapping_byte_offset(bytes as isize), Some(whole.byte_offset))
         } else {
             (whole.data, whole.byte_offset.checked_add_signed(bytes))
@@ -146,11 +151,12 @@ impl Tensor {
             byte_offset,
         };
         let mut object = ptr::null_mut();
-        // SAFETY: the object is a tensor, which the new one keeps alive; the prototype is valid for the call and stays inside.
+        // SAFETY: the object is a tensor, which the new one keeps alive; the prototype is valid for
+        // the call and stays inside.
         unsafe {
             let create = provider::api().tensor_create_unsafe_view;
             Error::check(create(self.as_object().as_ptr(), &raw const prototype, &raw mut object))?;
-            // Other implementations of the ABI do not do it.
+            // Other implementations of the ABI do not do this.
             if self.is_read_only() {
                 embedded::tensor::set_read_only(object);
             }
@@ -164,7 +170,8 @@ fn outside(strides: &[i64]) -> Error {
     crate::error!(ValueError, "the tensor's strides {strides:?} lead out of memory")
 }
 
-/// Whether a device's data is an address, to which bytes can be added; elsewhere it may be a handle.
+/// Returns whether a device's data is an address that supports pointer arithmetic; on other devices
+/// it may be a handle.
 pub(super) fn is_direct(device: Device) -> bool {
     device.is_host_accessible() || matches!(device.device_type(), device_type::CUDA | device_type::ROCM)
 }
@@ -205,7 +212,7 @@ mod tests {
         let part = whole.slice(1..3).unwrap();
         for tensor in [whole.reshape(&[12]).unwrap(), part.slice(0..1).unwrap(), part, whole] {
             let exported = tensor.to_dlpack().unwrap();
-            // SAFETY: a tensor that was just exported, which the new one takes over.
+            // SAFETY: a tensor that was just exported; the new one takes ownership of it.
             let again = unsafe {
                 assert_eq!((*exported).flags, dlpack_flags::READ_ONLY);
                 Tensor::from_dlpack(exported).unwrap()
@@ -213,7 +220,7 @@ mod tests {
             for tensor in [&tensor, &again] {
                 assert!(tensor.is_read_only() && !tensor.to(Device::CPU).unwrap().is_read_only());
                 let argument = tensor.to_arg();
-                // SAFETY: the argument borrows from the tensor, to which nothing writes.
+                // SAFETY: the argument borrows from the tensor, which no code writes to.
                 let error = unsafe {
                     let argument = AnyView::from_raw(argument.as_raw());
                     let view = TensorViewMut::<i32>::from_arg(&argument).map(drop);

@@ -12,10 +12,12 @@ use crate::value::{DataType, Device};
 use crate::{Error, Result, ensure};
 
 impl Tensor {
-    /// A copy on a device, in row-major order: from any device to any other, or on the same one.
+    /// Returns a copy on a device, in row-major order: from any device to any other, or on the same
+    /// one.
     ///
-    /// The copy to and from CPU memory is done when this returns, and so is one between two kinds of devices. Between devices of
-    /// one kind it is in the current stream of the target.
+    /// A copy to or from CPU memory is complete when this returns, and so is one between two kinds
+    /// of devices. A copy between devices of one kind is enqueued in the current stream of the
+    /// target.
     ///
     /// ```
     /// use kernpack::{Device, Tensor};
@@ -26,8 +28,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tensor::empty`]; ValueError when the tensor is not contiguous and not in CPU memory, or a view is writing to it;
-    /// RuntimeError when a device fails.
+    /// As for [`Tensor::empty`]; a ValueError if the tensor is neither contiguous nor in CPU
+    /// memory, or if a view is writing to it; a RuntimeError if a device fails.
     pub fn to(&self, device: Device) -> Result<Self> {
         let source = self.dl_tensor();
         let layout = Layout::of(source).map_err(Error::value_error)?;
@@ -39,11 +41,13 @@ impl Tensor {
 
     /// Copies the elements of a tensor of the same shape and element type into this one, which is contiguous.
     ///
-    /// A tensor in CPU memory needs the only reference, and to be made by Rust, as for [`Tensor::view_mut`]: others may be reading
-    /// it. Memory of other devices is written in stream order, even if there are other references.
+    /// A tensor in CPU memory needs the only reference, and must be created by Rust, as for
+    /// [`Tensor::view_mut`]: other code may be reading it. Memory of other devices is written in
+    /// stream order, even if there are other references.
     ///
     /// # Errors
-    /// ValueError when shapes, element types or layouts do not fit or this tensor is shared; else as for [`Tensor::to`].
+    /// Returns a ValueError if shapes, element types or layouts do not match or this tensor is
+    /// shared; other errors as for [`Tensor::to`].
     pub fn copy_from(&mut self, source: &Self) -> Result<()> {
         let (from, to) = (source.dl_tensor(), self.dl_tensor());
         let layout = Layout::of(from).map_err(Error::value_error)?;
@@ -81,17 +85,20 @@ impl Tensor {
             }
             check_contiguous(from, &layout)?;
             let between = DeviceMemory::new(end.device, size, 64)?;
-            // SAFETY: all three have `size` bytes; the memory between is not shared. The device keeps it until it is done.
+            // SAFETY: all three have `size` bytes; the temporary memory is not shared. The device
+            // keeps it until the copy is done.
             return unsafe {
                 device::copy(start, between.place(), size).and_then(|()| device::copy(between.place(), end, size))
             };
         }
-        // SAFETY: the same shape and type, and contiguous; CPU memory is ours alone, other memory does not overlap.
+        // SAFETY: the same shape and type, and contiguous; CPU memory is not shared, other memory
+        // does not overlap.
         unsafe { copy_elements(from, &layout, to) }
     }
 }
 
-/// Whether two tensors of as many bytes share memory. Two handles are two blocks.
+/// Returns whether two tensors of the same number of bytes share memory. Two handles are two
+/// blocks.
 fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
     let device = Device::from_raw(a.device);
     let start = |tensor: &DLTensor| {
@@ -102,7 +109,7 @@ fn overlap(a: &DLTensor, b: &DLTensor, size: usize) -> bool {
     near && device.device_type() == b.device.device_type && (is_direct(device) || a.data == b.data)
 }
 
-/// Where the elements are.
+/// The memory location of the elements.
 fn place(tensor: &DLTensor, layout: &Layout<'_>) -> Result<Place> {
     let device = Device::from_raw(tensor.device);
     ensure!(!tensor.data.is_null(), ValueError, "the tensor on {device} has shape {:?} but no data", layout.shape);
@@ -125,7 +132,8 @@ fn check_contiguous(tensor: &DLTensor, layout: &Layout<'_>) -> Result<()> {
 /// Copies all elements, in row-major order.
 ///
 /// # Safety
-/// The target is contiguous, has as many elements of the same type, may be written to, and does not overlap the source.
+/// The target is contiguous, has the same number of elements of the same type, may be written to,
+/// and does not overlap the source.
 unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTensor) -> Result<()> {
     if layout.len == 0 {
         return Ok(());
@@ -135,7 +143,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
         return Err(crate::error!(ValueError, "the tensor's shape {:?} is larger than memory", layout.shape));
     };
     let (from, to) = (place(source, layout)?, place(target, layout)?);
-    // No other view writes to what is read here.
+    // Keeps other views from writing to the source.
     let reading = Borrow::new(addresses(source, layout).unwrap_or_default(), false);
     ensure!(
         reading.is_some(),
@@ -151,7 +159,7 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
     }
     let gather = Gather::new(dtype, layout)?;
     if is_host_memory(to.device) {
-        // SAFETY: the target has `size` bytes of CPU memory that only we write to.
+        // SAFETY: the target has `size` bytes of CPU memory that only this code writes to.
         unsafe { gather.run(from.address().cast(), to.address().cast()) };
         return Ok(());
     }
@@ -160,23 +168,24 @@ unsafe fn copy_elements(source: &DLTensor, layout: &Layout<'_>, target: &DLTenso
         Error::new("MemoryError", format!("no {size} bytes to make the tensor contiguous for {}", to.device))
     })?;
     let start = Place { device: Device::CPU, data: dense.as_mut_ptr().cast(), byte_offset: 0 };
-    // SAFETY: the vector has room for `size` bytes; a copy from CPU memory is done when it returns.
+    // SAFETY: the vector has room for `size` bytes; a copy from CPU memory is complete when it
+    // returns.
     unsafe {
         gather.run(from.address().cast(), start.data.cast());
         device::copy(start, to, size)
     }
 }
 
-/// Memory that ordinary code reads and no device is at work on.
+/// Returns whether the memory is readable by ordinary code and no device accesses it on its own.
 fn is_host_memory(device: Device) -> bool {
     matches!(device.device_type(), device_type::CPU | device_type::CUDA_HOST | device_type::ROCM_HOST)
 }
 
-/// Elements with gaps in CPU memory, on their way into a dense block.
+/// Copies elements with gaps in CPU memory to a dense block.
 struct Gather<'a> {
     layout: &'a Layout<'a>,
     strides: &'a [i64],
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     size: usize,
 }
 
@@ -201,7 +210,7 @@ impl<'a> Gather<'a> {
     /// `source` is the first of the elements, which can be read; `target` has room for all of them. The target is not the source.
     unsafe fn run(&self, source: *const u8, target: *mut u8) {
         let shape = self.layout.shape;
-        // The last axis is copied as one piece where it has no gaps.
+        // The last axis is copied as one piece if it does not have gaps.
         let (row, inner) = match (shape.split_last(), self.strides.last()) {
             (Some((&last, outer)), Some(1)) => (last as usize, outer),
             _ => (1, shape),
@@ -209,8 +218,8 @@ impl<'a> Gather<'a> {
         let mut index = vec![0i64; inner.len()];
         let (mut from, bytes) = (0isize, row * self.size);
         for piece in 0..self.layout.len / row {
-            // SAFETY: all distances between elements fit (`new`), and the index is one of the shape's; as many pieces fit into the
-            // target.
+            // SAFETY: all distances between elements fit (`new`), and the index is within the
+            // shape; the target has room for that many pieces.
             unsafe {
                 ptr::copy_nonoverlapping(source.offset(from * self.size as isize), target.add(piece * bytes), bytes)
             };

@@ -9,13 +9,16 @@ use crate::layout::{Layout, dl_tensor, viewed};
 use crate::value::{Access, AnyView, FromAny, FromArg, Mismatch, Schema, TypeSchema};
 use crate::{Error, Result, embedded};
 
-/// Read access to the elements of a tensor in CPU memory, for the time of a call or a borrow: `view[[i, j]]` is one of them (a panic where there is none,
-/// [`TensorView::get`] gives an option), `for x in &view` goes through all in row-major order, [`TensorView::as_slice`] is the memory itself.
+/// Read access to the elements of a tensor in CPU memory, for the duration of a call or a borrow.
+/// `view[[i, j]]` is one element (panics if out of range; [`TensorView::get`] returns an option),
+/// `for x in &view` iterates over all in row-major order, and [`TensorView::as_slice`] returns the
+/// memory itself.
 ///
-/// Element type, device and alignment are checked when the view is made; strides and byte offset are honoured. As long as the
-/// view lives, a [`TensorViewMut`] of the same memory is refused, in any library of the process. Kernels in other languages are
-/// not held back by that: while a view is alive, do not call one that writes to the tensor (the ABI has no way to say which
-/// arguments a function writes to).
+/// Element type, device and alignment are checked when the view is created; strides and byte offset
+/// are respected. As long as the view lives, a [`TensorViewMut`] of the same memory cannot be
+/// created in any library of the process. This does not prevent writes by kernels in other
+/// languages: while a view is alive, do not call one that writes to the tensor (the ABI does not
+/// express which arguments a function writes to).
 pub struct TensorView<'a, T> {
     first: *const T,
     layout: Layout<'a>,
@@ -25,8 +28,8 @@ pub struct TensorView<'a, T> {
 
 /// Write access to the elements of a tensor in CPU memory.
 ///
-/// Refused while another view of the same memory lives. As a parameter of a packed function it may not share memory with
-/// another tensor argument; that is checked at each call.
+/// It cannot be created while another view of the same memory lives. As a parameter of a packed
+/// function it must not share memory with another tensor argument; this is checked at each call.
 pub struct TensorViewMut<'a, T> {
     first: *mut T,
     layout: Layout<'a>,
@@ -51,15 +54,17 @@ impl<'a, T: Element> TensorView<'a, T> {
         Ok(Self { first, layout, borrow, elements: PhantomData })
     }
 
-    /// All elements in row-major order, in place.
+    /// Borrows all elements in row-major order.
     ///
     /// # Errors
-    /// ValueError when the tensor is not contiguous; [`TensorView::to_vec`] and [`TensorView::iter`] work then.
+    /// Returns a ValueError if the tensor is not contiguous; [`TensorView::to_vec`] and
+    /// [`TensorView::iter`] work in that case.
     pub fn as_slice(&self) -> Result<&[T]> {
         if !self.layout.is_contiguous() {
             return Err(not_contiguous(&self.layout));
         }
-        // SAFETY: `viewed` checked type, alignment and size; DLPack says the data is there; the view borrows it.
+        // SAFETY: `viewed` checked type, alignment and size; DLPack guarantees that the data
+        // exists; the view borrows it.
         Ok(unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
     }
 }
@@ -97,18 +102,19 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         Ok(Self { first, layout, _borrow: borrow, elements: PhantomData })
     }
 
-    /// All elements in row-major order, in place.
+    /// Borrows all elements in row-major order.
     ///
     /// # Errors
-    /// ValueError when the tensor is not contiguous.
+    /// Returns a ValueError if the tensor is not contiguous.
     pub fn as_slice(&self) -> Result<&[T]> {
         self.contiguous_elements().ok_or_else(|| not_contiguous(&self.layout))
     }
 
-    /// All elements in row-major order, in place, to be written.
+    /// Borrows all elements mutably, in row-major order.
     ///
     /// # Errors
-    /// ValueError when the tensor is not contiguous; [`TensorViewMut::set`] works then.
+    /// Returns a ValueError if the tensor is not contiguous; [`TensorViewMut::set`] works in that
+    /// case.
     pub fn as_slice_mut(&mut self) -> Result<&mut [T]> {
         if !self.layout.is_contiguous() {
             return Err(not_contiguous(&self.layout));
@@ -117,7 +123,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         Ok(unsafe { core::slice::from_raw_parts_mut(self.first, self.layout.len) })
     }
 
-    /// Writes the element at `index`; false when out of range.
+    /// Writes the element at `index`; returns false if out of range.
     pub fn set(&mut self, index: &[usize], value: T) -> bool {
         let Some(offset) = self.layout.offset(index) else { return false };
         // SAFETY: the index is in range, so the element is part of the tensor; this view is the only one.
@@ -125,14 +131,15 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         true
     }
 
-    /// The element at `index`, in place; `None` when out of range.
+    /// Borrows the element at `index` mutably; `None` if out of range.
     pub(super) fn element_mut(&mut self, index: &[usize]) -> Option<&mut T> {
         let offset = self.layout.offset(index)?;
-        // SAFETY: the index is in range, so the element is part of the tensor; this view is the only one, and `self` is borrowed alone.
+        // SAFETY: the index is in range, so the element is part of the tensor; this view is the
+        // only one, and `self` is borrowed exclusively.
         Some(unsafe { &mut *self.first.offset(offset) })
     }
 
-    /// Read access.
+    /// Borrows the view for reading.
     pub fn as_view(&self) -> TensorView<'_, T> {
         TensorView { first: self.first, layout: self.layout, borrow: Borrow::nested(), elements: PhantomData }
     }
@@ -168,40 +175,41 @@ macro_rules! shared_methods {
                 self.layout.len
             }
 
-            /// Whether there are no elements.
+            /// Returns true if there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.layout.len == 0
             }
 
-            /// The first element's address, and the strides in elements; `None` means row major without gaps.
+            /// Returns the first element's address, and the strides in elements; `None` means row
+            /// major without gaps.
             pub(crate) fn place(&self) -> (*mut T, Option<&'a [i64]>) {
                 (self.first as *mut T, self.layout.strides)
             }
 
-            /// Whether the elements lie in row-major order without gaps.
+            /// Returns whether the elements are stored in row-major order without gaps.
             pub fn is_contiguous(&self) -> bool {
                 self.layout.is_contiguous()
             }
 
-            /// The element at `index`, one number for each dimension; `None` when out of range.
+            /// Returns the element at `index`, one number per dimension; `None` if out of range.
             pub fn get(&self, index: &[usize]) -> Option<T> {
                 let offset = self.layout.offset(index)?;
                 // SAFETY: the index is in range, so the element is part of the tensor.
                 Some(unsafe { self.first.offset(offset).read() })
             }
 
-            /// The element at `index`, in place; `None` when out of range.
+            /// Borrows the element at `index`; `None` if out of range.
             pub(super) fn element(&self, index: &[usize]) -> Option<&T> {
                 let offset = self.layout.offset(index)?;
                 // SAFETY: the index is in range, so the element is part of the tensor, which `self` borrows.
                 Some(unsafe { &*self.first.offset(offset) })
             }
 
-            /// The elements in row-major order, whatever the strides.
+            /// Iterates over the elements in row-major order, regardless of the strides.
             pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
                 let mut index = vec![0usize; self.layout.shape.len()];
                 (0..self.layout.len).map(move |_| {
-                    // The odometer stays in range as long as elements are left.
+                    // The index stays in range as long as elements are left.
                     let value = self.get(&index).unwrap_or(T::ZERO);
                     for axis in (0..index.len()).rev() {
                         index[axis] += 1;
@@ -214,12 +222,13 @@ macro_rules! shared_methods {
                 })
             }
 
-            /// The elements in row-major order, copied.
+            /// Copies the elements in row-major order.
             pub fn to_vec(&self) -> Vec<T> {
                 self.to_cow().into_owned()
             }
 
-            /// The elements in row-major order: in place when the tensor is contiguous, else copied.
+            /// Returns the elements in row-major order: borrowed if the tensor is contiguous, else
+            /// copied.
             pub fn to_cow(&self) -> Cow<'_, [T]> {
                 match self.contiguous_elements() {
                     Some(elements) => Cow::Borrowed(elements),
@@ -227,9 +236,10 @@ macro_rules! shared_methods {
                 }
             }
 
-            /// The elements, when they lie in row-major order without gaps.
+            /// Borrows the elements if they are stored in row-major order without gaps.
             fn contiguous_elements(&self) -> Option<&[T]> {
-                // SAFETY: `viewed` checked type, alignment and size; DLPack says the data is there; `self` borrows it.
+                // SAFETY: `viewed` checked type, alignment and size; DLPack guarantees that the
+                // data exists; `self` borrows it.
                 self.layout.is_contiguous().then(|| unsafe { core::slice::from_raw_parts(self.first, self.layout.len) })
             }
         }
@@ -256,8 +266,8 @@ impl<'a, T: Element> FromAny<'a> for TensorView<'a, T> {
     }
 }
 
-/// Only a parameter of a packed function can be one: its generated code checks for overlap. Elsewhere there is
-/// [`Tensor::view_mut`](super::Tensor::view_mut).
+/// Only for parameters of packed functions, whose generated code checks for overlap. Other code
+/// uses [`Tensor::view_mut`](super::Tensor::view_mut).
 impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
     const WRITES: bool = true;
 
@@ -268,8 +278,9 @@ impl<'a, T: Element> FromArg<'a> for TensorViewMut<'a, T> {
         if value.object().is_some_and(|tensor| unsafe { embedded::tensor::is_read_only(tensor) }) {
             return Err(read_only());
         }
-        // SAFETY: the ABI's contract: the caller lends the tensor to be written, and touches it from nowhere else during the
-        // call; our caller has checked that no other argument shares its memory.
+        // SAFETY: the ABI's contract: the caller lends the tensor for writing, and does not access
+        // it during the call; the caller of this function has checked that no other argument shares
+        // its memory.
         unsafe { Self::of(tensor) }
     }
 }

@@ -1,7 +1,9 @@
-//! Where launches are offered to idle workers, without a lock and without an allocation for each.
+//! The slots where launches are offered to idle workers, without a lock and without an allocation
+//! per launch.
 //!
-//! A launch lies on its caller's stack. The caller posts its address in a slot; a worker that finds the slot open *joins*
-//! it, which keeps the caller from returning until the worker has *left*.
+//! A launch is stored on its caller's stack. The caller posts its address in a slot; a worker that
+//! finds the slot open *joins* it, which keeps the caller from returning until the worker has
+//! *left*.
 
 use core::ptr;
 use core::time::Duration;
@@ -9,18 +11,19 @@ use core::time::Duration;
 use super::signal::Signal;
 use super::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, SLOTS};
 
-/// In [`Slot::state`]: the slot can be joined. The other bits count threads that joined and have not left.
+/// Bit of [`Slot::state`]: the slot can be joined. The other bits count the threads that have
+/// joined and not left.
 const OPEN: u32 = 1 << 31;
 
 #[repr(align(64))]
 struct Slot<T> {
     state: AtomicU32,
     launch: AtomicPtr<T>,
-    /// Calls the poster when the last one has left.
+    /// Wakes the poster when the last thread has left.
     left: Signal,
 }
 
-/// The slots of a pool, and the workers that wait for one to open.
+/// The slots of a pool, and the workers that wait for an open one.
 pub(super) struct Board<T> {
     /// One bit for each slot whose launch has unclaimed tasks.
     offered: AtomicU64,
@@ -44,7 +47,7 @@ impl<T> Board<T> {
         }
     }
 
-    /// Takes a slot for a launch; `None` when all are taken.
+    /// Reserves a slot for a launch; `None` if all are taken.
     pub(super) fn reserve(&self) -> Option<usize> {
         loop {
             let taken = self.taken.load(Ordering::Relaxed);
@@ -52,14 +55,15 @@ impl<T> Board<T> {
             if slot >= SLOTS {
                 return None;
             }
-            // Acquire: what the slot's last owner did is over.
+            // Acquire: the work of the slot's last owner is complete.
             if self.taken.fetch_or(1 << slot, Ordering::Acquire) & 1 << slot == 0 {
                 return Some(slot);
             }
         }
     }
 
-    /// Offers a launch in a reserved slot. It must stay where it is until [`withdraw`](Self::withdraw) has returned.
+    /// Offers a launch in a reserved slot. The launch must not move until
+    /// [`withdraw`](Self::withdraw) has returned.
     pub(super) fn offer(&self, slot: usize, launch: &T) {
         let place = &self.slots[slot];
         place.launch.store(ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
@@ -68,17 +72,18 @@ impl<T> Board<T> {
         self.offered.fetch_or(1 << slot, Ordering::Release);
     }
 
-    /// Calls workers that sleep to what is offered; whether there are any.
+    /// Wakes up to `most` sleeping workers for the offers. Returns whether any were sleeping.
     pub(super) fn call(&self, most: u32) -> bool {
         self.arrival.call(most)
     }
 
-    /// The thread that claimed a launch's last task says so, before leaving the slot.
+    /// Marks all tasks of a launch as claimed. Called by the thread that claimed the last one,
+    /// before it leaves the slot.
     pub(super) fn all_claimed(&self, slot: usize) {
         self.offered.fetch_and(!(1 << slot), Ordering::Relaxed);
     }
 
-    /// Ends the offer: waits until all threads that joined have left, then gives the slot back.
+    /// Ends the offer: waits until all threads that joined have left, then releases the slot.
     pub(super) fn withdraw(&self, slot: usize, patience: Duration) {
         let place = &self.slots[slot];
         let is_left = || place.state.load(Ordering::Acquire) == 0;
@@ -88,7 +93,8 @@ impl<T> Board<T> {
         self.taken.fetch_and(!(1 << slot), Ordering::Release);
     }
 
-    /// Joins an offered launch; `first` says where to look first, so that workers spread.
+    /// Joins an offered launch. The search starts at slot `first`, so that workers spread over the
+    /// slots.
     pub(super) fn join(&self, first: u32) -> Option<Joined<'_, T>> {
         let mut offered = self.offered.load(Ordering::Acquire).rotate_right(first);
         while offered != 0 {
@@ -112,13 +118,13 @@ impl<T> Board<T> {
         Joined { board: self, slot }
     }
 
-    /// Waits until something is offered. False when `timeout` is over first.
+    /// Waits until a launch is offered. Returns false if `timeout` elapses first.
     pub(super) fn wait(&self, patience: Duration, timeout: Option<Duration>) -> bool {
         self.arrival.wait(patience, timeout, &|| self.offered.load(Ordering::Relaxed) != 0)
     }
 }
 
-/// One thread's part in a launch, which keeps it in place.
+/// A thread's participation in a launch, which keeps the launch in place.
 pub(super) struct Joined<'a, T> {
     board: &'a Board<T>,
     slot: usize,
@@ -126,7 +132,8 @@ pub(super) struct Joined<'a, T> {
 
 impl<T> Joined<'_, T> {
     pub(super) fn launch(&self) -> &T {
-        // SAFETY: the slot was open when it was joined, so its poster had stored a launch there, which stays until we leave.
+        // SAFETY: the slot was open when it was joined, so its poster had stored a launch there,
+        // which stays until this thread leaves.
         unsafe { &*self.board.slots[self.slot].launch.load(Ordering::Relaxed) }
     }
 }
@@ -134,7 +141,7 @@ impl<T> Joined<'_, T> {
 impl<T> Drop for Joined<'_, T> {
     fn drop(&mut self) {
         let place = &self.board.slots[self.slot];
-        // Release: what we did in the launch is done.
+        // Release: the work of this thread in the launch is complete.
         if place.state.fetch_sub(1, Ordering::Release) == 1 {
             place.left.call(1);
         }

@@ -1,4 +1,4 @@
-//! One parallel launch: what its tasks run, and what became of those that failed.
+//! One parallel launch: its tasks, and the errors of those that failed.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -10,16 +10,17 @@ use super::sync::{AtomicBool, Ordering};
 use super::{Lambda, TVMParallelGroupEnv};
 use crate::{Error, Result};
 
-/// How many different errors of one launch its message tells.
+/// Maximum number of distinct errors of one launch in its message.
 const ERRORS_KEPT: usize = 4;
 
-/// What this thread is doing.
+/// The activity of this thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
     Nothing,
-    /// It runs a task of a launch.
+    /// The thread runs a task of a launch.
     Task,
-    /// It runs a task, and the barrier told the task that another one failed: its error is a consequence.
+    /// The thread runs a task to which the barrier has reported another task's failure: an error of
+    /// this task is a consequence.
     ToldTask,
 }
 
@@ -27,30 +28,30 @@ thread_local! {
     static DOING: Cell<Doing> = const { Cell::new(Doing::Nothing) };
 }
 
-/// Whether this thread runs a task of a launch.
+/// Returns whether this thread runs a task of a launch.
 pub(super) fn is_in_task() -> bool {
     DOING.get() != Doing::Nothing
 }
 
-/// A launch. It lies on its caller's stack until every task has ended.
+/// A launch. It is stored on its caller's stack until every task has ended.
 pub(super) struct Launch {
     lambda: Lambda,
     data: *mut c_void,
     pool: &'static Pool,
-    /// Where it is offered.
+    /// Slot of the board in which the launch is offered.
     slot: usize,
     progress: Progress,
     has_failed: AtomicBool,
     failures: Mutex<Failures>,
 }
 
-// SAFETY: the launching code promises that it may run on several threads with this data.
+// SAFETY: the launching code promises that the lambda may run on several threads with this data.
 unsafe impl Sync for Launch {}
 
 #[derive(Default)]
 struct Failures {
     count: usize,
-    /// Those of the lowest task numbers, in this order.
+    /// The errors with the lowest task numbers, in ascending order.
     first: Vec<(u32, Error)>,
 }
 
@@ -67,16 +68,17 @@ impl Launch {
         }
     }
 
-    /// The launch whose barrier has this handle; `None` for a lambda that runs alone.
+    /// Returns the launch whose barrier has this handle; `None` for a lambda that runs alone.
     ///
     /// # Safety
-    /// `handle` is the `sync_handle` that a task of this pool was given, and the task is still running.
+    /// `handle` is the `sync_handle` that a task of this pool received, and the task is still
+    /// running.
     pub(super) unsafe fn of_handle<'a>(handle: *mut c_void) -> Option<&'a Self> {
         // SAFETY: promised by the caller: the launch stays in place until its tasks have ended.
         unsafe { handle.cast::<Self>().as_ref() }
     }
 
-    /// Runs tasks for as long as there are unclaimed ones.
+    /// Runs tasks as long as there are unclaimed ones.
     pub(super) fn run_unclaimed(&self) {
         while let Some(task) = self.claim() {
             self.run(task);
@@ -94,10 +96,11 @@ impl Launch {
     /// Runs a claimed task.
     pub(super) fn run(&self, task: u32) {
         let handle = core::ptr::from_ref(self).cast_mut().cast();
-        // The number of tasks came as a positive `i32`.
+        // The number of tasks was a positive `i32` originally.
         let mut environment = TVMParallelGroupEnv { sync_handle: handle, num_task: self.progress.tasks() as i32 };
         let before = DOING.replace(Doing::Task);
-        // SAFETY: the launching code promises that it can be called with this data, for each task.
+        // SAFETY: the launching code promises that the lambda can be called with this data, for
+        // each task.
         let status = unsafe { (self.lambda)(task as i32, &mut environment, self.data) };
         let is_told = DOING.replace(before) == Doing::ToldTask;
         if is_told || status != 0 {
@@ -119,10 +122,10 @@ impl Launch {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// The barrier, for a running task: waits for the others that have not ended.
+    /// The barrier, called by a running task: waits for the other tasks that have not ended.
     ///
     /// # Errors
-    /// When another task failed: what it should have done before the barrier is perhaps not done.
+    /// Returns an error if another task failed: its work before the barrier may be missing.
     pub(super) fn barrier(&self) -> Result<()> {
         let call_others = || self.pool.call_sleepers(self.progress.tasks());
         self.progress.meet(self.pool.patience(), &call_others, &|| self.run_elsewhere());
@@ -133,7 +136,8 @@ impl Launch {
         Err(Error::runtime_error("another task of this parallel launch failed"))
     }
 
-    /// Gives each unclaimed task a thread of its own: those at the barrier wait for it, and no worker may come to be free.
+    /// Runs each unclaimed task on its own thread: the tasks at the barrier wait for it, and
+    /// possibly no worker becomes free.
     #[cold]
     fn run_elsewhere(&self) {
         while let Some(task) = self.claim() {
@@ -151,7 +155,7 @@ impl Launch {
         }
     }
 
-    /// What became of it, when every task has ended.
+    /// The result of the launch, after every task has ended.
     pub(super) fn outcome(self) -> Result<()> {
         let failures = self.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if failures.first.is_empty() { Ok(()) } else { Err(failures.join(self.progress.tasks())) }
@@ -159,7 +163,8 @@ impl Launch {
 }
 
 impl Failures {
-    /// The error of the lowest task. If others failed for other reasons, its message names them.
+    /// Returns the error of the lowest task. If other tasks failed with different errors, its
+    /// message includes them.
     #[cold]
     fn join(self, tasks: u32) -> Error {
         let mut failures = self.first.into_iter();

@@ -1,6 +1,7 @@
-//! The thread pool: what compiled functions call for parallel loops, with the signatures of Apache TVM's `c_backend_api.h`.
+//! The thread pool: the functions that compiled code calls for parallel loops, with the signatures
+//! of Apache TVM's `c_backend_api.h`.
 //!
-//! Compiled libraries reach these functions through context symbols: variables that the loader sets.
+//! Compiled libraries call these functions through context symbols: variables that the loader sets.
 
 mod board;
 mod launch;
@@ -15,21 +16,23 @@ use self::launch::Launch;
 use crate::function::caught;
 use crate::{Error, Result};
 
-/// What a task of a parallel launch is told.
+/// The environment that a task of a parallel launch receives.
 #[repr(C)]
 pub(crate) struct TVMParallelGroupEnv {
-    /// For the barrier.
+    /// Handle for the barrier.
     sync_handle: *mut c_void,
-    /// How many tasks there are.
+    /// Number of tasks.
     num_task: i32,
 }
 
-/// A task: its number, what it is told, and the data of the launch. 0, or another value with an error raised.
+/// A task: takes its number, its environment, and the data of the launch. Returns 0, or another
+/// value with an error raised.
 pub(crate) type Lambda =
     unsafe extern "C" fn(task_id: c_int, environment: *mut TVMParallelGroupEnv, data: *mut c_void) -> c_int;
 
-/// `TVMBackendParallelLaunch`: runs `lambda` as `num_task` tasks, 0 for one on each thread of the pool. -1 with an error raised
-/// when a task failed. Inside a task there is one task, whatever `num_task` says: what counts is the number that a task is told.
+/// `TVMBackendParallelLaunch`: runs `lambda` as `num_task` tasks, or with 0 as one per thread of
+/// the pool. Returns -1 with an error raised if a task failed. Inside a task there is one task,
+/// regardless of `num_task`: the number in the task's environment is the one that counts.
 ///
 /// # Safety
 /// `lambda` is NULL, or can be called with `data` for each task, on several threads at the same time.
@@ -41,23 +44,23 @@ pub(crate) unsafe extern "C" fn parallel_launch(lambda: Option<Lambda>, data: *m
     })
 }
 
-/// How many threads a launch from here would have at most, the caller's own among them: 1 inside a task.
+/// Maximum number of threads of a launch from here, including the caller's own; 1 inside a task.
 pub(crate) extern "C" fn parallel_threads() -> c_int {
     caught(|| Ok(pool::threads())).unwrap_or(1)
 }
 
-/// `TVMBackendParallelBarrier`: waits until all tasks of the launch are here or have ended. -1 with an error raised when one
-/// of them failed. A task that is alone does not wait.
+/// `TVMBackendParallelBarrier`: waits until all tasks of the launch are here or have ended. Returns
+/// -1 with an error raised if one of them failed. A single task does not wait.
 ///
 /// # Safety
-/// `environment` is NULL or what the calling task was given.
+/// `environment` is NULL or the one that the calling task received.
 pub(crate) unsafe extern "C" fn parallel_barrier(_task_id: c_int, environment: *mut TVMParallelGroupEnv) -> c_int {
     // SAFETY: promised by the caller.
     let launch = unsafe { environment.as_ref().and_then(|environment| Launch::of_handle(environment.sync_handle)) };
     status(launch.map_or(Ok(()), Launch::barrier))
 }
 
-/// The status of a C function: raises what went wrong.
+/// Converts a result to the status of a C function; raises the error.
 fn status(result: Result<()>) -> c_int {
     match result {
         Ok(()) => 0,

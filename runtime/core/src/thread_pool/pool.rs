@@ -1,11 +1,14 @@
-//! The threads behind `TVMBackendParallelLaunch`: one pool for the process, which grows to its size as launches need it.
+//! The threads behind `TVMBackendParallelLaunch`: one pool per process, which grows to its size as
+//! launches need it.
 //!
-//! A launch is offered to all workers, and its caller works on it, too: it never waits for a worker that has not begun, so any
-//! number of threads can launch at the same time. Tasks that meet at a barrier must run at the same time: when a task waits there
-//! and others are still unclaimed, because every worker is busy or more tasks were asked for than there are workers, those
-//! get threads of their own. A launch inside a task runs on the thread that it is on, as one task.
+//! A launch is offered to all workers, and its caller works on it, too: it never waits for a worker
+//! that has not begun, so any number of threads can launch at the same time. Tasks that meet at a
+//! barrier must run at the same time: if a task waits there and others are still unclaimed, because
+//! every worker is busy or there are more tasks than workers, those tasks get their own threads. A
+//! launch inside a task runs on the current thread, as one task.
 //!
-//! No crate does this: the work-stealing pools give no two tasks a promise to run at the same time, which a barrier needs.
+//! No existing crate does this: work-stealing pools do not guarantee that two tasks run at the same
+//! time, which a barrier requires.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -17,20 +20,22 @@ use super::launch::{Launch, is_in_task};
 use super::{Lambda, TVMParallelGroupEnv};
 use crate::{Error, Result};
 
-/// How long a thread looks for work, or for the end of others' work, before it sleeps: longer than a model's operators are
-/// apart, because it takes some 10 us to wake a thread.
+/// Time for which a thread spins, for new work or for the end of other threads' work, before it
+/// sleeps. Longer than the pauses between a model's operators, because waking a thread takes some
+/// 10 us.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How long a thread beyond the pool's size waits for work before it ends.
+/// Time for which a thread beyond the pool's size waits for work before it ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What the variables can ask for, at most.
+/// Upper limit of the environment variables.
 const MOST_THREADS: u32 = 1 << 16;
 
-/// Runs `lambda` as `num_task` tasks, 0 for one on each thread of the pool, and returns when all have ended.
+/// Runs `lambda` as `num_task` tasks, or with 0 as one per thread of the pool, and returns when all
+/// have ended.
 ///
 /// # Errors
-/// What a task raised; see [`Launch::outcome`].
+/// Returns the error that a task raised; see [`Launch::outcome`].
 ///
 /// # Safety
 /// `lambda` can be called with `data` for each task, on several threads at the same time.
@@ -46,9 +51,9 @@ pub(super) unsafe fn launch(lambda: Lambda, data: *mut c_void, num_task: i32) ->
     unsafe { Pool::get().launch(lambda, data, tasks) }
 }
 
-/// How many tasks of a launch from this thread would run at the same time.
+/// Number of tasks of a launch from this thread that would run at the same time.
 pub(super) fn threads() -> i32 {
-    // The size came from a number of at most `MOST_THREADS`, or counts CPUs.
+    // The size came from a number of at most `MOST_THREADS`, or is the number of CPUs.
     if is_in_task() { 1 } else { Pool::get().size as i32 }
 }
 
@@ -65,18 +70,20 @@ unsafe fn run_alone(lambda: Lambda, data: *mut c_void) -> Result<()> {
     }
 }
 
-/// The pool of the process; NULL until the first launch, and again in the child of a fork, which has no threads.
+/// The pool of the process; NULL until the first launch, and again in the child of a fork, which
+/// does not have the threads.
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(ptr::null_mut());
 
-/// The workers, and what is offered to them.
+/// The workers and the launches that are offered to them.
 pub(super) struct Pool {
     board: Board<Launch>,
-    /// How many tasks run at the same time: one on the caller's thread, the others on workers.
+    /// Number of tasks that run at the same time: one on the caller's thread, the others on
+    /// workers.
     size: u32,
-    /// How many workers there may be: `size - 1`, less when no more could be started.
+    /// Maximum number of workers: `size - 1`, less if no more could be started.
     most_workers: AtomicU32,
     workers: AtomicU32,
-    /// Nothing where threads share CPUs: a thread that looks then keeps the others from working.
+    /// Zero if threads share CPUs: a spinning thread would then keep the others from working.
     patience: Duration,
 }
 
@@ -102,16 +109,18 @@ impl Pool {
         }
         let cpus = cpus();
         let size = size(cpus, |name| {
-            // SAFETY: the name is a C string; a concurrent change of the environment is the risk that C programs take.
+            // SAFETY: the name is a C string; a concurrent change of the environment is a risk that
+            // all C programs share.
             unsafe { libc::getenv(name.as_ptr()).as_ref().map(|value| CStr::from_ptr(value).to_bytes()) }
         });
         let patience = if size > cpus { Duration::ZERO } else { PATIENCE };
         let pool = Box::into_raw(Box::new(Self::new(size, patience)));
         match POOL.compare_exchange(ptr::null_mut(), pool, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: it is not freed from here on.
+            // SAFETY: it is never freed from here on.
             Ok(_) => unsafe { &*pool },
             Err(theirs) => {
-                // SAFETY: no other code has seen ours; theirs lives forever.
+                // SAFETY: no other code has seen this thread's pool; the other thread's lives
+                // forever.
                 unsafe {
                     drop(Box::from_raw(pool));
                     &*theirs
@@ -124,7 +133,8 @@ impl Pool {
         Self { board: Board::new(), size, most_workers: AtomicU32::new(size - 1), workers: AtomicU32::new(0), patience }
     }
 
-    /// Runs `lambda` as some tasks, 0 for one on each thread, for a caller that is in no task.
+    /// Runs `lambda` as `tasks` tasks, or with 0 as one per thread, for a caller that is not in a
+    /// task.
     ///
     /// # Safety
     /// As for [`launch`].
@@ -151,14 +161,14 @@ impl Pool {
         self.board.all_claimed(slot);
     }
 
-    /// Sees to it that up to `wanted` workers come to what was just offered.
+    /// Makes up to `wanted` workers look at the launch that was just offered.
     fn call_workers(&'static self, wanted: u32) {
         let mut workers = self.workers.load(Ordering::Relaxed);
         while workers < wanted.min(self.most_workers.load(Ordering::Relaxed)) {
             match self.workers.compare_exchange(workers, workers + 1, Ordering::Relaxed, Ordering::Relaxed) {
                 Err(now) => workers = now,
                 Ok(_) if start_thread(self, Role::Worker(workers)).is_ok() => workers += 1,
-                // The system refuses: those that run must do.
+                // The system cannot start a thread: the running ones must suffice.
                 Ok(_) => {
                     self.workers.fetch_sub(1, Ordering::Relaxed);
                     self.most_workers.fetch_min(workers, Ordering::Relaxed);
@@ -168,15 +178,15 @@ impl Pool {
         self.board.call(wanted);
     }
 
-    /// Calls workers that sleep, if there are any.
+    /// Wakes up to `most` sleeping workers. Returns whether any were sleeping.
     pub(super) fn call_sleepers(&self, most: u32) -> bool {
         self.board.call(most)
     }
 
-    /// Runs a claimed task of the launch in `slot` on a thread of its own.
+    /// Runs a claimed task of the launch in `slot` on its own thread.
     ///
     /// # Errors
-    /// The system's error number when no thread can be started; the task did not run then.
+    /// Returns the system's error number if no thread can be started; the task did not run then.
     ///
     /// # Safety
     /// The caller has joined the slot, or is its poster and has not withdrawn.
@@ -187,7 +197,8 @@ impl Pool {
         start_thread(self, Role::Extra(joined, task))
     }
 
-    /// What a worker does: work, or wait for it. With a `linger`, it ends when it waited so long in vain.
+    /// The loop of a worker: runs work, or waits for it. With a `linger`, it returns after waiting
+    /// that long without work.
     fn work(&self, number: u32, linger: Option<Duration>) {
         loop {
             while let Some(joined) = self.board.join(number % u64::BITS) {
@@ -200,20 +211,21 @@ impl Pool {
     }
 }
 
-/// In the child of a fork: its first launch makes a new pool. The old one's threads are not there, and its state is that
-/// of some moment, so it is left alone.
+/// Runs in the child of a fork, whose first launch then creates a new pool. The old one's threads
+/// do not exist there, and its state is arbitrary, so it is leaked.
 unsafe extern "C" fn forget_pool() {
     POOL.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// How many threads a pool has: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS` (of a list, the first), else one for each CPU that the
-/// thread may use. A variable that is not a positive number does not count.
+/// Returns the number of threads of a pool: `TVM_NUM_THREADS`, else `OMP_NUM_THREADS` (of a list,
+/// the first), else one for each CPU that the thread may use. A variable that is not a positive
+/// number is ignored.
 fn size<'a>(cpus: u32, variable: impl Fn(&CStr) -> Option<&'a [u8]>) -> u32 {
     let asked = [c"TVM_NUM_THREADS", c"OMP_NUM_THREADS"].into_iter().find_map(|name| number(variable(name)?));
     asked.unwrap_or(cpus)
 }
 
-/// The positive number that a text starts with.
+/// Returns the positive number at the start of a text.
 fn number(text: &[u8]) -> Option<u32> {
     let text = text.trim_ascii();
     let (digits, rest) = text.split_at(text.iter().take_while(|byte| byte.is_ascii_digit()).count());
@@ -225,56 +237,59 @@ fn number(text: &[u8]) -> Option<u32> {
     number.filter(|number| (1..=MOST_THREADS).contains(number))
 }
 
-/// How many CPUs this thread may use, and the threads that it starts.
+/// Number of CPUs that this thread, and the threads that it starts, may use.
 #[cfg(not(target_os = "linux"))]
 fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
 }
 
-/// How many CPUs this thread may use, and the threads that it starts.
+/// Number of CPUs that this thread, and the threads that it starts, may use.
 #[cfg(target_os = "linux")]
 fn cpus() -> u32 {
-    // SAFETY: the set is writable and has the size that is given; zeros are valid.
+    // SAFETY: the set is writable and has the given size; zeros are valid.
     let count = unsafe {
         let mut set: libc::cpu_set_t = core::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0 {
             (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).count()
         } else {
-            // A machine with more CPUs than the set has room for.
+            // The machine has more CPUs than the set has room for.
             libc::CPU_SETSIZE as usize
         }
     };
     count.max(1) as u32
 }
 
-/// What a new thread is for.
+/// The purpose of a new thread.
 enum Role {
     /// A worker of the pool.
     Worker(u32),
-    /// This task first; then it helps as a worker for as long as there is work.
+    /// A thread that runs this task first, then helps as a worker as long as there is work.
     Extra(Joined<'static, Launch>, u32),
 }
 
-/// Starts a thread, with the stack that threads of C programs get: compiled code may need more than Rust's. The error is the
-/// system's number.
+/// Starts a thread with the stack size of threads in C programs: compiled code may need more than
+/// Rust's default. The error is the system's number.
 #[cfg(not(unix))]
 fn start_thread(pool: &'static Pool, role: Role) -> Result<(), i32> {
-    // A thread that no system call could start is reported with the system's number.
+    // A failure without a system call is reported as -1.
     let start = Box::into_raw(Box::new((pool, role))).expose_provenance();
     let threads = std::thread::Builder::new().stack_size(8 << 20);
-    // The thread takes the box over. (Without a thread it is lost, which is a few bytes.)
+    // The thread takes ownership of the box. (If no thread starts, the box leaks, which is a few
+    // bytes.)
     match threads.spawn(move || run_thread(core::ptr::with_exposed_provenance_mut(start)).addr()) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.raw_os_error().unwrap_or(-1)),
     }
 }
 
-/// As above.
+/// Starts a thread, with the default stack size of C programs: compiled code may need more than
+/// Rust's. The error is the system's number.
 #[cfg(unix)]
 fn start_thread(pool: &'static Pool, role: Role) -> Result<(), i32> {
     let start = Box::into_raw(Box::new((pool, role)));
     let mut thread = core::mem::MaybeUninit::uninit();
-    // SAFETY: the function's type is right, and it takes over the box; without a thread it is still ours.
+    // SAFETY: the function's type matches, and it takes ownership of the box; if no thread starts,
+    // this function still owns it.
     unsafe {
         let status = libc::pthread_create(thread.as_mut_ptr(), ptr::null(), run_thread, start.cast());
         if status != 0 {
@@ -287,7 +302,7 @@ fn start_thread(pool: &'static Pool, role: Role) -> Result<(), i32> {
 }
 
 extern "C" fn run_thread(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `start_thread` gives this box away.
+    // SAFETY: `start_thread` transfers ownership of this box.
     let (pool, role) = *unsafe { Box::from_raw(start.cast::<(&'static Pool, Role)>()) };
     match role {
         Role::Worker(number) => {
@@ -335,7 +350,7 @@ mod tests {
     type Body<'a> = dyn Fn(u32, *mut TVMParallelGroupEnv) -> Result<()> + Sync + 'a;
 
     unsafe extern "C" fn call(task: i32, environment: *mut TVMParallelGroupEnv, data: *mut c_void) -> i32 {
-        // SAFETY: the data is the reference that `run` passes on.
+        // SAFETY: the data is the reference that `run` passes.
         let body = unsafe { *data.cast::<&Body<'_>>() };
         crate::function::guard_nameless(|| body(task as u32, environment))
     }
@@ -346,7 +361,7 @@ mod tests {
         unsafe { launch(call, (&raw const body).cast_mut().cast(), num_task) }
     }
 
-    /// The same in a pool of its own, of this size.
+    /// Like `run`, in a separate pool of this size.
     fn run_in(pool: &'static Pool, num_task: u32, body: &Body<'_>) -> Result<()> {
         // SAFETY: as above.
         unsafe { pool.launch(call, (&raw const body).cast_mut().cast(), num_task) }
@@ -357,12 +372,12 @@ mod tests {
     }
 
     fn meet(environment: *mut TVMParallelGroupEnv) -> Result<()> {
-        // SAFETY: it is what the task was given.
+        // SAFETY: it is the environment that the task received.
         Error::check(unsafe { parallel_barrier(0, environment) })
     }
 
     fn tasks(environment: *mut TVMParallelGroupEnv) -> u32 {
-        // SAFETY: it is what the task was given.
+        // SAFETY: it is the environment that the task received.
         unsafe { (*environment).num_task as u32 }
     }
 
@@ -420,7 +435,7 @@ mod tests {
         let threads = Mutex::new(HashSet::new());
         run(8, &|task, environment| {
             assert!(task != 0 || thread::current().id() == caller);
-            // At the barrier, all eight are on threads of their own.
+            // At the barrier, all eight run on their own threads.
             meet(environment)?;
             let name = std::fs::read_to_string("/proc/thread-self/comm")?;
             assert!(task == 0 || name.starts_with("kernpack-"), "{name}");
@@ -456,7 +471,7 @@ mod tests {
     fn the_barrier_does_not_wait_for_tasks_that_ended() {
         let met = AtomicUsize::new(0);
         run(6, &|task, environment| {
-            // The odd ones leave one after the other, the last of them never meets anyone.
+            // The odd ones leave one after the other; the last one never meets another task.
             for _ in 0..task {
                 meet(environment)?;
                 met.fetch_add(1, Ordering::Relaxed);
@@ -492,11 +507,11 @@ mod tests {
         assert_eq!((error.kind(), error.message()), ("MyError", "task 3 says no"));
         assert!(error.backtrace().starts_with(kept.backtrace()), "{error:?}");
 
-        // The same error everywhere is told once.
+        // An error that all tasks share is reported once.
         let error = run(64, &|_, _| Err(Error::value_error("n must be even"))).unwrap_err();
         assert_eq!(error.to_string(), "ValueError: n must be even");
 
-        // Different ones: the lowest task's, and a few of the others.
+        // Different errors: the lowest task's, and a few of the others.
         let fails = |task: u32, _: *mut TVMParallelGroupEnv| match task {
             2 | 5 => Err(crate::error!(ValueError, "at {task}")),
             7 => Err(crate::error!(TypeError, "seven")),
@@ -531,7 +546,7 @@ mod tests {
                 assert_eq!(error.message(), "another task of this parallel launch failed");
                 told.fetch_add(1, Ordering::Relaxed);
             }
-            // Some tasks end with the error of the barrier, some do not look.
+            // Some tasks end with the error of the barrier, others ignore it.
             if task % 2 == 0 { result } else { Ok(()) }
         })
         .unwrap_err();
@@ -610,7 +625,8 @@ mod tests {
     #[test]
     fn the_child_of_a_fork_has_a_pool_of_its_own() {
         run(4, &|_, environment| meet(environment)).unwrap();
-        // SAFETY: the child does nothing but launch, and ends without destructors. The allocator's locks survive a fork.
+        // SAFETY: the child only launches, and exits without destructors. The allocator's locks
+        // survive a fork.
         unsafe {
             let child = libc::fork();
             assert!(child >= 0);

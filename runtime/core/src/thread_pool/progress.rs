@@ -1,14 +1,16 @@
-//! How far the tasks of one parallel launch are: which are claimed, which have ended, which wait at the barrier.
+//! The progress of the tasks of one parallel launch: which are claimed, which have ended, which
+//! wait at the barrier.
 
 use core::time::Duration;
 
 use super::signal::Signal;
 use super::sync::{AtomicU32, AtomicU64, Ordering, spin};
 
-/// How long a barrier waits for workers that are awake.
+/// Time for which a barrier waits for workers that are awake.
 const HASTE: Duration = Duration::from_micros(100);
 
-/// How long a barrier waits for sleeping workers to come: longer than they need, if they are not called elsewhere.
+/// Time for which a barrier waits for sleeping workers to arrive: longer than they need, unless
+/// they are called elsewhere.
 const GRACE: Duration = Duration::from_millis(5);
 
 /// One task, in both halves of [`Progress::standing`].
@@ -17,29 +19,30 @@ const ONE: u64 = (1 << 32) | 1;
 /// The tasks of a launch, by number. Every task is claimed once, and the claiming thread runs it to its end.
 pub(super) struct Progress {
     tasks: u32,
-    /// The lowest unclaimed number.
+    /// The lowest unclaimed task number.
     next: AtomicU32,
     standing: Standing,
-    /// Moves when the barrier opens.
+    /// Advances when the barrier opens.
     opened: Signal,
 }
 
-/// Upper half: tasks that have not ended. Lower half: those of them that are not at the barrier. On a cache line of its own: all
-/// tasks change it, while those at the barrier look at the signal.
+/// Upper half: number of tasks that have not ended. Lower half: number of those that are not at the
+/// barrier. On its own cache line, because all tasks change it while those at the barrier watch the
+/// signal.
 #[repr(align(64))]
 struct Standing(AtomicU64);
 
 /// A claimed task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
-    /// Its number.
+    /// Number of the task.
     pub(super) task: u32,
-    /// Whether there is none after it.
+    /// True if this is the last task.
     pub(super) is_last: bool,
 }
 
 impl Progress {
-    /// Task 0 is claimed, for the creator.
+    /// Creates the progress of `tasks` tasks. Task 0 is already claimed, for the creator.
     pub(super) fn new(tasks: u32) -> Self {
         Self {
             tasks,
@@ -55,7 +58,7 @@ impl Progress {
 
     /// Claims the next task.
     pub(super) fn claim(&self) -> Option<Claim> {
-        // The look first keeps the count from running away.
+        // Checking first keeps the counter from growing without limit.
         if !self.has_unclaimed() {
             return None;
         }
@@ -67,7 +70,7 @@ impl Progress {
         self.next.load(Ordering::Relaxed) < self.tasks
     }
 
-    /// A claimed task has ended. The barrier does not wait for it from now on.
+    /// Records that a claimed task has ended. The barrier does not wait for it from now on.
     pub(super) fn end(&self) {
         let before = self.standing.0.fetch_sub(ONE, Ordering::AcqRel);
         let left = before - ONE;
@@ -76,8 +79,9 @@ impl Progress {
         }
     }
 
-    /// The barrier: returns when every task has come here or has ended. While some are unclaimed, that is up to others:
-    /// `call_others` says whether other threads may come, and `run_unclaimed` must ensure that all tasks run.
+    /// The barrier: returns when every task has arrived or has ended. As long as some are
+    /// unclaimed, other threads must run them: `call_others` returns whether other threads may
+    /// come, and `run_unclaimed` must ensure that all tasks run.
     pub(super) fn meet(&self, patience: Duration, call_others: &dyn Fn() -> bool, run_unclaimed: &dyn Fn()) {
         let seen = self.opened.count();
         let left = self.standing.0.fetch_sub(1, Ordering::AcqRel) - 1;
@@ -94,7 +98,8 @@ impl Progress {
         self.opened.wait(patience, None, &is_open);
     }
 
-    /// All tasks that have not ended are at the barrier, so no other thread changes `standing` until the signal moves.
+    /// Opens the barrier. All tasks that have not ended are at it, so no other thread changes
+    /// `standing` until the signal advances.
     fn open(&self, standing: u64) {
         let here = standing & !u64::from(u32::MAX);
         self.standing.0.store(here | here >> 32, Ordering::Relaxed);

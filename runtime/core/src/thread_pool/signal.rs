@@ -1,10 +1,11 @@
-//! How a thread waits for others without a lock: it looks, then sleeps until it is called.
+//! Waiting for other threads without a lock: a thread checks a condition, then sleeps until it is
+//! woken.
 
 use core::time::Duration;
 
 use super::sync::{AtomicU32, Ordering, fence, sleep, spin, wake};
 
-/// A count that moves when something happened, and the threads that sleep until it does.
+/// A counter that advances when something happened, and the threads that sleep until it does.
 pub(super) struct Signal {
     count: AtomicU32,
     sleepers: AtomicU32,
@@ -15,25 +16,26 @@ impl Signal {
         Self { count: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
     }
 
-    /// The count. A thread that sees it moved sees what was done before.
+    /// Returns the counter. A thread that sees it advanced also sees everything that was done
+    /// before.
     pub(super) fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Moves the count and wakes all sleeping threads.
+    /// Advances the counter and wakes all sleeping threads.
     pub(super) fn advance(&self) {
         self.count.fetch_add(1, Ordering::Release);
-        // Either this sees the sleeper, or the sleeper sees the new count.
+        // Either this thread sees the sleeper, or the sleeper sees the new counter.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             wake(&self.count, u32::MAX);
         }
     }
 
-    /// Calls up to `most` of those that sleep, after a change that their condition depends on. Whether there are any; the
-    /// count moves only then.
+    /// Wakes up to `most` sleeping threads after a change that their condition depends on. Returns
+    /// whether any were sleeping; the counter advances only then.
     pub(super) fn call(&self, most: u32) -> bool {
-        // Either this sees the sleeper, or the sleeper sees the change.
+        // Either this thread sees the sleeper, or the sleeper sees the change.
         fence(Ordering::SeqCst);
         let is_anyone_there = self.sleepers.load(Ordering::Relaxed) > 0;
         if is_anyone_there {
@@ -43,7 +45,8 @@ impl Signal {
         is_anyone_there
     }
 
-    /// Waits until something is so: `patience` awake, then asleep. False when the `timeout` of the sleep is over first.
+    /// Waits until `is_so` returns true: spins for `patience`, then sleeps. Returns false if
+    /// `timeout`, which limits the sleep, elapses first.
     pub(super) fn wait(&self, patience: Duration, timeout: Option<Duration>, is_so: &dyn Fn() -> bool) -> bool {
         if spin(patience, is_so) {
             return true;
@@ -51,7 +54,7 @@ impl Signal {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         let mut in_time = true;
         let outcome = loop {
-            // The count is read first: a change after the look moves it.
+            // The counter is read first: a change after the check advances it.
             let seen = self.count();
             fence(Ordering::SeqCst);
             if is_so() {

@@ -1,14 +1,15 @@
-//! What the thread pool waits with: atomics, a futex, and patience. `tests/loom` checks the files above with loom's in their
-//! place.
+//! The primitives that the thread pool waits with: atomics, a futex, and a spin limit. `tests/loom`
+//! checks the files above with loom's in their place.
 
 use core::time::Duration;
 
 pub(super) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-/// How many launches a pool offers at the same time; at most 64.
+/// Maximum number of launches that a pool offers at the same time; at most 64.
 pub(super) const SLOTS: usize = 64;
 
-/// Looks again and again, for `patience`, whether something is so. Shorter than a sleep; a thread that waits for this CPU gets it.
+/// Spins for up to `patience` until `is_so` returns true, which reacts faster than a sleep. Yields
+/// to threads that wait for this CPU. Returns false if `patience` elapses.
 pub(super) fn spin(patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
     const LOOKS_PER_CLOCK: u32 = 32;
     if is_so() {
@@ -26,7 +27,7 @@ pub(super) fn spin(patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
         }
         looks += 1;
         if looks.is_multiple_of(LOOKS_PER_CLOCK) {
-            // Patience is short: its nanoseconds are far from the end of 64 bits.
+            // `patience` is short, so its nanoseconds fit into 64 bits.
             if now().wrapping_sub(start) >= patience.as_nanos() as u64 {
                 return false;
             }
@@ -35,14 +36,14 @@ pub(super) fn spin(patience: Duration, is_so: &dyn Fn() -> bool) -> bool {
     }
 }
 
-/// Nanoseconds of a clock that only goes forward.
+/// Nanoseconds of a monotonic clock.
 #[cfg(not(unix))]
 fn now() -> u64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
     START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
 }
 
-/// Nanoseconds of a clock that only goes forward. A tenth of the size of `std::time::Instant`.
+/// Nanoseconds of a monotonic clock. A tenth of the code size of `std::time::Instant`.
 #[cfg(unix)]
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -63,9 +64,10 @@ mod futex {
     use core::sync::atomic::AtomicU32;
     use core::time::Duration;
 
-    /// Sleeps until [`wake`], unless the word has another value than `seen`; also wakes for no reason. False when `timeout` is over.
+    /// Sleeps until [`wake`] if the word still equals `seen`; may wake up spuriously. Returns false
+    /// if `timeout` elapses.
     pub(in super::super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
-        // A pool's timeouts are short: the casts are exact.
+        // A pool's timeouts are short, so the casts are exact.
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: timeout.as_secs() as _,
             tv_nsec: timeout.subsec_nanos() as c_long,
@@ -79,15 +81,16 @@ mod futex {
         status == 0 || unsafe { *libc::__errno_location() } != libc::ETIMEDOUT
     }
 
-    /// Wakes up to `most` of those that sleep on the word.
+    /// Wakes up to `most` threads that sleep on the word.
     pub(in super::super) fn wake(word: &AtomicU32, most: u32) {
         let most = i32::try_from(most).unwrap_or(i32::MAX);
-        // SAFETY: only the address of the word counts, and nothing is read or written there.
+        // SAFETY: only the address of the word is used; nothing is read or written there.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most) };
     }
 }
 
-/// The same where there is no futex: a few locks with condition variables, which words share by their address.
+/// The same for systems without a futex: a few locks with condition variables, which words share by
+/// their address.
 #[cfg(not(target_os = "linux"))]
 mod condition {
     use core::ptr;
@@ -101,7 +104,8 @@ mod condition {
         &PLACES[(ptr::from_ref(word).addr() >> 6) % PLACES.len()]
     }
 
-    /// Sleeps until [`wake`], unless the word has another value than `seen`; also wakes for no reason. False when `timeout` is over.
+    /// Sleeps until [`wake`] if the word still equals `seen`; may wake up spuriously. Returns false
+    /// if `timeout` elapses.
     pub(in super::super) fn sleep(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> bool {
         let (lock, condition) = place(word);
         let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +123,7 @@ mod condition {
         }
     }
 
-    /// Wakes those that sleep on the word, and others that share its lock.
+    /// Wakes the threads that sleep on the word, and others that share its lock.
     pub(in super::super) fn wake(word: &AtomicU32, _most: u32) {
         let (lock, condition) = place(word);
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));

@@ -4,16 +4,18 @@ use crate::abi::{TVMFFIAny, TVMFFIByteArray, TVMFFITypeAttrColumn, type_index};
 use crate::provider;
 use crate::value::AnyView;
 
-/// A column of type attributes by its name: one value for each type that has the attribute.
+/// A column of type attributes, identified by its name: one value for each type that has the
+/// attribute.
 ///
-/// The column is looked up once. It may be registered later than the first look; until then all types are without a value.
+/// The column is looked up once and cached. It may be registered after the first lookup; until then
+/// no type has a value.
 pub struct AttrColumn {
     name: &'static str,
     column: AtomicPtr<TVMFFITypeAttrColumn>,
 }
 
 impl AttrColumn {
-    /// The column of this name (`__ffi_repr__`).
+    /// Creates the column with this name, such as `__ffi_repr__`.
     pub const fn new(name: &'static str) -> Self {
         Self { name, column: AtomicPtr::new(core::ptr::null_mut()) }
     }
@@ -23,15 +25,16 @@ impl AttrColumn {
         self.name
     }
 
-    /// The value for a type; `None` when the type has none. Values are not inherited: each type has its own.
+    /// Returns the value for a type, or `None` if the type does not have one. Values are not
+    /// inherited: each type has its own.
     #[inline]
     pub fn get(&self, type_index: i32) -> Option<AnyView<'static>> {
         let mut column = self.column.load(Ordering::Acquire);
         if column.is_null() {
             column = self.find()?;
         }
-        // SAFETY: columns live forever. A writer stores a larger array before the larger size, and a value's payload before
-        // its type index, so what is read here is complete.
+        // SAFETY: columns live forever. A writer stores a larger array before the larger size, and
+        // a value's payload before its type index, so all data that is read here is complete.
         unsafe {
             let size = AtomicI32::from_ptr(&raw mut (*column).size).load(Ordering::Acquire);
             let offset = type_index.wrapping_sub((*column).begin_index);

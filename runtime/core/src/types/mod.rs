@@ -1,4 +1,4 @@
-//! Registered types as data, whatever language they come from: fields, methods, attribute columns.
+//! Registered types of all languages as data: fields, methods, attribute columns.
 
 mod attr;
 mod type_info;

@@ -19,13 +19,14 @@ pub struct Field {
     raw: &'static TVMFFIFieldInfo,
 }
 
-/// The fields of a type, those of its ancestors first: an iterator that can wait in a stack of objects that are being visited.
+/// The fields of a type, those of its ancestors first: an iterator that a visitor can keep on a
+/// stack.
 #[derive(Clone)]
 pub struct Fields {
     info: TypeInfo,
-    /// Of the next type in the lineage; the type itself is its own last.
+    /// Depth of the next type in the lineage; the type itself comes last.
     depth: i32,
-    /// What is left of the type before that one.
+    /// Remaining fields of the ancestor at the previous depth.
     own: core::slice::Iter<'static, TVMFFIFieldInfo>,
 }
 
@@ -35,7 +36,8 @@ pub struct Method {
     raw: &'static TVMFFIMethodInfo,
 }
 
-// SAFETY: the records live forever. Any thread may look a type up anew, so one that is sent says no more than that.
+// SAFETY: the records live forever. Any thread may look up a type, so sending one does not give
+// access to anything else.
 unsafe impl Send for TypeInfo {}
 // SAFETY: as above.
 unsafe impl Sync for TypeInfo {}
@@ -56,18 +58,18 @@ impl TypeInfo {
     /// The type with this index, if there is one.
     #[inline]
     pub fn find(index: i32) -> Option<Self> {
-        // The stock library ends the process when it is asked for an index that it does not know.
+        // The stock library ends the process if the index is not registered.
         if index < 0 {
             return None;
         }
-        // SAFETY: what is returned lives forever.
+        // SAFETY: the returned record lives forever.
         unsafe { (provider::api().get_type_info)(index).as_ref() }.map(|raw| Self { raw })
     }
 
-    /// The type with this key.
+    /// Returns the type with this key.
     ///
     /// # Errors
-    /// InternalError when there is none.
+    /// Returns an InternalError if it does not exist.
     pub fn by_key(key: &[u8]) -> Result<Self> {
         let mut index = 0;
         // SAFETY: the key is valid for the call and `index` is writable.
@@ -75,16 +77,16 @@ impl TypeInfo {
         Self::find(index).ok_or_else(|| crate::error!(InternalError, "type index {index} is not registered"))
     }
 
-    /// The type of a record.
+    /// Wraps a record.
     ///
     /// # Safety
-    /// The record is one of the type table's, which lives forever with all that it points to.
+    /// The record belongs to the type table and lives forever, with everything that it points to.
     #[doc(hidden)]
     pub const unsafe fn from_raw(raw: &'static TVMFFITypeInfo) -> Self {
         Self { raw }
     }
 
-    /// The ABI's own record.
+    /// The ABI's record.
     pub const fn as_raw(self) -> &'static TVMFFITypeInfo {
         self.raw
     }
@@ -94,13 +96,13 @@ impl TypeInfo {
         self.raw.type_index
     }
 
-    /// The unique key; bytes, because nothing checks that a foreign key is UTF-8.
+    /// The unique key, as bytes: keys of other languages are not checked to be UTF-8.
     pub const fn key_bytes(self) -> &'static [u8] {
         // SAFETY: the table keeps keys forever.
         unsafe { self.raw.type_key.as_slice() }
     }
 
-    /// The unique key as text.
+    /// The unique key as a string.
     pub fn key(self) -> std::borrow::Cow<'static, str> {
         String::from_utf8_lossy(self.key_bytes())
     }
@@ -110,7 +112,7 @@ impl TypeInfo {
         self.raw.type_depth
     }
 
-    /// The ancestor at this depth; 0 is the root.
+    /// Returns the ancestor at this depth; 0 is the root.
     pub fn ancestor(self, depth: i32) -> Option<Self> {
         if depth < 0 || depth >= self.raw.type_depth {
             return None;
@@ -119,7 +121,7 @@ impl TypeInfo {
         unsafe { (*self.raw.type_ancestors.add(depth as usize)).as_ref() }.map(|raw| Self { raw })
     }
 
-    /// Whether objects of this type are also of type `other`.
+    /// Returns whether objects of this type are also of type `other`.
     pub fn is_a(self, other: i32) -> bool {
         if self.raw.type_index == other {
             return true;
@@ -130,7 +132,7 @@ impl TypeInfo {
             .any(|ancestor| ancestor.index() == other)
     }
 
-    /// What the type registered about itself.
+    /// The metadata that the type registered about itself.
     pub fn metadata(self) -> Option<&'static TVMFFITypeMetadata> {
         // SAFETY: NULL, or a record that lives forever.
         unsafe { self.raw.metadata.as_ref() }
@@ -169,7 +171,7 @@ impl TypeInfo {
 }
 
 impl Fields {
-    /// The type that they are the fields of.
+    /// The type whose fields these are.
     pub const fn type_info(&self) -> TypeInfo {
         self.info
     }
@@ -207,49 +209,49 @@ unsafe fn slice<T>(data: *const T, count: i32) -> &'static [T] {
 }
 
 impl Field {
-    /// The ABI's own record.
+    /// The ABI's record.
     pub const fn as_raw(self) -> &'static TVMFFIFieldInfo {
         self.raw
     }
 
-    /// Name; bytes, because nothing checks that a foreign name is UTF-8.
+    /// Name, as bytes: names of other languages are not checked to be UTF-8.
     pub const fn name_bytes(self) -> &'static [u8] {
         // SAFETY: the table keeps names forever.
         unsafe { self.raw.name.as_slice() }
     }
 
-    /// Name as text.
+    /// Name as a string.
     pub fn name(self) -> std::borrow::Cow<'static, str> {
         String::from_utf8_lossy(self.name_bytes())
     }
 
-    /// What the type registered about the field: a JSON object with the type schema.
+    /// The metadata that the type registered for the field: a JSON object with the type schema.
     pub const fn metadata_bytes(self) -> &'static [u8] {
         // SAFETY: the table keeps metadata forever.
         unsafe { self.raw.metadata.as_slice() }
     }
 
-    /// Whether all these bits of [`field_flag`] are set.
+    /// Returns whether all of these bits of [`field_flag`] are set.
     pub const fn has(self, flags: i64) -> bool {
         self.raw.flags & flags == flags
     }
 
-    /// Where the field is in an object.
+    /// Returns the field's address in an object.
     ///
     /// # Safety
-    /// `object` is of a type that has this field.
+    /// `object` is an instance of a type that has this field.
     pub const unsafe fn address(self, object: *mut TVMFFIObject) -> *mut c_void {
         // SAFETY: promised by the caller: the offset is inside the object.
         unsafe { object.byte_add(self.raw.offset as usize).cast() }
     }
 
-    /// The field's value.
+    /// Returns the field's value.
     ///
     /// # Errors
-    /// What the getter raises; TypeError without a getter.
+    /// Returns the getter's error, or a TypeError if the field has no getter.
     ///
     /// # Safety
-    /// `object` is alive and of a type that has this field.
+    /// `object` is alive, and its type has this field.
     pub unsafe fn get(self, object: *mut TVMFFIObject) -> Result<Any> {
         let Some(getter) = self.raw.getter else {
             return Err(crate::error!(TypeError, "field '{}' cannot be read", self.name()));
@@ -262,13 +264,14 @@ impl Field {
         }
     }
 
-    /// Sets the field, through the setter, which checks and converts the value.
+    /// Sets the field through the setter, which checks and converts the value.
     ///
     /// # Errors
-    /// What the setter raises; TypeError without a setter.
+    /// Returns the setter's error, or a TypeError if the field has no setter.
     ///
     /// # Safety
-    /// `object` is alive, of a type that has this field, and no other code uses it: it is under construction.
+    /// `object` is alive, its type has this field, and no other code uses the object: it is under
+    /// construction.
     pub unsafe fn set(self, object: *mut TVMFFIObject, value: &AnyView<'_>) -> Result<()> {
         let setter = self.raw.setter;
         if setter.is_null() {
@@ -286,10 +289,11 @@ impl Field {
         }
     }
 
-    /// Sets the field to its default, or to what its default factory makes. False when it has none.
+    /// Sets the field to its default, or to the result of its default factory. Returns false if it
+    /// has neither.
     ///
     /// # Errors
-    /// What the factory or the setter raises.
+    /// Returns the error of the factory or of the setter.
     ///
     /// # Safety
     /// As for [`Field::set`].
@@ -298,7 +302,8 @@ impl Field {
             return Ok(false);
         }
         let default = &self.raw.default_value_or_factory;
-        // SAFETY: the table owns the default, and a default that is a factory is a function; the rest is the caller's promise.
+        // SAFETY: the table owns the default, and a default that is a factory is a function; the
+        // caller promises the rest.
         unsafe {
             if self.has(field_flag::DEFAULT_FROM_FACTORY) {
                 let value = call_function(default.payload.v_obj, &[])?;
@@ -312,18 +317,18 @@ impl Field {
 }
 
 impl Method {
-    /// The ABI's own record.
+    /// The ABI's record.
     pub const fn as_raw(self) -> &'static TVMFFIMethodInfo {
         self.raw
     }
 
-    /// Name; bytes, because nothing checks that a foreign name is UTF-8.
+    /// Name, as bytes: names of other languages are not checked to be UTF-8.
     pub const fn name_bytes(self) -> &'static [u8] {
         // SAFETY: the table keeps names forever.
         unsafe { self.raw.name.as_slice() }
     }
 
-    /// The function, or whatever value the type registered under this name.
+    /// The function, or any other value that the type registered under this name.
     pub const fn value(self) -> AnyView<'static> {
         // SAFETY: the table owns the value forever.
         unsafe { AnyView::from_raw(self.raw.method) }
@@ -333,7 +338,7 @@ impl Method {
 /// Calls a function object with raw views.
 ///
 /// # Errors
-/// What the function raises.
+/// Returns the error that the function raised.
 ///
 /// # Safety
 /// `function` is a live function object, and the arguments are valid views.

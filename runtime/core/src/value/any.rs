@@ -5,7 +5,7 @@ use super::{FromAny, type_name};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::{Error, Result, embedded};
 
-/// A value of any type that is borrowed for `'a`: what a packed function gets as arguments. 16 bytes, free to copy.
+/// A value of any type, borrowed for `'a`: the argument type of packed functions. 16 bytes, `Copy`.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct AnyView<'a> {
@@ -13,16 +13,19 @@ pub struct AnyView<'a> {
     borrowed: PhantomData<&'a TVMFFIAny>,
 }
 
-/// An owned value of any type: what a packed function returns. Holds one reference when the value is an object.
+/// An owned value of any type: the result type of packed functions. Holds one reference if the
+/// value is an object.
 ///
-/// Never holds a borrowed C string, byte array or tensor pointer; those become owned values or errors on the way in.
+/// Never contains a borrowed C string, byte array or tensor pointer; those become owned values or
+/// errors on conversion.
 #[repr(transparent)]
 pub struct Any {
     raw: TVMFFIAny,
 }
 
-// SAFETY: reference counts are atomic, and the ABI's objects may be used from any thread: Rust objects are `Send + Sync`
-// by the bounds of `Object` and of closures; foreign ones promise it by being passed through the ABI.
+// SAFETY: reference counts are atomic, and the ABI's objects may be used from any thread: Rust
+// objects are `Send + Sync` by the bounds of `Object` and of closures; foreign code guarantees it
+// by passing them through the ABI.
 unsafe impl Send for Any {}
 // SAFETY: as above.
 unsafe impl Sync for Any {}
@@ -52,21 +55,22 @@ impl<'a> AnyView<'a> {
         self.raw.type_index
     }
 
-    /// Whether there is no value.
+    /// Returns whether the value is None.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.raw.type_index == type_index::NONE
     }
 
-    /// The name of the value's type for people: `int`, `str`, `Tensor`, `imagekit.Histogram`.
+    /// Returns the name of the value's type for messages: `int`, `str`, `Tensor`,
+    /// `imagekit.Histogram`.
     pub fn type_name(&self) -> String {
         type_name(self)
     }
 
-    /// Converts, borrowing from the value where `T` borrows.
+    /// Converts the value; the result borrows from it if `T` borrows.
     ///
     /// # Errors
-    /// TypeError or ValueError that says what was expected.
+    /// Returns a TypeError or ValueError with the expected type.
     #[track_caller]
     pub fn get<T: FromAny<'a>>(&'a self) -> Result<T> {
         match T::from_any(self) {
@@ -75,11 +79,12 @@ impl<'a> AnyView<'a> {
         }
     }
 
-    /// The object, also behind an rvalue reference.
+    /// Returns the object, including one behind an rvalue reference.
     #[inline]
     #[doc(hidden)]
     pub fn object(&self) -> Option<*mut TVMFFIObject> {
-        // SAFETY: the payload's meaning follows from the type index, which `from_raw`'s caller vouches for.
+        // SAFETY: the payload's meaning follows from the type index, which the caller of `from_raw`
+        // guarantees.
         unsafe {
             if self.raw.type_index >= type_index::STATIC_OBJECT_BEGIN {
                 return Some(self.raw.payload.v_obj);
@@ -92,15 +97,16 @@ impl<'a> AnyView<'a> {
         None
     }
 
-    /// Whether the caller offers the object to the callee.
+    /// Returns true if the caller passes the object as an rvalue reference, which the callee may
+    /// move from.
     #[inline]
     #[doc(hidden)]
     pub const fn is_rvalue_ref(&self) -> bool {
         self.raw.type_index == type_index::OBJECT_RVALUE_REF
     }
 
-    /// The value as it may be passed on: an object that the caller offers to be taken is only lent, because text or a tensor
-    /// may be borrowed from it here.
+    /// Returns the value in a form that can be passed on: an object that the caller offers to move
+    /// is only borrowed, because a string or a tensor may be borrowed from it here.
     #[inline]
     #[doc(hidden)]
     pub fn lent(&self) -> Self {
@@ -110,15 +116,17 @@ impl<'a> AnyView<'a> {
     #[cold]
     fn lent_object(&self) -> Self {
         self.object().map_or(Self::NONE, |object| {
-            // SAFETY: the view keeps the object alive for `'a`, since this side of the call does not take it.
+            // SAFETY: the view keeps the object alive for `'a`, since the callee does not move from
+            // it.
             unsafe { Self::from_raw(TVMFFIAny::pointer((*object).type_index, object.cast())) }
         })
     }
 
-    /// An owned copy of the value.
+    /// Returns an owned copy of the value.
     ///
     /// # Errors
-    /// TypeError for a borrowed `DLTensor*`: nothing says how long it lives, so it cannot be kept.
+    /// Returns a TypeError for a borrowed `DLTensor*`: its lifetime is unknown, so it cannot be
+    /// kept.
     pub fn try_to_owned(&self) -> Result<Any> {
         Any::from_view(self).ok_or_else(|| {
             Error::type_error("a borrowed DLTensor* cannot be kept; pass an ffi.Tensor, which is reference-counted")
@@ -153,22 +161,23 @@ impl Any {
     /// No value.
     pub const NONE: Self = Self { raw: TVMFFIAny::NONE };
 
-    /// Takes over a raw owned value.
+    /// Takes ownership of a raw owned value.
     ///
     /// # Safety
-    /// `raw` is an owned value by the ABI's rules, and its reference, if any, is now this value's.
+    /// `raw` is an owned value by the ABI's rules, and its reference, if any, now belongs to this
+    /// value.
     #[inline]
     pub const unsafe fn from_raw(raw: TVMFFIAny) -> Self {
         Self { raw }
     }
 
-    /// The raw value, borrowed: what it refers to lives as long as this value.
+    /// The raw value, borrowed: the object that it refers to lives as long as this value.
     #[inline]
     pub const fn as_raw(&self) -> &TVMFFIAny {
         &self.raw
     }
 
-    /// Gives up the raw owned value; the receiver releases it.
+    /// Releases ownership of the raw value; the receiver must release it.
     #[inline]
     #[must_use = "a reference in it is never released unless the receiver does it"]
     pub const fn into_raw(self) -> TVMFFIAny {
@@ -183,7 +192,7 @@ impl Any {
         &raw mut self.raw
     }
 
-    /// The value as a view.
+    /// Borrows the value as a view.
     #[inline]
     pub const fn as_view(&self) -> &AnyView<'_> {
         // SAFETY: both are transparent over the same struct, an owned value is a valid view, and it lives as long as the
@@ -197,27 +206,29 @@ impl Any {
         self.raw.type_index
     }
 
-    /// Whether there is no value.
+    /// Returns whether the value is None.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.raw.type_index == type_index::NONE
     }
 
-    /// The name of the value's type for people: `int`, `str`, `Tensor`, `imagekit.Histogram`.
+    /// Returns the name of the value's type for messages: `int`, `str`, `Tensor`,
+    /// `imagekit.Histogram`.
     pub fn type_name(&self) -> String {
         type_name(self.as_view())
     }
 
-    /// Converts to a Rust value that owns what it needs.
+    /// Converts to an owned Rust value.
     ///
     /// # Errors
-    /// TypeError `expected int, got str`, or ValueError when the value does not fit.
+    /// Returns a TypeError such as `expected int, got str`, or a ValueError if the value is out of
+    /// range.
     #[track_caller]
     pub fn to<T: for<'a> FromAny<'a>>(&self) -> Result<T> {
         self.get()
     }
 
-    /// Converts, borrowing from the value where `T` borrows (`&str`, `&[u8]`).
+    /// Converts the value; the result borrows from it if `T` borrows (`&str`, `&[u8]`).
     ///
     /// # Errors
     /// As for [`Any::to`].
@@ -226,7 +237,8 @@ impl Any {
         self.as_view().get()
     }
 
-    /// An owned value from a view; `None` for a borrowed tensor pointer and for an rvalue reference that was moved out.
+    /// Converts a view to an owned value; `None` for a borrowed tensor pointer and for an rvalue
+    /// reference that was moved from.
     pub(crate) fn from_view(view: &AnyView<'_>) -> Option<Self> {
         let mut raw = view.raw;
         match raw.type_index {
@@ -254,10 +266,10 @@ impl Any {
         Some(Self { raw })
     }
 
-    /// Takes over one reference to `object`.
+    /// Takes ownership of one reference to `object`.
     ///
     /// # Safety
-    /// `object` is alive and the caller's reference is now this value's.
+    /// `object` is alive, and the caller's reference now belongs to this value.
     #[inline]
     #[doc(hidden)]
     pub unsafe fn from_object(object: *mut TVMFFIObject) -> Self {
@@ -276,7 +288,8 @@ impl Drop for Any {
     }
 }
 
-/// Out of line: in calls most results own nothing, and code for those that do would only stand in their way.
+/// Not inlined: most results of calls do not own an object, and the release code would only slow
+/// them down.
 #[inline(never)]
 unsafe fn release(object: *mut TVMFFIObject) {
     // SAFETY: the caller owns one reference and gives it up.

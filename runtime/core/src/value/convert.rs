@@ -6,8 +6,8 @@ use crate::{Error, Result};
 
 /// A Rust type that an argument or result can be converted into.
 ///
-/// Implemented for numbers, text, tensors, containers, functions, modules and objects; conversions never lose data
-/// silently: an integer that does not fit is an error.
+/// Implemented for numbers, strings, tensors, containers, functions, modules and objects.
+/// Conversions never lose data silently: an integer that does not fit is an error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
@@ -16,14 +16,16 @@ use crate::{Error, Result};
     note = "for an enum of your own without data: add `#[derive(Object, Clone, Copy)]` and `#[object(key = \"...\", enum = \"int\")]`"
 )]
 pub trait FromAny<'a>: Schema + Sized {
-    /// Converts, borrowing from the value where the type borrows.
+    /// Converts the value; the result borrows from it if the type borrows.
     ///
     /// # Errors
-    /// Why the value does not convert; the caller adds what was expected of which argument.
+    /// Returns the reason that the value does not convert. The caller adds the argument and the
+    /// expected type.
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
 }
 
-/// A type that a parameter of a packed function can have: everything that is [`FromAny`], and write access to tensors.
+/// A valid parameter type of a packed function: every [`FromAny`] type, and types with write access
+/// to tensors.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a packed function",
     label = "no conversion from an FFI value to this type",
@@ -33,7 +35,7 @@ pub trait FromAny<'a>: Schema + Sized {
 )]
 #[doc(hidden)]
 pub trait FromArg<'a>: Sized {
-    /// Whether the type gives write access to the memory of its argument.
+    /// True if the type has write access to the memory of its argument.
     const WRITES: bool;
 
     /// Converts argument `value`.
@@ -42,7 +44,8 @@ pub trait FromArg<'a>: Sized {
     /// As for [`FromAny::from_any`].
     ///
     /// # Safety
-    /// For a type that gives write access, no other value shares the argument's memory as long as the result lives.
+    /// For a type with write access, no other value shares the argument's memory as long as the
+    /// result lives.
     unsafe fn from_arg(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch>;
 }
 
@@ -55,14 +58,14 @@ impl<'a, T: FromAny<'a>> FromArg<'a> for T {
     }
 }
 
-/// A Rust type that can be given to a packed function as an argument.
+/// A Rust type that can be passed to a packed function as an argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a packed function",
     label = "no conversion from this type to an FFI value",
     note = "numbers, bool, &str, String, &[u8], Option, Vec, HashMap<String, _>, tuples, &Tensor, &Function, &Module, &ObjRef<T> and &Any convert"
 )]
 pub trait ToArg {
-    /// A view of `self`, or a temporary that owns a converted value.
+    /// Returns a view of `self`, or a temporary that owns a converted value.
     fn to_arg(&self) -> Arg<'_>;
 }
 
@@ -86,7 +89,7 @@ pub trait IntoAny: Schema {
         self.into_any()
     }
 
-    /// The value as a visitor of fields sees it.
+    /// Returns the value as a visitor of fields sees it.
     #[doc(hidden)]
     fn shown(&self) -> Shown<'_>
     where
@@ -95,7 +98,7 @@ pub trait IntoAny: Schema {
         Shown::Owned(self.clone().into_any())
     }
 
-    /// The value as a visitor of fields may change it.
+    /// Returns the value in a form that a visitor of fields can change.
     #[doc(hidden)]
     #[inline]
     fn changed(&mut self) -> Changed<'_>
@@ -106,11 +109,11 @@ pub trait IntoAny: Schema {
     }
 }
 
-/// What a packed function may return: a value, nothing, or a `Result` of these whose error converts to
-/// [`Error`].
+/// A valid return type of a packed function: a value, nothing, or a `Result` of these whose error
+/// converts to [`Error`].
 ///
 /// # Safety
-/// What `into_return` gives is an owned value by the ABI's rules.
+/// `into_return` returns an owned value by the ABI's rules.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned from a packed function",
     label = "not a value that converts, nor a `Result` of one",
@@ -121,16 +124,17 @@ pub unsafe trait IntoReturn {
     /// Schema of the value on success.
     const TYPE: TypeSchema;
 
-    /// The raw owned value, or the error.
+    /// Converts to the raw owned value, or the error.
     ///
     /// # Errors
-    /// The function's own error.
+    /// Returns the function's own error.
     fn into_return(self) -> Result<TVMFFIAny>;
 
-    /// As [`IntoReturn::into_return`], for a caller that may have lent more than a place.
+    /// Like [`IntoReturn::into_return`], for a caller that may have lent a place for the result's
+    /// parts.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`IntoReturn::into_return`].
     #[doc(hidden)]
     #[inline]
     fn into_return_at(self, _place: ResultPlace) -> Result<TVMFFIAny>
@@ -177,16 +181,17 @@ unsafe impl<T: IntoAny, E: Into<Error>> IntoReturn for core::result::Result<T, E
     }
 }
 
-/// Why a value did not convert. One pointer, so that conversions return it in registers.
+/// The reason that a value did not convert. One pointer in size, so that conversions return it in
+/// registers.
 #[derive(Debug)]
 pub struct Mismatch(Option<Box<Detail>>);
 
-/// What there is to say beyond "expected X, got Y".
+/// The details that a message adds to "expected X, got Y".
 #[derive(Debug)]
 struct Detail {
-    /// Whether the type is right and only the value is not.
+    /// True if the type matches and only the value is wrong.
     wrong_value: bool,
-    /// A whole clause.
+    /// A complete clause.
     clause: String,
 }
 
@@ -194,24 +199,25 @@ impl Mismatch {
     /// The value has another type.
     pub const TYPE: Self = Self(None);
 
-    /// The value has another type; `clause` says more than "expected X, got Y" could.
+    /// The value has another type; `clause` is more precise than "expected X, got Y".
     #[cold]
     pub fn type_note(clause: String) -> Self {
         Self(Some(Box::new(Detail { wrong_value: false, clause })))
     }
 
-    /// The type is right, the value is not: out of range, not UTF-8, not contiguous. `clause` says so.
+    /// The type matches but the value does not: out of range, not UTF-8, not contiguous. `clause`
+    /// describes the problem.
     #[cold]
     pub fn value(clause: String) -> Self {
         Self(Some(Box::new(Detail { wrong_value: true, clause })))
     }
 
-    /// Whether the type is right and only the value is not.
+    /// Returns true if the type matches and only the value is wrong.
     pub(crate) fn is_value(&self) -> bool {
         self.0.as_ref().is_some_and(|detail| detail.wrong_value)
     }
 
-    /// The clause for people: `expected int, got str`.
+    /// Returns the clause for a message: `expected int, got str`.
     pub(crate) fn describe(&self, expected: &TypeSchema, got: &AnyView<'_>) -> String {
         match &self.0 {
             None => format!("expected {expected}, got {}", got.type_name()),
@@ -219,12 +225,12 @@ impl Mismatch {
         }
     }
 
-    /// The kind of error that this is.
+    /// The kind of the error.
     pub(crate) fn kind(&self) -> &'static str {
         if self.is_value() { "ValueError" } else { "TypeError" }
     }
 
-    /// An error whose message begins with `context`.
+    /// Creates an error whose message begins with `context`.
     #[cold]
     #[track_caller]
     pub(crate) fn into_error(self, context: &str, expected: &TypeSchema, got: &AnyView<'_>) -> Error {
@@ -232,7 +238,7 @@ impl Mismatch {
     }
 }
 
-/// An argument on its way into a call: a view, and possibly a temporary owned value that the view points into.
+/// An argument of a call: a view, and possibly a temporary owned value that the view points to.
 pub struct Arg<'a> {
     raw: TVMFFIAny,
     owned: bool,
@@ -240,13 +246,13 @@ pub struct Arg<'a> {
 }
 
 impl<'a> Arg<'a> {
-    /// An argument that borrows.
+    /// An argument that borrows its value.
     #[inline]
     pub const fn borrowed(view: AnyView<'a>) -> Self {
         Self { raw: *view.as_raw(), owned: false, borrowed: PhantomData }
     }
 
-    /// An argument that owns its value for the time of the call.
+    /// An argument that owns its value for the duration of the call.
     #[inline]
     pub const fn owned(value: Any) -> Self {
         Self { raw: value.into_raw(), owned: true, borrowed: PhantomData }
@@ -263,7 +269,7 @@ impl Drop for Arg<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: `owned` took the value over, and it is released once.
+            // SAFETY: `owned` took ownership of the value, and it is released once.
             drop(unsafe { Any::from_raw(self.raw) });
         }
     }

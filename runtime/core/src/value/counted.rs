@@ -4,27 +4,27 @@ use super::{Any, AnyView, Arg};
 use crate::abi::{TVMFFIAny, TVMFFIObject};
 use crate::embedded;
 
-/// A counted reference to an object of any type, for handles that know the type themselves.
+/// A counted reference to an object of any type, for handles that track the type themselves.
 #[repr(transparent)]
 pub(crate) struct Counted(NonNull<TVMFFIObject>);
 
-// SAFETY: counts are atomic, and a handle gives access to the content by its own rules.
+// SAFETY: counts are atomic, and a handle controls access to the content itself.
 unsafe impl Send for Counted {}
 // SAFETY: as above.
 unsafe impl Sync for Counted {}
 
 impl Counted {
-    /// Takes over one counted reference.
+    /// Takes ownership of one counted reference.
     ///
     /// # Safety
-    /// `object` is alive, and one counted reference to it was the caller's.
+    /// `object` is alive, and the caller owned one counted reference to it.
     #[inline]
     pub(crate) unsafe fn from_raw(object: *mut TVMFFIObject) -> Self {
         // SAFETY: live objects are not at address 0.
         Self(unsafe { NonNull::new_unchecked(object) })
     }
 
-    /// Gives the counted reference up without releasing it.
+    /// Returns the counted reference without releasing it.
     #[inline]
     pub(crate) fn into_raw(self) -> *mut TVMFFIObject {
         let object = self.0.as_ptr();
@@ -38,14 +38,14 @@ impl Counted {
         self.0.as_ptr()
     }
 
-    /// The reference as a value.
+    /// Converts the reference to a value.
     #[inline]
     pub(crate) fn into_any(self) -> Any {
-        // SAFETY: the reference goes over to the value.
+        // SAFETY: the value takes ownership of the reference.
         unsafe { Any::from_object(self.into_raw()) }
     }
 
-    /// The reference as an argument, borrowed.
+    /// Borrows the reference as an argument.
     #[inline]
     pub(crate) fn to_arg(&self) -> Arg<'_> {
         // SAFETY: the object is alive, and lives as long as the borrow.

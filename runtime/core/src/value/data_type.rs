@@ -66,7 +66,7 @@ impl DataType {
         self.0.lanes
     }
 
-    /// Bytes of one element with all its lanes, rounded up.
+    /// Size in bytes of one element with all its lanes, rounded up.
     pub const fn size(self) -> usize {
         (self.0.bits as usize * self.0.lanes as usize).div_ceil(8)
     }
@@ -85,7 +85,7 @@ impl FromStr for DataType {
     }
 }
 
-/// The name; for a type that has none, its numbers.
+/// Writes the name, or the numbers of a type without a name.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = TVMFFIAny::NONE;
@@ -94,10 +94,10 @@ impl fmt::Display for DataType {
             let status = (provider::api().data_type_to_string)(&self.0, &mut text);
             Error::check(status).map(|()| Any::from_raw(text))
         };
-        // An error here would be a panic of the code that composes a message.
+        // An error here would cause a panic in code that formats a message.
         match text.as_ref().map(Any::get::<&str>) {
             Ok(Ok(text)) => f.write_str(text),
-            // The C function has no word for complex numbers.
+            // The C function does not have a name for complex numbers.
             _ if self.0.code == dtype_code::COMPLEX && self.0.lanes == 1 => write!(f, "complex{}", self.0.bits),
             _ => write!(f, "DataType(code={}, bits={}, lanes={})", self.0.code, self.0.bits, self.0.lanes),
         }
@@ -116,7 +116,7 @@ impl Schema for DataType {
 }
 
 impl<'a> FromAny<'a> for DataType {
-    /// A data type, or a string that names one.
+    /// Accepts a data type, or a string that names one.
     fn from_any(value: &'a AnyView<'a>) -> core::result::Result<Self, Mismatch> {
         if value.type_index() == type_index::DATA_TYPE {
             // SAFETY: the type index names the member.
@@ -132,7 +132,7 @@ impl IntoAny for DataType {
         // All 8 payload bytes are written: the upper four of a data type are 0.
         let mut payload = TVMFFIAnyPayload { v_int64: 0 };
         payload.v_dtype = self.0;
-        // SAFETY: a data type owns nothing.
+        // SAFETY: a data type does not own anything.
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DATA_TYPE, small_len: 0, payload }) }
     }
 

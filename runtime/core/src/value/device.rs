@@ -5,7 +5,7 @@ use super::{Any, AnyView, Arg, Changed, FromAny, IntoAny, Mismatch, Schema, Show
 use crate::abi::{DLDevice, TVMFFIAny, TVMFFIAnyPayload, device_type, type_index};
 use crate::{Error, Result};
 
-/// Where a tensor's data is: kind of device and index.
+/// A device that holds a tensor's data: its kind and its index.
 ///
 /// ```
 /// use kernpack::Device;
@@ -40,25 +40,27 @@ impl Device {
         self.0
     }
 
-    /// What kind of device it is: one of [`device_type`](mod@device_type).
+    /// The kind of the device: one of [`device_type`](mod@device_type).
     pub const fn device_type(self) -> i32 {
         self.0.device_type
     }
 
-    /// Which one of its kind.
+    /// The index of the device among those of its kind.
     pub const fn index(self) -> i32 {
         self.0.device_id
     }
 
-    /// How many remote sessions a process can have at a time.
+    /// Maximum number of remote sessions in a process at a time.
     pub const MAX_SESSIONS: usize = 32;
 
-    /// What a session's devices are apart from those of the session before: kinds of devices are numbered from 0 to 127.
+    /// Distance between the device kinds of two consecutive sessions: kinds of devices are numbered
+    /// from 0 to 127.
     #[doc(hidden)]
     pub const SESSION_STEP: usize = 128;
 
-    /// This device as one of the remote session with this number: the kind of device is that of the remote machine plus
-    /// `128 * (session + 1)`, as in Apache TVM. `None` for a device of a session, and for a session number of 32 or more.
+    /// Returns this device as a device of the remote session with this number: its kind is that of
+    /// the remote machine plus `128 * (session + 1)`, as in Apache TVM. `None` for a device of a
+    /// session, and for a session number of 32 or more.
     ///
     /// ```
     /// use kernpack::Device;
@@ -75,7 +77,8 @@ impl Device {
         Some(Self::new(kind + (Self::SESSION_STEP * (session + 1)) as i32, self.index()))
     }
 
-    /// The number of the remote session whose device this is; `None` for a device of this process, and for a kind that no session can have.
+    /// The number of the remote session that this device belongs to; `None` for a device of this
+    /// process, and for a kind outside the range of sessions.
     pub const fn session(self) -> Option<usize> {
         let step = Self::SESSION_STEP as i32;
         match self.device_type() / step {
@@ -84,7 +87,7 @@ impl Device {
         }
     }
 
-    /// The device as the machine that has it names it.
+    /// The device under the name that it has on its own machine.
     pub const fn without_session(self) -> Self {
         match self.session() {
             Some(_) => Self::new(self.device_type() % Self::SESSION_STEP as i32, self.index()),
@@ -92,7 +95,7 @@ impl Device {
         }
     }
 
-    /// Whether ordinary loads and stores reach the data.
+    /// Returns whether the CPU can access the data with ordinary loads and stores.
     pub const fn is_host_accessible(self) -> bool {
         matches!(
             self.0.device_type,
@@ -136,7 +139,7 @@ impl fmt::Display for Device {
 impl FromStr for Device {
     type Err = Error;
 
-    /// `cuda:1`, or `cuda` for the first one.
+    /// Parses `cuda:1`, or `cuda` for the first device of a kind.
     fn from_str(text: &str) -> Result<Self> {
         let (name, index) = text.split_once(':').unwrap_or((text, "0"));
         let kind = NAMES.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind);
@@ -174,7 +177,7 @@ impl<'a> FromAny<'a> for Device {
 impl IntoAny for Device {
     fn into_any(self) -> Any {
         let payload = TVMFFIAnyPayload { v_device: self.0 };
-        // SAFETY: a device owns nothing.
+        // SAFETY: a device does not own anything.
         unsafe { Any::from_raw(TVMFFIAny { type_index: type_index::DEVICE, small_len: 0, payload }) }
     }
 

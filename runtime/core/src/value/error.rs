@@ -1,4 +1,4 @@
-//! Errors as values.
+//! Conversion between errors and values.
 
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 use crate::abi::type_index;
@@ -11,7 +11,8 @@ impl Schema for Error {
 impl<'a> FromAny<'a> for Error {
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
         let object = value.object().ok_or(Mismatch::TYPE)?;
-        // SAFETY: the view keeps the object alive; its index is checked before it is taken for an error.
+        // SAFETY: the view keeps the object alive; its index is checked before it is treated as an
+        // error.
         unsafe {
             if (*object).type_index != type_index::ERROR {
                 return Err(Mismatch::TYPE);
@@ -24,7 +25,7 @@ impl<'a> FromAny<'a> for Error {
 
 impl IntoAny for Error {
     fn into_any(self) -> Any {
-        // SAFETY: the reference goes over to the value.
+        // SAFETY: the value takes ownership of the reference.
         unsafe { Any::from_object(self.into_raw()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Values: [`Any`] and [`AnyView`], and how Rust types become them and come out of them.
+//! Values: [`Any`] and [`AnyView`], and their conversion from and to Rust types.
 //!
 //! ```
 //! use kernpack::{Any, IntoAny};

@@ -1,12 +1,12 @@
 use super::{Any, AnyView, Arg, FromAny, IntoAny, Mismatch, Schema, ToArg, TypeSchema};
 
 impl<T: Schema> Schema for Option<T> {
-    // What is optional twice is optional.
+    // An option of an option has the schema of a single option.
     const TYPE: TypeSchema = match T::TYPE {
         TypeSchema { key, args: [_] } if is_optional(key) => T::TYPE,
         _ => TypeSchema { key: "Optional", args: &[T::TYPE] },
     };
-    // References to objects are never NULL, so that NULL is `None`.
+    // References to objects are never NULL, so NULL represents `None`.
     const STORAGE: crate::value::Storage = match T::STORAGE {
         crate::value::Storage::Object if size_of::<Self>() == size_of::<*const ()>() => crate::value::Storage::Object,
         _ => crate::value::Storage::Rust,

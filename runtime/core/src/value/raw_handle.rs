@@ -1,9 +1,10 @@
-/// `from_raw`, `into_raw` and `as_ptr` of a handle: a struct with a field `object`, which is a counted reference of the given type, and
-/// others that are the same for every object.
+/// Defines `from_raw`, `into_raw` and `as_ptr` for a handle: a struct with a field `object`, which
+/// is a counted reference of the given type, and other fields whose values are the same for every
+/// object.
 macro_rules! raw_handle {
     ($counted:ident: $($param:ident)* => $handle:ty, $object:literal $(, $field:ident: $value:expr)*) => {
         impl<$($param),*> $handle {
-            /// Takes over one counted reference, as [`Self::into_raw`] gives it up.
+            /// Takes ownership of one counted reference, as returned by [`Self::into_raw`].
             ///
             /// # Safety
             #[doc = concat!("`object` is a live ", $object, ", and one counted reference to it was the caller's.")]
@@ -13,7 +14,7 @@ macro_rules! raw_handle {
                 Self { object: unsafe { $counted::from_raw(object) }$(, $field: $value)* }
             }
 
-            /// Gives the counted reference up without releasing it: it now belongs to the pointer.
+            /// Returns the counted reference without releasing it: it now belongs to the pointer.
             #[inline]
             #[must_use = "the reference is never released unless the receiver does it"]
             pub fn into_raw(self) -> *mut $crate::abi::TVMFFIObject {

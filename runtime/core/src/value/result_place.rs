@@ -1,9 +1,12 @@
-//! The place that a call writes its result to, and what a caller in the same artifact lends beyond it: places for the elements of a tuple, so that
-//! no array is made of them, and for a text, so that it is not copied into an object. An error goes the same way, and not through the slot of raised
-//! errors.
+//! The place that a call writes its result to, and memory that a caller in the same artifact lends
+//! in addition: places for the elements of a tuple, so that they need no array, and for a string,
+//! so that it is not copied into an object. An error is returned in the same way instead of through
+//! the slot of raised errors.
 //!
-//! A caller says so by what it leaves in the place of the result, where the ABI asks for None. Only the room that makes Python modules does, for
-//! entry points that the macros made in its own artifact; it takes the mark away before the place goes. Without that room nothing looks for it.
+//! The caller marks the place by storing a value there that is not None, which the ABI requires
+//! otherwise. Only the crate that makes Python modules does this, for entry points that the macros
+//! generated in its own artifact; it removes the mark before the place goes out of scope. Without
+//! that crate no code checks for the mark.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -13,59 +16,62 @@ use super::Any;
 use crate::Error;
 use crate::abi::{TVMFFIAny, TVMFFIAnyPayload, type_index};
 
-/// Whether a caller in this artifact may lend places.
+/// True if callers in this artifact may lend places.
 const IS_LENT: bool = cfg!(feature = "lent_results");
 
-/// Tuples of more elements are arrays.
+/// Larger tuples become arrays.
 const MOST: usize = 8;
 
-/// The type index of a place that is lent. No value has it, nor one of the next.
+/// The type index of a place that is lent. No value has this index or one of the next three.
 const LENT: i32 = i32::MIN + 0x4b50;
-/// That of a result whose elements are in the places that were lent.
+/// Type index of a result whose elements are in the places that were lent.
 const TUPLE: i32 = LENT + 1;
-/// That of a result that is a `String` there.
+/// Type index of a result that is a `String` in the lent memory.
 const TEXT: i32 = LENT + 2;
-/// That of an error.
+/// Type index of an error.
 const ERROR: i32 = LENT + 3;
 
 const fn mark(type_index: i32, small_len: u32, v_ptr: *mut core::ffi::c_void) -> TVMFFIAny {
     TVMFFIAny { type_index, small_len, payload: TVMFFIAnyPayload { v_ptr } }
 }
 
-/// Where a call writes its result.
+/// The place that a call writes its result to.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct ResultPlace(*mut TVMFFIAny);
 
 impl ResultPlace {
-    /// What a caller in this artifact leaves in the place of a result, to be given errors directly.
+    /// The mark that a caller in this artifact stores in the place of a result, so that errors are
+    /// written there directly.
     pub const LENT: TVMFFIAny = mark(LENT, 0, ptr::null_mut());
 
     /// # Safety
-    /// The place is that of a result by the ABI's calling convention, for as long as this is used.
+    /// `place` is the place of a result by the ABI's calling convention, for as long as this is
+    /// used.
     #[inline]
     pub(crate) unsafe fn new(place: *mut TVMFFIAny) -> Self {
         Self(place)
     }
 
     fn is_lent(self) -> bool {
-        // SAFETY: the place is what the caller says it is: None, or one that is lent.
+        // SAFETY: the caller stored None or the mark in the place.
         IS_LENT && unsafe { (*self.0).type_index == LENT }
     }
 
-    /// The places beyond this one.
+    /// The lent places for parts of the result.
     #[inline]
     fn parts(self) -> Option<ptr::NonNull<core::ffi::c_void>> {
         // SAFETY: as above.
         self.is_lent().then(|| ptr::NonNull::new(unsafe { (*self.0).payload.v_ptr })).flatten()
     }
 
-    /// Puts the elements of a tuple where the caller has lent places for them, and gives the value that says so; without such a caller they
-    /// come back.
+    /// Moves the elements of a tuple to the places that the caller has lent, and returns the value
+    /// that marks them; returns the elements if no places were lent.
     #[inline]
     pub(crate) fn put<const N: usize>(self, elements: [Any; N]) -> Result<Any, [Any; N]> {
         match self.parts().filter(|_| N <= MOST) {
-            // SAFETY: there are so many places, whose owner waits for the call; only it sees the mark.
+            // SAFETY: there are at least N places, whose owner waits for the call; only the owner
+            // sees the mark.
             Some(parts) => unsafe {
                 parts.cast::<[Any; N]>().write(elements);
                 Ok(Any::from_raw(mark(TUPLE, N as u32, parts.as_ptr())))
@@ -74,7 +80,7 @@ impl ResultPlace {
         }
     }
 
-    /// The same for a text.
+    /// Like `put`, for a string.
     #[inline]
     pub(crate) fn put_text(self, text: String) -> Result<Any, String> {
         match self.parts() {
@@ -87,21 +93,21 @@ impl ResultPlace {
         }
     }
 
-    /// The same for an error.
+    /// Like `put`, for an error.
     pub(crate) fn put_error(self, error: Error) -> Result<(), Error> {
         if !self.is_lent() {
             return Err(error);
         }
-        // SAFETY: the place is the caller's, which knows the mark.
+        // SAFETY: the place belongs to the caller, which handles the mark.
         unsafe { self.0.write(mark(ERROR, 0, error.into_raw().cast())) };
         Ok(())
     }
 
-    /// The error of a call that was given this place and has failed.
+    /// Returns the error of a call that was given this place and has failed.
     #[cold]
     pub fn error(place: &mut TVMFFIAny) -> Error {
         let own = match place.type_index {
-            // SAFETY: the mark says that the call has left its error here.
+            // SAFETY: the mark means that the call has stored its error here.
             ERROR => Some(unsafe { Error::from_raw(place.payload.v_obj) }),
             _ => None,
         };
@@ -110,7 +116,8 @@ impl ResultPlace {
     }
 }
 
-/// Takes a mark away. Memory of the stack may become the place of another call's result, whose caller writes no more of it than it must.
+/// Removes a mark. This stack memory may become the place of another call's result, whose caller
+/// only writes the required fields.
 fn clear(place: &mut TVMFFIAny) {
     // SAFETY: the place is borrowed.
     unsafe { ptr::write_volatile(&raw mut place.type_index, type_index::NONE) };
@@ -129,7 +136,7 @@ pub struct LentPlaces<'a> {
     parts: PhantomData<&'a mut Parts>,
 }
 
-/// What a call has written.
+/// The result that a call has written.
 #[doc(hidden)]
 pub enum Written<'a> {
     /// The elements of a tuple, each of which belongs to the caller.
@@ -141,7 +148,7 @@ pub enum Written<'a> {
 }
 
 impl<'a> LentPlaces<'a> {
-    /// So many elements of a tuple have places.
+    /// Maximum number of tuple elements that have places.
     pub const MOST: usize = MOST;
 
     /// Lends this memory to a call.
@@ -150,13 +157,14 @@ impl<'a> LentPlaces<'a> {
         Self { result: mark(LENT, 0, parts.as_mut_ptr().cast()), parts: PhantomData }
     }
 
-    /// Where the call writes its result. The function is one that the macros made in this artifact: no other knows what stands there.
+    /// The place for the result of the call. Only for functions that the macros generated in this
+    /// artifact: other functions do not know the mark that is stored there.
     #[inline]
     pub fn result(&mut self) -> &mut TVMFFIAny {
         &mut self.result
     }
 
-    /// What the call has written.
+    /// Returns the result that the call has written.
     ///
     /// # Safety
     /// The call has succeeded.

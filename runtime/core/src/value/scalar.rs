@@ -5,13 +5,13 @@ use crate::{embedded, provider};
 
 #[inline]
 fn view<'a>(raw: TVMFFIAny) -> AnyView<'a> {
-    // SAFETY: only called with plain values, which refer to nothing.
+    // SAFETY: only called with plain values, which do not refer to anything.
     unsafe { AnyView::from_raw(raw) }
 }
 
 #[inline]
 fn any(raw: TVMFFIAny) -> Any {
-    // SAFETY: only called with plain values, which own nothing.
+    // SAFETY: only called with plain values, which do not own anything.
     unsafe { Any::from_raw(raw) }
 }
 
@@ -28,7 +28,7 @@ fn out_of_range(value: impl core::fmt::Display, name: &str, min: impl core::fmt:
     Mismatch::value(format!("{value} is out of range for {name} ({min} to {max})"))
 }
 
-/// What visitors see of a type of field.
+/// The view that visitors get of a field of this type.
 macro_rules! seen_as {
     ($kind:ident) => {
         #[inline]
@@ -41,7 +41,7 @@ macro_rules! seen_as {
             Changed::$kind(self)
         }
     };
-    // A type without a kind of its own is seen as a wider one.
+    // A type without its own kind is visited as a wider type.
     ($kind:ident as $wide:ty, $changed:ident) => {
         #[inline]
         fn shown(&self) -> Shown<'_> {
@@ -55,7 +55,7 @@ macro_rules! seen_as {
     };
 }
 
-/// An integer that a visitor may set to a wider number.
+/// An integer that a visitor may assign a wider number to.
 macro_rules! narrow {
     ($type:ty as $wide:ty) => {
         impl Narrow<$wide> for $type {
@@ -167,7 +167,8 @@ impl<'a> FromAny<'a> for u64 {
     }
 }
 
-/// A 64-bit unsigned integer, which may be a big integer of the ABI; `name` is the Rust type's.
+/// Converts to a 64-bit unsigned integer; the value may be a big integer of the ABI. `name` is the
+/// Rust type's.
 #[inline]
 fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     if value.type_index() == type_index::BIG_INT {
@@ -177,7 +178,7 @@ fn unsigned(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     u64::try_from(wide).map_err(|_| out_of_range(wide, name, 0, u64::MAX))
 }
 
-/// A big integer whose two words say that it is between 2^63 and 2^64 - 1.
+/// Converts a big integer whose two words represent a number between 2^63 and 2^64 - 1.
 #[cold]
 fn from_big_int(value: &AnyView<'_>, name: &str) -> Result<u64, Mismatch> {
     // SAFETY: the type index says that the payload is a big integer; its words live as long as the view.
@@ -200,11 +201,11 @@ impl IntoAny for u64 {
     seen_as!(U64);
 }
 
-/// A value beyond the range of the ABI's plain integers.
+/// Creates a value beyond the range of the ABI's plain integers.
 ///
 /// # Panics
-/// When the process's implementation is older than 0.1.15 and has no big integers; a packed function's guard makes an error
-/// of that.
+/// Panics if the process's implementation is older than 0.1.15 and does not have big integers; a
+/// packed function's guard converts the panic to an error.
 #[cold]
 fn big_int(value: u64) -> Any {
     if provider::api().big_int_from_byte_array.is_none() {
@@ -316,7 +317,7 @@ impl<'a> FromAny<'a> for f64 {
     }
 }
 
-/// The nearest float of an integer beyond the range of `i64`, as Python's `float` gives it.
+/// Returns the nearest float of an integer beyond the range of `i64`, like Python's `float`.
 #[cold]
 #[inline]
 fn float_of_big_int(value: &AnyView<'_>) -> Result<f64, Mismatch> {
@@ -437,7 +438,7 @@ impl ToArg for () {
     }
 }
 
-/// An untyped pointer travels as an integer-like value; it is never dereferenced here.
+/// An untyped pointer is passed like an integer; it is never dereferenced here.
 impl Schema for *mut core::ffi::c_void {
     const TYPE: TypeSchema = TypeSchema::new("void*");
     const STORAGE: Storage = Storage::Plain;

@@ -1,9 +1,9 @@
 use core::ffi::c_void;
 use core::{fmt, slice};
 
-/// The type of a value as the ABI's metadata and our error messages name it.
+/// The type of a value in the ABI's metadata and in error messages.
 ///
-/// The JSON form is the stock one: `{"type":"ffi.Array","args":[{"type":"int"}]}`.
+/// The JSON form is that of the stock library: `{"type":"ffi.Array","args":[{"type":"int"}]}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeSchema {
     /// The type's key: `int`, `ffi.String`, `Optional`, `Tuple`, an object's type key.
@@ -12,59 +12,63 @@ pub struct TypeSchema {
     pub args: &'static [TypeSchema],
 }
 
-/// A type that has a place in the ABI's type schema.
+/// A type that can be expressed in the ABI's type schema.
 pub trait Schema {
     /// The type's schema.
     const TYPE: TypeSchema;
 
-    /// How a value lies in memory.
+    /// The memory representation of a value.
     #[doc(hidden)]
     const STORAGE: Storage = Storage::Rust;
 
-    /// Whether a place holds a value, and not the zeros that stand for none there.
+    /// Returns whether a place holds a value. Returns false for zeros in a type where zeros mean
+    /// that there is no value.
     ///
     /// # Safety
-    /// The place holds a value or zeros, as far as the storage says.
+    /// The place holds a value, or zeros if the storage allows them.
     #[doc(hidden)]
     unsafe fn is_set(place: *const c_void) -> bool {
         let _ = place;
         true
     }
 
-    /// Whether the type is an unsigned integer of 32 bits or more, which the schema does not say.
+    /// True if the type is an unsigned integer of 32 bits or more, which the schema does not
+    /// express.
     #[doc(hidden)]
     const IS_UNSIGNED: bool = false;
 
-    /// What a parameter of the type does with its argument, which the schema does not say.
+    /// The access that a parameter of the type has to its argument, which the schema does not
+    /// express.
     #[doc(hidden)]
     const ACCESS: Access = Access::Keeps;
 
-    /// The text that a value is, where it is one that is read in place.
+    /// Returns the bytes of a value that is a string and is read in place; `None` for other types.
     #[doc(hidden)]
     const AS_TEXT: Option<fn(&Self) -> &[u8]> = None;
 }
 
-/// What a parameter does with the memory of its argument, where that is a tensor.
+/// The access of a parameter to the memory of its argument, if the argument is a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It may keep the argument, so it wants a counted reference.
+    /// The function may keep the argument, so it needs a counted reference.
     Keeps,
-    /// It reads during the call.
+    /// The function reads during the call.
     Reads,
-    /// It reads and writes during the call.
+    /// The function reads and writes during the call.
     Writes,
 }
 
-/// How a value lies in memory, for code that treats fields of other languages' types as bytes.
+/// The memory representation of a value, for code that handles fields of other languages' types as
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// Bytes that own nothing; zeros are a value.
+    /// Bytes that do not own anything; zeros are a valid value.
     Plain,
-    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are not value.
+    /// Like the ABI's `TVMFFIAny`: 16 bytes that may own an object; zeros are not a value.
     Any,
-    /// A pointer to an object, which it owns; zero is none.
+    /// A pointer to an object that the field owns; zero means no object.
     Object,
-    /// As Rust likes it.
+    /// A representation that only Rust code understands.
     Rust,
 }
 
@@ -74,7 +78,7 @@ impl TypeSchema {
         Self { key, args: &[] }
     }
 
-    /// Whether it is the type of this key, or has it among its arguments.
+    /// Returns whether this is the type with this key or has it among its type arguments.
     pub const fn mentions(&self, key: &str) -> bool {
         let (own, other) = (self.key.as_bytes(), key.as_bytes());
         let mut same = 0;
@@ -108,7 +112,7 @@ impl TypeSchema {
     }
 }
 
-/// Python-like names for people: `int`, `str`, `Optional[float]`, `Array[int]`.
+/// Python-like names for messages: `int`, `str`, `Optional[float]`, `Array[int]`.
 impl fmt::Display for TypeSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let ("ffi.Function", [result, params @ ..]) = (self.key, self.args) {
@@ -123,7 +127,7 @@ impl fmt::Display for TypeSchema {
     }
 }
 
-/// Types with commas between them, and something before the first.
+/// Writes types separated by commas, with `before` in front of the first.
 fn listed(types: &[TypeSchema], f: &mut fmt::Formatter<'_>, mut before: &str) -> fmt::Result {
     for ty in types {
         f.write_str(before)?;
@@ -133,7 +137,7 @@ fn listed(types: &[TypeSchema], f: &mut fmt::Formatter<'_>, mut before: &str) ->
     Ok(())
 }
 
-/// A type key as people read it.
+/// The readable form of a type key.
 pub(crate) fn readable(key: &str) -> &str {
     match key.strip_prefix("ffi.") {
         Some("String" | "SmallStr") => "str",

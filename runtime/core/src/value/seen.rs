@@ -1,16 +1,17 @@
-//! What visitors of fields see of a value: its kind, and the value itself. The visitors are in [`crate::reflect`].
+//! The view of a value that visitors of fields get: its kind, and the value itself. The visitors
+//! are in [`crate::reflect`].
 
 use core::ffi::c_void;
 
 use super::{Any, Arg, DataType, Device};
 
-/// A value to look at.
+/// A value to read.
 pub enum Shown<'a> {
     /// No value.
     None,
-    /// A flag.
+    /// A boolean.
     Bool(bool),
-    /// An integer that fits into 32 bits because of its type.
+    /// An integer whose type has at most 32 bits.
     I32(i32),
     /// A signed integer of 64 bits.
     I64(i64),
@@ -34,7 +35,7 @@ pub enum Shown<'a> {
 
 /// A value to change.
 pub enum Changed<'a> {
-    /// A flag.
+    /// A boolean.
     Bool(&'a mut bool),
     /// An integer of 32 bits.
     I32(&'a mut i32),
@@ -44,13 +45,13 @@ pub enum Changed<'a> {
     U64(&'a mut u64),
     /// A floating point number of 64 bits.
     F64(&'a mut f64),
-    /// An integer that a visitor gets as one of 32 bits.
+    /// An integer that a visitor gets as `i32`.
     NarrowI32(&'a mut dyn Narrow<i32>),
-    /// An integer that a visitor gets as a signed one of 64 bits.
+    /// An integer that a visitor gets as `i64`.
     NarrowI64(&'a mut dyn Narrow<i64>),
-    /// An integer that a visitor gets as an unsigned one of 64 bits.
+    /// An integer that a visitor gets as `u64`.
     NarrowU64(&'a mut dyn Narrow<u64>),
-    /// A floating point number that a visitor gets as one of 64 bits.
+    /// A floating point number that a visitor gets as `f64`.
     NarrowF64(&'a mut dyn Narrow<f64>),
     /// An untyped pointer.
     Opaque(&'a mut *mut c_void),
@@ -60,11 +61,11 @@ pub enum Changed<'a> {
     Device(&'a mut Device),
     /// Text.
     Str(&'a mut String),
-    /// Any other value, which is got and set as a whole.
+    /// Any other value, which is read and set as a whole.
     Other,
 }
 
-/// A number of a type without a kind of its own.
+/// A number whose type does not have its own kind.
 pub trait Narrow<W> {
     /// The number in the wider type.
     fn widened(&self) -> W;
@@ -72,6 +73,6 @@ pub trait Narrow<W> {
     /// Sets the number.
     ///
     /// # Errors
-    /// What is wrong with one that does not fit.
+    /// Describes the problem if the value is out of range.
     fn narrow(&mut self, wide: W) -> Result<(), String>;
 }

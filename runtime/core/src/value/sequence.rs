@@ -2,7 +2,7 @@ use super::{AnyView, Mismatch};
 use crate::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use crate::embedded::{self, list::shared::Contents};
 
-/// Values that are alive, as views.
+/// Borrows owned values as views.
 fn as_views(values: &[TVMFFIAny]) -> &[AnyView<'_>] {
     // SAFETY: a view is transparent over the raw struct, and owned values are valid views for as long as they are borrowed.
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
@@ -11,22 +11,22 @@ fn as_views(values: &[TVMFFIAny]) -> &[AnyView<'_>] {
 /// The elements of an `ffi.Array` as views.
 ///
 /// # Safety
-/// `object` is an array that lives for `'a`, and it does not change meanwhile.
+/// `object` is an array that lives for `'a` and does not change during that time.
 pub(crate) unsafe fn views<'a>(object: *mut TVMFFIObject) -> &'a [AnyView<'a>] {
     // SAFETY: promised by the caller.
     as_views(unsafe { embedded::seq::elements(object) })
 }
 
-/// The elements of a value that is an array; none for another value.
+/// Returns the elements of a value that is an array; empty for any other value.
 pub(crate) fn array_elements<'a>(value: &'a AnyView<'a>) -> &'a [AnyView<'a>] {
     match value.object() {
-        // SAFETY: the view keeps the array alive, which does not change.
+        // SAFETY: the view keeps the array alive, and arrays do not change.
         Some(object) if unsafe { (*object).type_index } == type_index::ARRAY => unsafe { views(object) },
         _ => &[],
     }
 }
 
-/// The elements of a value that is an array or list, as they were when it was looked at.
+/// The elements of an array or list, as a snapshot for lists.
 #[doc(hidden)]
 pub struct Sequence<'a>(Contents<'a>);
 
@@ -38,13 +38,13 @@ impl Sequence<'_> {
         as_views(&self.0)
     }
 
-    /// The elements with references that the caller owns.
+    /// Returns the elements with references that the caller owns.
     pub(crate) fn into_owned(self) -> Vec<TVMFFIAny> {
         self.0.into_owned()
     }
 }
 
-/// The elements of a value that is an array or list.
+/// Returns the elements of a value that is an array or list.
 #[doc(hidden)]
 pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
     let object = value.object().ok_or(Mismatch::TYPE)?;
@@ -57,7 +57,7 @@ pub fn sequence<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
     }
 }
 
-/// Keys and values, in turn, of a value that is a map or dict.
+/// Returns the keys and values of a map or dict, alternating.
 pub(crate) fn entries<'a>(value: &'a AnyView<'a>) -> Result<Sequence<'a>, Mismatch> {
     let object = value.object().ok_or(Mismatch::TYPE)?;
     // SAFETY: the view keeps the object alive; its type is checked.

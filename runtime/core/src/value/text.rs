@@ -9,7 +9,8 @@ use crate::embedded;
 const STR: TypeSchema = TypeSchema::new("ffi.String");
 const BYTES: TypeSchema = TypeSchema::new("ffi.Bytes");
 
-/// The bytes of a string value; small strings are read in place, so the result borrows from `value`.
+/// Returns the bytes of a string value. Small strings are read in place, so the result borrows from
+/// `value`.
 #[inline]
 fn str_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     match value.type_index() {
@@ -34,7 +35,7 @@ fn plain_bytes<'a>(value: &'a AnyView<'a>) -> Result<&'a [u8], Mismatch> {
     }
 }
 
-/// The bytes of a string object behind an rvalue reference.
+/// Returns the bytes of a string object behind an rvalue reference.
 #[cold]
 fn moved_text<'a>(value: &'a AnyView<'a>, index: i32) -> Result<&'a [u8], Mismatch> {
     let object = value.object().ok_or(Mismatch::TYPE)?;
@@ -54,7 +55,8 @@ impl Schema for &str {
 impl<'a> FromAny<'a> for &'a str {
     #[inline]
     fn from_any(value: &'a AnyView<'a>) -> Result<Self, Mismatch> {
-        // SAFETY: a view follows the ABI's rules, and a text that carries this artifact's mark is what was marked.
+        // SAFETY: a view follows the ABI's rules, and a string with this artifact's mark was marked
+        // by this artifact.
         if let Some(text) = unsafe { embedded::lent_text(value.as_raw()) } {
             return Ok(text);
         }
@@ -75,7 +77,8 @@ impl IntoAny for &str {
     }
 }
 
-/// Strings of up to 7 bytes travel inside the value; longer ones are copied into a string object.
+/// Strings of up to 7 bytes are stored inside the value; longer ones are copied into a string
+/// object.
 impl ToArg for str {
     #[inline]
     fn to_arg(&self) -> Arg<'_> {
@@ -158,7 +161,7 @@ macro_rules! text_type {
         pub struct $name(Any);
 
         impl $name {
-            /// Copies.
+            /// Copies the content.
             pub fn new(text: $view) -> Self {
                 Self(text.into_any())
             }
@@ -249,7 +252,7 @@ macro_rules! text_type {
             const STORAGE: crate::value::Storage = crate::value::Storage::Any;
 
             unsafe fn is_set(place: *const core::ffi::c_void) -> bool {
-                // SAFETY: promised by the caller; zeros are not text.
+                // SAFETY: promised by the caller; zeros are not a string.
                 unsafe { place.cast::<TVMFFIAny>().read().type_index != type_index::NONE }
             }
         }
@@ -284,7 +287,7 @@ macro_rules! text_type {
 }
 
 text_type!(Str, str, &str, STR, "text", |view| {
-    // `from_any` and `new` let only valid UTF-8 in, and strings never change.
+    // `from_any` and `new` only accept valid UTF-8, and strings never change.
     <&str>::from_any(view).unwrap_or_default()
 });
 text_type!(Bytes, [u8], &[u8], BYTES, "bytes", |view| <&[u8]>::from_any(view).unwrap_or_default());
@@ -307,20 +310,21 @@ impl From<String> for Str {
     }
 }
 
-/// Takes the memory over; nothing is copied but a few bytes.
+/// Takes ownership of the memory; copies at most a few bytes.
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         if bytes.len() < 64 {
             return Self::new(&bytes);
         }
         let content: *const [u8] = bytes.as_slice();
-        // SAFETY: a vector's memory stays where it is until the vector is dropped, and it cannot change any more.
+        // SAFETY: a vector's memory does not move until the vector is dropped, and it cannot change
+        // any more.
         Self(unsafe { Any::from_object(embedded::new_bytes_object_of(content, bytes)) })
     }
 }
 
 impl Str {
-    /// The text.
+    /// The string.
     pub fn as_str(&self) -> &str {
         self.content()
     }
@@ -332,9 +336,9 @@ impl Bytes {
         self.content()
     }
 
-    /// Bytes that are there for the life of the process; nothing is copied.
+    /// Creates bytes with static content without copying.
     pub fn from_static(bytes: &'static [u8]) -> Self {
-        // SAFETY: a borrow for ever needs no owner.
+        // SAFETY: a `'static` borrow does not need an owner.
         Self(unsafe { Any::from_object(embedded::new_bytes_object_of(bytes, ())) })
     }
 }
@@ -345,7 +349,7 @@ impl fmt::Display for Str {
     }
 }
 
-/// A C string argument for calls that want no copy: borrowed, NUL-terminated.
+/// A C string argument that is not copied: borrowed, NUL-terminated.
 impl ToArg for core::ffi::CStr {
     #[inline]
     fn to_arg(&self) -> Arg<'_> {

@@ -3,7 +3,7 @@ use super::schema::readable;
 use crate::abi::type_index;
 use crate::provider;
 
-/// The name of a value's type for error messages.
+/// Returns the name of a value's type for error messages.
 pub(crate) fn type_name(value: &AnyView<'_>) -> String {
     let key = match value.type_index() {
         type_index::NONE => "None",
@@ -30,7 +30,7 @@ pub(crate) fn type_name(value: &AnyView<'_>) -> String {
     key.to_owned()
 }
 
-/// The key of a registered type.
+/// Returns the key of a registered type.
 #[doc(hidden)]
 pub fn type_key(index: i32) -> String {
     // SAFETY: `index` comes from a live object, so it is registered; its description lives forever.

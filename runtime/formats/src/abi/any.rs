@@ -2,13 +2,14 @@ use super::{DLDataType, DLDevice, TVMFFIObject, assert_layout, type_index};
 
 /// A value of any type: 16 bytes, a type index and a payload.
 ///
-/// As an argument (*view*) it borrows; as a result or container element (*owned*) it holds one strong reference
-/// when `type_index >= 64`. Invariants: `small_len` is 0 except for small strings and bytes, None has payload 0,
-/// a bool payload is exactly 0 or 1 in all 64 bits, a data type's upper four payload bytes are 0.
+/// An argument (a *view*) borrows its object; a result or container element (*owned*) holds one
+/// strong reference if `type_index >= 64`. Invariants: `small_len` is 0 except for small strings
+/// and bytes, None has payload 0, a bool payload is exactly 0 or 1 in all 64 bits, a data type's
+/// upper four payload bytes are 0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIAny {
-    /// Which type the payload has; see [`type_index`].
+    /// Type of the payload; see [`type_index`].
     pub type_index: i32,
     /// Length of a small string or small bytes; 0 for all other types.
     pub small_len: u32,
@@ -67,10 +68,11 @@ impl TVMFFIAny {
         Self { type_index: type_index::FLOAT, small_len: 0, payload: TVMFFIAnyPayload { v_float64: value } }
     }
 
-    /// A pointer under any type index: an object, an opaque pointer, a `DLTensor*`, a byte array.
+    /// A pointer with any type index: an object, an opaque pointer, a `DLTensor*`, a byte array.
     #[inline]
     pub const fn pointer(type_index: i32, value: *mut core::ffi::c_void) -> Self {
-        /// The value in two words. Two writes of half a word each could not be forwarded to a read of the whole word.
+        /// The value in two words. Two writes of half a word each could not be forwarded to a read
+        /// of the whole word.
         #[repr(C)]
         struct Words {
             head: u64,
@@ -78,7 +80,8 @@ impl TVMFFIAny {
         }
         let index = type_index.cast_unsigned() as u64;
         let head = if cfg!(target_endian = "little") { index } else { index << 32 };
-        // SAFETY: both are 16 bytes of plain data, and the index is the half of the first word that has the lower address.
+        // SAFETY: both types are 16 bytes of plain data, and the index is the half of the first
+        // word that has the lower address.
         unsafe { core::mem::transmute(Words { head, payload: value }) }
     }
 

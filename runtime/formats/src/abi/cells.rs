@@ -4,12 +4,12 @@ use super::{TVMFFIAny, TVMFFIByteArray, TVMFFIObjectHandle, assert_layout};
 
 /// The calling convention of a packed function: 0 is success, -1 means that an error is raised on this thread.
 ///
-/// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee overwrites it with an owned
-/// value or leaves it.
+/// `args` are views. The caller sets `result` to a value that owns nothing (None); the callee
+/// overwrites it with an owned value or leaves it unchanged.
 pub type SafeCall =
     unsafe extern "C" fn(handle: *mut c_void, args: *const TVMFFIAny, num_args: i32, result: *mut TVMFFIAny) -> i32;
 
-/// What follows the header of a shape: dimensions in number of elements.
+/// Fields of a shape, after the object header. Dimensions are in elements.
 #[repr(C)]
 pub struct TVMFFIShapeCell {
     /// First dimension.
@@ -18,21 +18,21 @@ pub struct TVMFFIShapeCell {
     pub size: usize,
 }
 
-/// What follows the header of an array or list.
+/// Fields of an array or list, after the object header.
 #[repr(C)]
 pub struct TVMFFISeqCell {
     /// First element ([`TVMFFIAny`], owned).
     pub data: *mut c_void,
     /// Number of elements.
     pub size: i64,
-    /// Number of elements that fit.
+    /// Capacity in elements.
     pub capacity: i64,
-    /// Frees `data` when it is separate from the object; `None` when it is inside.
+    /// Frees `data` if it is separate from the object; NULL (`None`) if it is inside the object.
     pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 
-/// What follows the header of a map or dict. The dense form has three more fields; see the specification of the layout
-/// in `embedded::map`.
+/// Fields of a map or dict, after the object header. The dense form has three more fields; see the
+/// specification of the layout in `embedded::map`.
 #[repr(C)]
 pub struct TVMFFIMapCell {
     /// Key-value pairs (small form) or blocks (dense form).
@@ -41,18 +41,18 @@ pub struct TVMFFIMapCell {
     pub size: u64,
     /// Number of slots; bit 63 marks the small form.
     pub slots: u64,
-    /// Frees `data` when it is separate from the object.
+    /// Frees `data` if it is separate from the object.
     pub data_deleter: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 
-/// What follows the header of an error.
+/// Fields of an error, after the object header.
 #[repr(C)]
 pub struct TVMFFIErrorCell {
     /// Class of the error, for example `ValueError`.
     pub kind: TVMFFIByteArray,
-    /// What went wrong; NUL-terminated.
+    /// Description of the problem; NUL-terminated.
     pub message: TVMFFIByteArray,
-    /// One line a frame, most recent call first.
+    /// One line per frame, most recent call first.
     pub backtrace: TVMFFIByteArray,
     /// Replaces or appends to the backtrace; see [`backtrace_update`].
     pub update_backtrace:
@@ -71,30 +71,32 @@ pub mod backtrace_update {
     pub const APPEND: i32 = 1;
 }
 
-/// What follows the header of a function.
+/// Fields of a function, after the object header.
 #[repr(C)]
 pub struct TVMFFIFunctionCell {
     /// The entry point; receives the function object's handle.
     pub safe_call: Option<SafeCall>,
-    /// C++ entry point that throws; never called by us, NULL in our functions.
+    /// C++ entry point that throws; this implementation never calls it and sets it to NULL.
     pub cpp_call: *mut c_void,
 }
 
-/// What follows the header of an opaque object.
+/// Fields of an opaque object, after the object header.
 #[repr(C)]
 pub struct TVMFFIOpaqueObjectCell {
     /// The foreign object.
     pub handle: *mut c_void,
 }
 
-/// What follows the header of a big integer; the words follow the cell, least significant first, two's complement.
+/// Fields of a big integer, after the object header. The words follow this struct, least
+/// significant first, in two's complement.
 #[repr(C)]
 pub struct TVMFFIBigIntCell {
     /// Number of 64-bit words, at least 2.
     pub num_words: usize,
 }
 
-/// What follows the header of a module. A C++ vtable pointer stands 8 bytes before the header.
+/// Fields of a module, after the object header. A C++ vtable pointer is stored 8 bytes before the
+/// header.
 #[repr(C)]
 pub struct TVMFFIModuleCell {
     /// Array of the imported modules; owned, not NULL.

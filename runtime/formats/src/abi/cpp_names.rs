@@ -1,6 +1,8 @@
-//! The C++ symbols of the class of modules that compiled libraries need (apache-tvm-ffi 0.1.15, GCC's and Clang's C++ ABI).
+//! The C++ symbols of the module class that compiled libraries need (apache-tvm-ffi 0.1.15, C++ ABI
+//! of GCC and Clang).
 
-/// The C++ names, in the order of the functions here, then the table of virtual functions and the type.
+/// The C++ names: the functions in the order of their definitions, then the vtable and the type
+/// info.
 pub const NAMES: [&str; 8] = [
     "_ZN3tvm3ffi9ModuleObj12ImportModuleERKNS0_6ModuleE",
     "_ZN3tvm3ffi9ModuleObj12ClearImportsEv",

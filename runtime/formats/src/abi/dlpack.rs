@@ -6,9 +6,9 @@ use super::assert_layout;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLPackVersion {
-    /// Incompatible when different.
+    /// Major version; versions that differ are incompatible.
     pub major: u32,
-    /// Compatible additions.
+    /// Minor version, for compatible additions.
     pub minor: u32,
 }
 
@@ -16,9 +16,9 @@ pub struct DLPackVersion {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDevice {
-    /// One of [`device_type`], kept as an integer because foreign code may use values of its own.
+    /// One of [`device_type`], an integer because foreign code may use its own values.
     pub device_type: i32,
-    /// Which one of that kind, from 0.
+    /// Index among the devices of that kind, from 0.
     pub device_id: i32,
 }
 
@@ -82,9 +82,9 @@ pub mod dtype_code {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DLTensor {
-    /// Start of the data on `device`; the first element is `byte_offset` further.
+    /// Start of the data on `device`; the first element is at `byte_offset`.
     pub data: *mut c_void,
-    /// Where the data is.
+    /// Device of the data.
     pub device: DLDevice,
     /// Number of dimensions.
     pub ndim: i32,
@@ -98,14 +98,14 @@ pub struct DLTensor {
     pub byte_offset: u64,
 }
 
-/// A tensor with its owner (DLPack before 1.0).
+/// A tensor with its owner (before DLPack 1.0).
 #[repr(C)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
     /// The owner's data.
     pub manager_ctx: *mut c_void,
-    /// Gives the tensor back, this struct included; may be NULL.
+    /// Releases the tensor, including this struct; may be NULL.
     pub deleter: Option<unsafe extern "C" fn(this: *mut DLManagedTensor)>,
 }
 
@@ -116,7 +116,7 @@ pub struct DLManagedTensorVersioned {
     pub version: DLPackVersion,
     /// The owner's data.
     pub manager_ctx: *mut c_void,
-    /// Gives the tensor back, this struct included; may be NULL.
+    /// Releases the tensor, including this struct; may be NULL.
     pub deleter: Option<unsafe extern "C" fn(this: *mut DLManagedTensorVersioned)>,
     /// Bits of [`dlpack_flags`].
     pub flags: u64,
@@ -128,16 +128,17 @@ pub struct DLManagedTensorVersioned {
 pub mod dlpack_flags {
     /// The consumer must not write.
     pub const READ_ONLY: u64 = 1;
-    /// The producer made a copy.
+    /// The data is a copy that the producer made.
     pub const IS_COPIED: u64 = 2;
-    /// Elements smaller than a byte take a whole byte.
+    /// Elements smaller than a byte occupy a whole byte.
     pub const IS_SUBBYTE_TYPE_PADDED: u64 = 4;
 }
 
-/// How an allocator reports a failure: error context, kind, message.
+/// Callback with which an allocator reports a failure: error context, kind, message.
 pub type DLPackSetError = unsafe extern "C" fn(error_ctx: *mut c_void, kind: *const c_char, message: *const c_char);
 
-/// Allocates a tensor like `prototype` (data, strides and offset ignored) with a frontend's allocator; 0 is success.
+/// Allocates a tensor like `prototype` (ignoring data, strides and offset) with a frontend's
+/// allocator; returns 0 on success.
 pub type DLPackManagedTensorAllocator = unsafe extern "C" fn(
     prototype: *mut DLTensor,
     out: *mut *mut DLManagedTensorVersioned,

@@ -1,8 +1,10 @@
-//! The C ABI of TVM FFI as data: constants, `#[repr(C)]` structs and their asserts. Nothing here runs.
+//! The C ABI of TVM FFI as data: constants, `#[repr(C)]` structs and assertions about them. This
+//! module does not contain code that runs.
 //!
-//! Source: `tvm/ffi/c_api.h`, `tvm/ffi/extra/c_env_api.h` and `dlpack/dlpack.h` as the apache-tvm-ffi
-//! 0.1.15.post2 wheel carries them (64-bit little-endian targets). Every struct's size and every field's
-//! offset is asserted at compile time here, and `tests/tests/abi/headers.rs` compares them with the C headers.
+//! Source: `tvm/ffi/c_api.h`, `tvm/ffi/extra/c_env_api.h` and `dlpack/dlpack.h` from the
+//! apache-tvm-ffi 0.1.15.post2 wheel (64-bit little-endian targets). Every struct's size and every
+//! field's offset is asserted at compile time here, and `tests/tests/abi/headers.rs` compares them
+//! with the C headers.
 //!
 //! ```
 //! use kernpack_formats::abi::{TVMFFIAny, type_index};

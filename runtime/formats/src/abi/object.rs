@@ -2,10 +2,11 @@ use core::ffi::c_void;
 
 use super::assert_layout;
 
-/// Runs an object's destructor and/or frees its storage; `self` is the header's address.
+/// Runs an object's destructor and/or frees its storage; the first argument is the address of the
+/// header.
 pub type ObjectDeleter = unsafe extern "C" fn(this: *mut c_void, flags: i32);
 
-/// An object as C code names it: the address of its header.
+/// A reference to an object in C code: the address of its header.
 pub type TVMFFIObjectHandle = *mut TVMFFIObject;
 
 /// Header of every reference-counted object.
@@ -15,9 +16,9 @@ pub struct TVMFFIObject {
     pub combined_ref_count: u64,
     /// Run-time type index.
     pub type_index: i32,
-    /// Zero.
+    /// Always zero.
     pub padding: u32,
-    /// How to destroy the object; `None` for objects that are never destroyed.
+    /// Destroys the object; NULL (`None`) for objects that are never destroyed.
     pub deleter: Option<ObjectDeleter>,
 }
 
@@ -31,7 +32,7 @@ pub mod deleter_flag {
     pub const BOTH: i32 = 3;
 }
 
-/// The word in front of an object's body when a custom allocator made it.
+/// The word before an object's body if a custom allocator created the object.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIObjectAllocHeader {

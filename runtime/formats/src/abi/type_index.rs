@@ -1,4 +1,5 @@
-//! Static type indices. Indices below [`STATIC_OBJECT_BEGIN`] live in the value itself; the others are objects.
+//! Static type indices. Values with an index below [`STATIC_OBJECT_BEGIN`] are stored inline; the
+//! others are objects.
 
 /// Annotation only: "any value". Never the index of a value.
 pub const ANY: i32 = -1;

@@ -35,7 +35,8 @@ pub struct TVMFFIFieldInfo {
     pub setter: *mut c_void,
     /// Default value, or its factory.
     pub default_value_or_factory: TVMFFIAny,
-    /// Declared type, when it has a static index; else [`super::type_index::ANY`] or an object's.
+    /// Declared type if it has a static index; else [`super::type_index::ANY`] or an object's
+    /// index.
     pub field_static_type_index: i32,
 }
 
@@ -45,13 +46,13 @@ pub mod field_flag {
     pub const WRITABLE: i64 = 1;
     /// Has a default.
     pub const HAS_DEFAULT: i64 = 1 << 1;
-    /// The method takes no `self`.
+    /// The method does not take `self`.
     pub const IS_STATIC_METHOD: i64 = 1 << 2;
     /// Ignored by structural equality and hash.
     pub const SEQ_HASH_IGNORE: i64 = 1 << 3;
     /// Enters a pattern definition region.
     pub const SEQ_HASH_DEF_PATTERN: i64 = 1 << 4;
-    /// The default is made by calling a function.
+    /// The default is the result of calling a function.
     pub const DEFAULT_FROM_FACTORY: i64 = 1 << 5;
     /// Not shown by repr.
     pub const REPR_OFF: i64 = 1 << 6;
@@ -101,21 +102,21 @@ pub struct TVMFFIMethodInfo {
     pub method: TVMFFIAny,
 }
 
-/// What a type registers about itself.
+/// Metadata that a type registers about itself.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFITypeMetadata {
     /// Documentation.
     pub doc: TVMFFIByteArray,
-    /// Makes an empty instance; may be NULL.
+    /// Creates an empty instance; may be NULL.
     pub creator: Option<TVMFFIObjectCreator>,
-    /// Size of the object in bytes, header included; 0 when unknown.
+    /// Size of the object in bytes including the header; 0 if unknown.
     pub total_size: i32,
     /// One of [`seq_hash_kind`].
     pub structural_eq_hash_kind: i32,
 }
 
-/// What the type table knows about a type. Its address never changes.
+/// A type's record in the type table. Its address never changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFITypeInfo {

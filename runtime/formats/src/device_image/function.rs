@@ -3,18 +3,19 @@ use core::fmt;
 use super::{ArgType, DYNAMIC_SHARED_MEMORY, GRID_AND_BLOCK};
 use crate::stream::{StreamError, StreamReader, put_bytes, put_u64};
 
-/// How a kernel is called (`FunctionInfo` in TVM).
+/// The signature and launch parameters of a kernel (`FunctionInfo` in TVM).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFunction<'a> {
     /// Name of the kernel in the code and of the function in the module.
     pub name: &'a str,
     /// The kernel's own arguments.
     pub arg_types: Vec<ArgType>,
-    /// What follows them in a call: extents in this order, such as those of [`GRID_AND_BLOCK`] and [`CLUSTER`](super::CLUSTER), then
-    /// the number of bytes of [`DYNAMIC_SHARED_MEMORY`]. [`COOPERATIVE_LAUNCH`](super::COOPERATIVE_LAUNCH) and
-    /// [`PROGRAMMATIC_LAUNCH`](super::PROGRAMMATIC_LAUNCH) are flags, for which a call passes nothing.
+    /// The arguments that a call passes after the kernel's own arguments: extents in this order,
+    /// such as those of [`GRID_AND_BLOCK`] and [`CLUSTER`](super::CLUSTER), then the number of
+    /// bytes of [`DYNAMIC_SHARED_MEMORY`]. [`COOPERATIVE_LAUNCH`](super::COOPERATIVE_LAUNCH) and
+    /// [`PROGRAMMATIC_LAUNCH`](super::PROGRAMMATIC_LAUNCH) are flags without an argument.
     pub launch_params: Vec<&'a str>,
-    /// Per argument: 0 plain, 1 tensor map. Empty when all are plain.
+    /// Per argument: 0 for a plain argument, 1 for a tensor map. Empty if all are plain.
     pub extra_tags: Vec<i32>,
 }
 
@@ -32,10 +33,11 @@ impl fmt::Display for Part<'_> {
 }
 
 impl<'a> DeviceFunction<'a> {
-    /// The least that an entry takes: two lengths of strings and three counts.
+    /// Minimum size of an entry: the lengths of two strings and three counts.
     pub(super) const LEAST_SIZE: usize = 40;
 
-    /// A kernel that is launched with grid and block, and with dynamic shared memory if it has any.
+    /// A kernel that is launched with a grid and a block, and with dynamic shared memory if
+    /// `dynamic_shared_memory` is true.
     pub fn new(name: &'a str, arg_types: Vec<ArgType>, dynamic_shared_memory: bool) -> Self {
         let mut launch_params = GRID_AND_BLOCK.to_vec();
         launch_params.extend(dynamic_shared_memory.then_some(DYNAMIC_SHARED_MEMORY));
@@ -43,7 +45,7 @@ impl<'a> DeviceFunction<'a> {
         Self { name, arg_types, launch_params, extra_tags }
     }
 
-    /// The entry with number `index`; it begins with its key, which the name repeats.
+    /// Parses the entry with number `index`; it begins with its key, which the name repeats.
     #[doc(hidden)]
     pub fn parse(reader: &mut StreamReader<'a>, index: usize) -> Result<Self, StreamError> {
         let key_at = reader.offset();

@@ -1,6 +1,6 @@
 use crate::OWN_KIND_PREFIX;
 
-/// How the payload of a kind of device module is laid out.
+/// The payload layout of a kind of device module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     /// Format, kernels, one piece of code.
@@ -11,11 +11,11 @@ pub(super) enum Layout {
     EachWgsl,
 }
 
-/// The format of webgpu images, which their bytes do not name.
+/// The format of webgpu images, which is not stored in their bytes.
 pub(super) const WGSL: &str = "wgsl";
 
 impl Layout {
-    /// Of a kind of module; `None` for kinds that are not device images.
+    /// The layout of a module kind; `None` for kinds that are not device images.
     pub(super) fn of(kind: &str) -> Option<Self> {
         match kind.strip_prefix(OWN_KIND_PREFIX).unwrap_or(kind) {
             "cuda" | "hip" | "rocm" | "opencl" => Some(Self::Whole),

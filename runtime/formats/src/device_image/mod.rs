@@ -1,5 +1,6 @@
-//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu` modules. The format of the code, what its
-//! kernels take, the code; as Apache TVM 0.27 writes them.
+//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu`
+//! modules. They contain the format of the code, the parameters of its kernels, and the code, in
+//! the encoding of Apache TVM 0.27.
 //!
 //! ```text
 //! cuda, hip, rocm, opencl:
@@ -61,10 +62,11 @@ pub const DYNAMIC_SHARED_MEMORY: &str = "tirx.use_dyn_shared_memory";
 /// Flag: all blocks of the kernel run at the same time.
 pub const COOPERATIVE_LAUNCH: &str = "tirx.use_cooperative_launch";
 
-/// Flag: the kernel may begin before the one before it is done. TVM 0.27 spells it like this.
+/// Flag: the kernel may begin before the previous kernel is done. The misspelling is TVM 0.27's.
 pub const PROGRAMMATIC_LAUNCH: &str = "tirx.use_programtic_dependent_launch";
 
-/// A device module: code, and what its kernels take. Everything is borrowed from the payload.
+/// A device module: code and the parameters of its kernels. Everything is borrowed from the
+/// payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceImage<'a> {
     format: &'a str,
@@ -75,19 +77,21 @@ pub struct DeviceImage<'a> {
 /// The code of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Code<'a> {
-    /// All kernels are in one piece.
+    /// All kernels in one piece of code.
     Whole(&'a [u8]),
-    /// Each kernel has its own, by name.
+    /// One piece of code per kernel, with the kernel's name.
     Each(Vec<(&'a str, &'a [u8])>),
 }
 
 impl<'a> DeviceImage<'a> {
-    /// An image whose kernels are all in one piece of code (cuda, hip, rocm, opencl); `format` says what `code` is.
+    /// Creates an image whose kernels are all in one piece of code (cuda, hip, rocm, opencl);
+    /// `format` is the format of `code`.
     pub fn new(format: &'a str, kernels: Vec<DeviceFunction<'a>>, code: &'a [u8]) -> Self {
         Self { format, kernels, code: Code::Whole(code) }
     }
 
-    /// An image that has code for each kernel by name (vulkan, metal, webgpu); `format` says what the pieces are, `wgsl` for webgpu.
+    /// Creates an image that has code for each kernel by name (vulkan, metal, webgpu); `format` is
+    /// the format of the pieces, `wgsl` for webgpu.
     pub fn with_codes(format: &'a str, kernels: Vec<DeviceFunction<'a>>, codes: Vec<(&'a str, &'a [u8])>) -> Self {
         Self { format, kernels, code: Code::Each(codes) }
     }
@@ -95,12 +99,12 @@ impl<'a> DeviceImage<'a> {
     /// Parses the payload of a module of kind `cuda`, `hip`, `rocm` or `opencl`.
     ///
     /// # Errors
-    /// What is wrong, and at which byte.
+    /// Describes the problem and its byte offset.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         Self::parse_layout(Layout::Whole, bytes)
     }
 
-    /// Whether modules of `kind` are device images.
+    /// Returns whether modules of `kind` are device images.
     #[must_use]
     pub fn is_kind(kind: &str) -> bool {
         Layout::of(kind).is_some()
@@ -109,7 +113,8 @@ impl<'a> DeviceImage<'a> {
     /// Parses the payload of a module of `kind`.
     ///
     /// # Errors
-    /// What is wrong, and at which byte; also when modules of the kind are not device images.
+    /// Describes the problem and its byte offset; also fails if modules of the kind are not device
+    /// images.
     pub fn parse_as(kind: &str, bytes: &'a [u8]) -> Result<Self, StreamError> {
         let Some(layout) = Layout::of(kind) else {
             return Err(StreamError::new(
@@ -159,7 +164,7 @@ impl<'a> DeviceImage<'a> {
     fn parse_codes(reader: &mut StreamReader<'a>) -> Result<Vec<(&'a str, &'a [u8])>, StreamError> {
         let mut codes = Vec::new();
         let mut names = HashSet::new();
-        // A piece takes two lengths at the least.
+        // A piece takes at least two lengths.
         for index in 0..reader.count(16, &"code table")? {
             let start = reader.offset();
             let name = reader.string(&format_args!("name of code {index}"))?;
@@ -171,8 +176,8 @@ impl<'a> DeviceImage<'a> {
         Ok(codes)
     }
 
-    /// What the code is: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`, `vulkan` (SPIR-V), `metal` (source),
-    /// `metallib`, `wgsl`.
+    /// The format of the code: `fatbin`, `cubin`, `ptx`, `cuda` (source), `cl` (source), `hsaco`,
+    /// `vulkan` (SPIR-V), `metal` (source), `metallib`, `wgsl`.
     pub fn format(&self) -> &'a str {
         self.format
     }
@@ -187,7 +192,7 @@ impl<'a> DeviceImage<'a> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
 
-    /// The code itself; empty when each kernel has its own.
+    /// The code; empty if each kernel has its own.
     pub fn code(&self) -> &'a [u8] {
         match self.code {
             Code::Whole(code) => code,
@@ -195,12 +200,12 @@ impl<'a> DeviceImage<'a> {
         }
     }
 
-    /// Whether all kernels are in one piece of code.
+    /// Returns whether all kernels share one piece of code.
     pub fn is_whole(&self) -> bool {
         matches!(self.code, Code::Whole(_))
     }
 
-    /// The pieces of code by name, when each kernel has its own.
+    /// The pieces of code by name, if each kernel has its own.
     pub fn codes(&self) -> &[(&'a str, &'a [u8])] {
         match &self.code {
             Code::Whole(_) => &[],
@@ -208,7 +213,8 @@ impl<'a> DeviceImage<'a> {
         }
     }
 
-    /// Whether modules of `kind` are laid out like this image; else what to do.
+    /// Checks that modules of `kind` have the same layout as this image; the error is the end of a
+    /// sentence about such modules.
     #[doc(hidden)]
     pub fn check_kind(&self, kind: &str) -> Result<(), &'static str> {
         match (Layout::of(kind), &self.code) {

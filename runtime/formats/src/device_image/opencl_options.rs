@@ -1,17 +1,18 @@
-//! Options of a device's compiler that travel with OpenCL C: the format has no place for them, so they are a comment in its first line.
+//! Compiler options of a device that are stored with OpenCL C code: in a comment on its first line,
+//! because the format does not have a field for them.
 
 const MARK: &str = "// kernpack-options: ";
 
-/// The code with the options in front of it; none leave it as it is.
+/// Prepends the options to the code; without options, returns the code unchanged.
 pub fn with_opencl_options(options: &[String], code: &str) -> String {
     if options.is_empty() { code.to_owned() } else { format!("{MARK}{}\n{code}", options.join(" ")) }
 }
 
-/// The options that travel with the code.
+/// Returns the options that are stored with the code.
 pub fn opencl_options(code: &[u8]) -> &str {
     let line = code.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = str::from_utf8(line).unwrap_or_default();
-    // The text goes to a function in C.
+    // The text is passed to a C function.
     line.strip_prefix(MARK).filter(|options| !options.contains('\0')).map_or("", str::trim_end)
 }
 

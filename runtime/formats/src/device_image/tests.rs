@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::library_bin::LibraryBin;
 
-/// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
+/// The output of `apache-tvm` 0.27 for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
 
 fn tvm_payload() -> &'static [u8] {
@@ -125,7 +125,8 @@ proptest! {
     }
 }
 
-/// What `apache-tvm` 0.27 wrote for libraries with two Metal and two WebGPU kernels (`testdata/export_images.py`).
+/// The output of `apache-tvm` 0.27 for libraries with two Metal and two WebGPU kernels
+/// (`testdata/export_images.py`).
 const TVM_IMAGES: [(&str, &[u8]); 3] = [
     ("metal", include_bytes!("../../../testdata/scale_metal.library_bin")),
     ("webgpu", include_bytes!("../../../testdata/scale_webgpu.library_bin")),

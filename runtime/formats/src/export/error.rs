@@ -3,7 +3,8 @@ use std::fmt;
 /// The result of packing.
 pub type Result<T, E = ExportError> = std::result::Result<T, E>;
 
-/// Why something cannot be packed: a kind of error as all languages know them, and a message.
+/// The reason that something cannot be packed: an error kind that all languages share, and a
+/// message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportError {
     kind: &'static str,
@@ -17,13 +18,13 @@ impl ExportError {
         Self { kind, message: message.into() }
     }
 
-    /// Its kind.
+    /// The kind of the error.
     #[inline]
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Its message, without the kind.
+    /// The message, without the kind.
     #[inline]
     pub fn message(&self) -> &str {
         &self.message

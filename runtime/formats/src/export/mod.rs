@@ -1,4 +1,4 @@
-//! Blobs as code: what a packer is, and what object files look like.
+//! Conversion of blobs to code: packers and object file formats.
 
 mod error;
 mod object_format;

@@ -1,10 +1,11 @@
-//! What object files look like: the one place that knows how ELF and Mach-O hold a blob of read-only bytes.
+//! Object file formats: the only module that depends on the layout of a read-only blob in ELF and
+//! Mach-O.
 
 use std::env::consts;
 
 use super::{ExportError, Result};
 
-/// How object files of a system are made.
+/// The object file format of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFormat {
     /// Linux, Android, the BSDs.
@@ -13,7 +14,7 @@ pub enum ObjectFormat {
     MachO,
 }
 
-/// What a library is made for.
+/// The target that a library is built for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     triple: Option<String>,
@@ -24,44 +25,45 @@ pub struct Target {
 /// A section of an object file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its segment, of Mach-O files only.
+    /// Name of the segment; only in Mach-O files.
     pub segment: &'static str,
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
-    /// Whether it may be out of the reach of 32-bit offsets (`SHF_X86_64_LARGE`).
+    /// True if the blob may be out of reach of 32-bit offsets (`SHF_X86_64_LARGE`).
     pub is_large: bool,
 }
 
-/// The alignment of a blob in bytes, for every packer.
+/// The alignment of a blob in bytes, the same for every packer.
 pub const BLOB_ALIGNMENT: u64 = 16;
 
 /// The largest blob, in bytes, that stays in the ordinary read-only section of x86-64.
 pub const LARGE_BLOB: u64 = 1 << 30;
 
 impl Target {
-    /// What this process runs on.
+    /// The target of the running process.
     ///
     /// # Errors
-    /// RuntimeError on systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError on systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn host() -> Result<Self> {
         Self::new(None, consts::ARCH, consts::OS)
     }
 
-    /// A target by its triple, such as `aarch64-unknown-linux-gnu`.
+    /// Returns the target of a triple, such as `aarch64-unknown-linux-gnu`.
     ///
     /// # Errors
-    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError for systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn of_triple(triple: &str) -> Result<Self> {
         let arch = triple.split('-').next().unwrap_or_default();
         Self::new(Some(triple.to_owned()), if arch == "arm64" { "aarch64" } else { arch }, triple)
     }
 
-    /// A target by its architecture and operating system, as the compiler's `CARGO_CFG_TARGET_ARCH` and `CARGO_CFG_TARGET_OS` say.
+    /// Returns the target with this architecture and operating system, given as in Cargo's
+    /// `CARGO_CFG_TARGET_ARCH` and `CARGO_CFG_TARGET_OS`.
     ///
     /// # Errors
-    /// RuntimeError for systems whose object files are neither ELF nor Mach-O.
+    /// Returns a RuntimeError for systems whose object files are neither ELF nor Mach-O.
     #[inline]
     pub fn of_parts(arch: &str, os: &str) -> Result<Self> {
         Self::new(None, arch, os)
@@ -83,7 +85,7 @@ impl Target {
         Ok(Self { triple, arch: arch.to_owned(), format })
     }
 
-    /// The triple that the target was made of.
+    /// The triple that the target was created from, if any.
     #[inline]
     pub fn triple(&self) -> Option<&str> {
         self.triple.as_deref()
@@ -95,13 +97,13 @@ impl Target {
         &self.arch
     }
 
-    /// The format of its object files.
+    /// The object file format of the target.
     #[inline]
     pub fn format(&self) -> ObjectFormat {
         self.format
     }
 
-    /// What a symbol of C is called in an object file.
+    /// Returns the name of the C symbol `symbol` in an object file.
     #[inline]
     pub fn symbol_name(&self, symbol: &str) -> String {
         match self.format {
@@ -110,7 +112,7 @@ impl Target {
         }
     }
 
-    /// The section that a blob of `size` bytes belongs into.
+    /// The section for a blob of `size` bytes.
     #[inline]
     pub fn blob_section(&self, size: u64) -> Section {
         match self.format {
@@ -122,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Options of a compiler that make it link a shared library.
+    /// Compiler options for linking a shared library.
     #[doc(hidden)]
     #[inline]
     pub fn shared_flags(&self) -> &'static [&'static str] {
@@ -132,7 +134,7 @@ impl Target {
         }
     }
 
-    /// Options that make the linker take all of an archive.
+    /// Options that make the linker include a whole archive.
     #[doc(hidden)]
     #[inline]
     pub fn whole_archive(&self, archive: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ use super::object_format::{BLOB_ALIGNMENT, LARGE_BLOB, ObjectFormat, Target};
 use super::{ExportError, Result};
 use crate::library_bin::LibraryBinWriter;
 
-/// An import tree as bytes, and the symbol that is to have them.
+/// An import tree as bytes, and the symbol under which it is stored.
 pub struct Blob<'a> {
     symbol: &'a str,
     writer: &'a LibraryBinWriter<'a>,
@@ -16,13 +16,14 @@ pub struct Blob<'a> {
 }
 
 impl<'a> Blob<'a> {
-    /// The bytes that `writer` writes, under the name of `symbol`.
+    /// A blob with the output of `writer`, stored under the name `symbol`.
     #[inline]
     pub fn new(symbol: &'a str, writer: &'a LibraryBinWriter<'a>) -> Self {
         Self { symbol, writer, size: writer.size() }
     }
 
-    /// Name of the symbol, as C says it: `__tvm_ffi__library_bin`, with the prefix of a system library in front.
+    /// The C name of the symbol: `__tvm_ffi__library_bin`, preceded by the prefix of a system
+    /// library.
     #[inline]
     pub fn symbol(&self) -> &str {
         self.symbol
@@ -34,19 +35,19 @@ impl<'a> Blob<'a> {
         self.size
     }
 
-    /// Writes the bytes; the payloads are not copied on the way.
+    /// Writes the bytes without copying the payloads.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Returns the errors of `out`.
     #[inline]
     pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.writer.write_to(out)
     }
 
-    /// The bytes in memory, once.
+    /// Returns the bytes in memory; the payloads are copied once.
     ///
     /// # Errors
-    /// What reading the payloads reports, and a lack of memory.
+    /// Returns the errors of reading the payloads, and an error if memory runs out.
     #[inline]
     pub fn to_vec(&self) -> io::Result<Vec<u8>> {
         self.writer.try_to_vec()
@@ -56,33 +57,37 @@ impl<'a> Blob<'a> {
 /// Turns a blob into a file that a C compiler compiles or links: [`CPacker`], [`AssemblyPacker`], and in kernpack-build
 /// `ObjectPacker` and `LlvmPacker`.
 ///
-/// All have the same result: a constant of the symbol's name, visible outside the library, in its read-only section, with the
-/// alignment [`BLOB_ALIGNMENT`], that holds the very bytes.
+/// All produce the same result: a constant with the symbol's name, visible outside the library, in
+/// a read-only section, aligned to [`BLOB_ALIGNMENT`], that contains the bytes of the blob.
 pub trait Packer: Send + Sync {
-    /// Writes the file into `folder`, and says where it is. Its extension tells the compiler what it is.
+    /// Writes the file into `folder` and returns its path. The file extension tells the compiler
+    /// its type.
     ///
     /// # Errors
-    /// OSError when it cannot be written; RuntimeError for a target that the packer cannot write for.
+    /// Returns an OSError if the file cannot be written, and a RuntimeError if the packer does not
+    /// support the target.
     fn pack(&self, blob: &Blob<'_>, target: &Target, folder: &Path) -> Result<PathBuf>;
 }
 
-/// Writes an array in C. It works with any compiler, but GCC takes about 90 times the blob's size in memory.
+/// Writes an array in C. It works with any compiler, but GCC needs memory of about 90 times the
+/// blob's size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CPacker;
 
-/// Writes the blob into a file and assembly that includes it (`.incbin`): for blobs of any size.
+/// Writes the blob into a file and an assembly file that includes it (`.incbin`): for blobs of any
+/// size.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AssemblyPacker;
 
-/// C for small blobs, assembly for large ones.
+/// Uses C for small blobs and assembly for large ones.
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(hidden)]
 pub struct ByItsSize;
 
-/// The largest blob, in bytes, that is written in C unless asked for.
+/// The largest blob, in bytes, that is written in C by default.
 const LARGEST_IN_C: usize = 64 << 10;
 
-/// Bytes in a line of C.
+/// Number of bytes per line of C.
 const LINE: usize = 20;
 
 impl Packer for ByItsSize {
@@ -128,7 +133,7 @@ impl Packer for CPacker {
     }
 }
 
-/// Writes bytes as the numbers of an array.
+/// Writes bytes as the elements of a C array.
 struct ArrayWriter<'a> {
     out: &'a mut dyn Write,
     column: usize,
@@ -180,7 +185,7 @@ impl Packer for AssemblyPacker {
     }
 }
 
-/// Creates a file and has `write` fill it.
+/// Creates a file with the content that `write` writes.
 #[doc(hidden)]
 #[inline]
 pub fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {

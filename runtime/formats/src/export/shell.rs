@@ -1,8 +1,8 @@
-//! Commands in messages.
+//! Formatting of commands for messages.
 
 use std::process::Command;
 
-/// A command as a shell takes it.
+/// Formats a command in shell syntax.
 #[inline]
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

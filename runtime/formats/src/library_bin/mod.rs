@@ -1,4 +1,5 @@
-//! Reader and writer of `__tvm_ffi__library_bin`: the import tree that travels inside a shared library.
+//! Reader and writer of `__tvm_ffi__library_bin`: the import tree that is stored in a shared
+//! library.
 //!
 //! ```text
 //! u64 number of bytes that follow
@@ -7,8 +8,9 @@
 //! n times: kind (u64 length, bytes), and payload (u64 length, bytes) unless the kind is "_lib"
 //! ```
 //!
-//! Integers are little endian and unaligned. Module 0 is the root; `_lib` stands for the shared library itself, at
-//! most once. A module imports only modules after itself, so the tree has no cycles.
+//! Integers are little endian and unaligned. Module 0 is the root; `_lib` represents the shared
+//! library itself and occurs at most once. A module only imports modules after itself, so the tree
+//! does not have cycles.
 //!
 //! ```
 //! use kernpack_formats::library_bin::{LibraryBin, LibraryBinWriter};
@@ -34,22 +36,27 @@ mod writer;
 pub use reader::{Entry, LibraryBin};
 pub use writer::{LibraryBinWriter, WriteError};
 
-/// The kind that marks the shared library's own place in the tree.
+/// The kind of the entry that represents the shared library itself.
 pub const LIBRARY_KIND: &str = "_lib";
 
 /// Name of the symbol that holds the blob.
 pub const LIBRARY_BIN_SYMBOL: &str = "__tvm_ffi__library_bin";
 
-/// Name of the symbol that holds the blob of a library of ours where [`LIBRARY_BIN_SYMBOL`] is a function of the runtime: see [`has_resolver`].
+/// Name of the symbol that holds the blob of a Kernpack library on systems where
+/// [`LIBRARY_BIN_SYMBOL`] is a function of the runtime; see [`has_resolver`].
 #[doc(hidden)]
 pub const SHOWN_LIBRARY_BIN_SYMBOL: &str = "__kernpack_library_bin_v1";
 
-/// The same blob, for the artifact's own code: a symbol that no other artifact sees. Of several crates with a blob, the first one's is linked.
+/// The same blob, for the artifact's own code: a symbol that is not visible to other artifacts. If
+/// several crates have a blob, the first one's is linked.
 #[doc(hidden)]
 pub const FIRST_LIBRARY_BIN_SYMBOL: &str = "__kernpack_first_library_bin";
 
-/// Whether, in a library for such a system, [`LIBRARY_BIN_SYMBOL`] is a function that the dynamic linker calls when it looks the symbol up
-/// (an indirect function of ELF). So a library that cannot be used shows a tree that fails to load. The runtime asks the same of `cfg`.
+/// Returns whether [`LIBRARY_BIN_SYMBOL`] is an indirect function (ELF) in libraries for the given
+/// system: the dynamic linker calls it to resolve the symbol.
+///
+/// This way a library that cannot be used exposes a tree that fails to load. The runtime makes the
+/// same decision with `cfg`.
 #[doc(hidden)]
 pub fn has_resolver(arch: &str, os: &str, env: &str) -> bool {
     os == "linux" && env == "gnu" && matches!(arch, "x86_64" | "aarch64")

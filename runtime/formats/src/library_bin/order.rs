@@ -1,16 +1,21 @@
-//! The order in which an import tree is written: which module is number 0, 1, 2, ...
+//! The order in which the modules of an import tree are written, which determines their numbers: 0,
+//! 1, 2, ...
 //!
-//! Everything that becomes a part of the library takes one place, and every import must come later than its importer. The order is
-//! Apache TVM's as far as that one is such an order: depth first, the imports of a module from the last to the first, first what
-//! is reached without passing the library, then the library, then the rest. TVM refuses trees where a module has an importer that
-//! the walk meets after it; for these, the order is a topological one.
+//! All modules that become part of the library share one place, and every import must come later
+//! than its importer.
+//!
+//! The order is that of Apache TVM whenever TVM's is valid: depth first, the imports of a module
+//! from the last to the first; first the modules that are reached without passing the library, then
+//! the library, then the rest. TVM rejects trees in which a module has an importer that this
+//! traversal visits after it; for these, the order is a topological one.
 
-/// The order in which the modules of a tree without cycles are written, of which module 0 is the root and reaches all.
+/// Returns the order in which the modules of an acyclic tree are written. Module 0 is the root and
+/// reaches all others.
 #[inline]
 pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
     match order(imports, &vec![false; imports.len()]) {
         Ok(order) => order.places.into_iter().flatten().collect(),
-        // A cycle, which the caller excludes.
+        // A cycle, which the caller rules out.
         Err(_) => (0..imports.len()).collect(),
     }
 }
@@ -18,15 +23,17 @@ pub fn import_order(imports: &[Vec<usize>]) -> Vec<usize> {
 /// An order of the modules of a tree.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Order {
-    /// The modules at each place: one, or at the library's place all that become a part of it. The root is at place 0.
+    /// The modules at each place: one, or at the library's place all modules that become part of
+    /// it. The root is at place 0.
     pub places: Vec<Vec<usize>>,
-    /// The imports of each place: places in ascending order, all after it.
+    /// The imports of each place: places in ascending order, all greater than the place.
     pub imports: Vec<Vec<usize>>,
-    /// The place of the library.
+    /// The place of the library, if there is one.
     pub library: Option<usize>,
 }
 
-/// Why there is no order: two modules of the library, and the modules through which the first imports the second.
+/// The reason that no order exists: two modules of the library, and the modules through which the
+/// first imports the second.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The importing module.
@@ -35,8 +42,8 @@ pub struct Cycle {
     pub via: Vec<usize>,
 }
 
-/// Orders a tree without cycles, of which module 0 is the root and reaches all. `in_library` says which modules become a part of
-/// the library.
+/// Orders an acyclic tree. Module 0 is the root and reaches all others; `in_library` is true for
+/// the modules that become part of the library.
 #[inline]
 pub fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle> {
     let walked = Order::new(imports, walk(imports, in_library), in_library);
@@ -52,7 +59,7 @@ pub fn order(imports: &[Vec<usize>], in_library: &[bool]) -> Result<Order, Cycle
     }
 }
 
-/// The places in the order of TVM's walk.
+/// Returns the places in the order of TVM's traversal.
 #[inline]
 fn walk(imports: &[Vec<usize>], in_library: &[bool]) -> Vec<Vec<usize>> {
     let mut places = Vec::new();
@@ -66,7 +73,8 @@ fn walk(imports: &[Vec<usize>], in_library: &[bool]) -> Vec<Vec<usize>> {
             }
         }
     };
-    // What is reached without passing the library comes first: all that import a part of it are there, or are reached through it.
+    // Modules that are reached without passing the library come first: they include all importers
+    // of a library part that are not themselves reached through the library.
     let mut border = Vec::new();
     while let Some(module) = pending.pop() {
         if in_library[module] {
@@ -93,8 +101,8 @@ fn walk(imports: &[Vec<usize>], in_library: &[bool]) -> Vec<Vec<usize>> {
     places
 }
 
-/// The places of an order from importers to imports, the root's first; an error is places of which each imports the next, and the
-/// last the first.
+/// Returns the places in an order from importers to imports, starting with the root. The error is a
+/// cycle: a list of places in which each imports the next, and the last imports the first.
 #[inline]
 fn topological(order: &Order) -> Result<Vec<usize>, Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
@@ -109,7 +117,8 @@ fn topological(order: &Order) -> Result<Vec<usize>, Vec<usize>> {
     state[0] = State::OnPath;
     while let Some((place, next)) = path.last_mut() {
         let place = *place;
-        // From the last to the first, so that the result, which is turned around, has them in their order.
+        // From the last to the first, so that the imports are in their original order in the
+        // result, which is reversed.
         let imports = &order.imports[place];
         let Some(&import) = imports.len().checked_sub(*next + 1).and_then(|index| imports.get(index)) else {
             state[place] = State::Done;
@@ -155,7 +164,7 @@ impl Order {
         Self { places, imports, library }
     }
 
-    /// Whether each module's imports come after it.
+    /// Returns whether the imports of each module come after it.
     #[inline]
     fn is_forward(&self) -> bool {
         self.imports.iter().enumerate().all(|(place, imports)| imports.first().is_none_or(|first| *first > place))
@@ -163,7 +172,8 @@ impl Order {
 }
 
 impl Cycle {
-    /// A cycle of places as modules. The tree itself has none, so the library is on it.
+    /// Converts a cycle of places to modules. The tree itself is acyclic, so the library is on the
+    /// cycle.
     #[inline]
     fn new(imports: &[Vec<usize>], in_library: &[bool], order: &Order, places: &[usize]) -> Self {
         let start = places.iter().position(|place| Some(*place) == order.library).unwrap_or_default();
@@ -182,7 +192,8 @@ impl Cycle {
 mod tests {
     use super::*;
 
-    /// Places, imports and the library's place as text; a module's number stands for it, `+` for a part of the library.
+    /// Checks places, imports and the library's place as text; places are shown as module numbers,
+    /// `+` joins the parts of the library.
     #[track_caller]
     fn check(imports: &[&[usize]], library: &[usize], expected: &str) {
         let imports: Vec<Vec<usize>> = imports.iter().map(|row| row.to_vec()).collect();
@@ -196,20 +207,21 @@ mod tests {
 
     #[test]
     fn orders() {
-        // One module; one that is the library.
+        // One module that is not the library; one that is.
         check(&[&[]], &[], "[[0]] [[]] None");
         check(&[&[]], &[0], "[[0]] [[]] Some(0)");
-        // The library imports two; the walk goes from the last to the first.
+        // The library imports two modules; the traversal goes from the last to the first.
         check(&[&[1, 2], &[], &[]], &[0], "[[0], [2], [1]] [[1, 2], [], []] Some(0)");
         // The root is not the library.
         check(&[&[1], &[]], &[1], "[[0], [1]] [[1], []] Some(1)");
-        // All that import the library come before it, what it imports after it.
+        // All importers of the library come before it, and its imports after it.
         check(&[&[1, 2], &[3], &[3], &[4], &[]], &[3], "[[0], [2], [1], [3], [4]] [[1, 2], [3], [3], [4], []] Some(3)");
-        // Two parts of the library, one imported by the other: one place, no import of itself.
+        // Two parts of the library, one imported by the other: one place, which does not import
+        // itself.
         check(&[&[1, 2], &[2], &[3], &[]], &[1, 2], "[[0], [1, 2], [3]] [[1], [2], []] Some(1)");
-        // Imported twice is imported once.
+        // Importing a module twice has the same effect as importing it once.
         check(&[&[1, 1], &[]], &[0], "[[0], [1]] [[1], []] Some(0)");
-        // A shared child whose importer comes later in the walk: TVM refuses this one.
+        // A shared child whose importer comes later in the traversal: TVM rejects this tree.
         check(&[&[1, 2], &[2], &[]], &[], "[[0], [1], [2]] [[1, 2], [2], []] None");
         check(&[&[1, 2, 3], &[2], &[3], &[]], &[0], "[[0], [1], [2], [3]] [[1, 2, 3], [2], [3], []] Some(0)");
     }

@@ -1,4 +1,4 @@
-//! The reader.
+//! The reader of import trees.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::stream::{StreamError, StreamReader};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryBin<'a> {
     modules: Vec<Entry<'a>>,
-    /// `modules.len() + 1` row pointers, ascending, within `children`.
+    /// `modules.len() + 1` row pointers in ascending order, all within `children`.
     rows: Vec<usize>,
     children: Vec<usize>,
 }
@@ -22,19 +22,19 @@ pub struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The module kind, which names its loader: `ffi.Module.load_from_bytes.<kind>`.
+    /// The module kind, which determines its loader: `ffi.Module.load_from_bytes.<kind>`.
     #[inline]
     pub fn kind(&self) -> &'a str {
         self.kind
     }
 
-    /// What the loader receives; `None` for the library itself.
+    /// The payload for the module's loader; `None` for the library itself.
     #[inline]
     pub fn payload(&self) -> Option<&'a [u8]> {
         self.payload
     }
 
-    /// Whether this is the shared library itself.
+    /// Returns whether this is the shared library itself.
     #[inline]
     pub fn is_library(&self) -> bool {
         self.payload.is_none()
@@ -42,7 +42,8 @@ impl<'a> Entry<'a> {
 }
 
 impl<'a> LibraryBin<'a> {
-    /// Size of the blob whose first 8 bytes are `header`: what a loader that has only an address may read.
+    /// Returns the size of the blob whose first 8 bytes are `header`, for loaders that only have an
+    /// address.
     #[inline]
     pub fn total_size(header: [u8; 8]) -> Result<usize, StreamError> {
         let following = u64::from_le_bytes(header);
@@ -60,7 +61,7 @@ impl<'a> LibraryBin<'a> {
             })
     }
 
-    /// Parses a whole blob, size field included. `bytes` ends where the blob ends.
+    /// Parses a whole blob including its size field. `bytes` ends where the blob ends.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, StreamError> {
         let mut reader = StreamReader::new(FORMAT, bytes);
@@ -88,7 +89,7 @@ impl<'a> LibraryBin<'a> {
             reader.error_at(children_at + 8 * index, &"import list", format_args!("{problem}"))
         })?;
 
-        // A module takes 8 bytes at the least, so a lying count fails before much is allocated.
+        // A module takes at least 8 bytes, so a forged count fails before much memory is allocated.
         if num_modules > reader.remaining() / 8 {
             return Err(reader.error(
                 &"modules",
@@ -149,7 +150,7 @@ impl<'a> LibraryBin<'a> {
     }
 }
 
-/// A vector of indices, and where its first item is.
+/// Reads a vector of indices, and returns it with the offset of its first item.
 #[inline]
 fn indices(reader: &mut StreamReader<'_>, structure: &dyn fmt::Display) -> Result<(Vec<usize>, usize), StreamError> {
     let count = reader.count(8, structure)?;
@@ -165,11 +166,12 @@ fn indices(reader: &mut StreamReader<'_>, structure: &dyn fmt::Display) -> Resul
     Ok((values, start))
 }
 
-/// Checks range, order and uniqueness; an error is the index into `children` and what is wrong there.
+/// Checks range, order and uniqueness. The error is the index into `children` and a description of
+/// the problem.
 #[inline]
 fn check_imports(rows: &[usize], children: &[usize]) -> Result<(), (usize, String)> {
     let num_modules = rows.len() - 1;
-    // For every module the last one that imported it, so that a list of any length is checked in one pass.
+    // The last importer of each module, so that a list of any length is checked in one pass.
     let mut imported_by = vec![usize::MAX; if children.is_empty() { 0 } else { num_modules }];
     for (module, row) in rows.windows(2).enumerate() {
         for (index, &child) in children.iter().enumerate().take(row[1]).skip(row[0]) {

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::stream::{put_bytes, put_u64};
 
-/// What `apache-tvm` 0.27 wrote for a library with one OpenCL kernel.
+/// The output of `apache-tvm` 0.27 for a library with one OpenCL kernel.
 const ADDONE_OPENCL: &[u8] = include_bytes!("../../../testdata/addone_opencl.library_bin");
 
-/// A blob from its parts: row pointers, imports, and kinds with payloads.
+/// Builds a blob from its parts: row pointers, imports, and kinds with payloads.
 fn blob(rows: &[u64], children: &[u64], modules: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     let mut body = Vec::new();
     for vector in [rows, children] {
@@ -26,7 +26,7 @@ fn blob(rows: &[u64], children: &[u64], modules: &[(&str, Option<&[u8]>)]) -> Ve
     blob
 }
 
-/// With the size field set to what follows.
+/// Sets the size field to the number of bytes after it.
 fn resized(mut bytes: Vec<u8>) -> Vec<u8> {
     if let Some(following) = bytes.len().checked_sub(8) {
         bytes[..8].copy_from_slice(&(following as u64).to_le_bytes());
@@ -158,7 +158,7 @@ proptest! {
         let _ = LibraryBin::parse(&resized(bytes));
     }
 
-    /// Small numbers in the right places get further than noise.
+    /// Small numbers in the right places get further into the parser than random bytes.
     #[test]
     fn any_tree_never_panics(rows in proptest::collection::vec(0u64..5, 0..6), children in proptest::collection::vec(0u64..5, 0..6)) {
         let _ = LibraryBin::parse(&blob(&rows, &children, &[LIB, CUDA, CUDA]));

@@ -1,4 +1,4 @@
-//! The writer.
+//! The writer of import trees.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,24 +7,24 @@ use std::io;
 use super::{FORMAT, LIBRARY_KIND};
 use crate::stream::put_u64;
 
-/// Why a tree cannot be written.
+/// The reason that a tree cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A second place for the library itself.
+    /// A second entry for the library itself.
     SecondLibrary,
-    /// A module without a kind, or one that claims the library's kind.
+    /// A module with an empty kind, or with the library's kind.
     InvalidKind(String),
-    /// A module with nothing in it: the stock library refuses to load it.
+    /// A module with an empty payload: the stock library refuses to load it.
     EmptyPayload {
         /// The module's kind.
         kind: String,
     },
-    /// An import that names a module which was not added.
+    /// An import of a module that was not added.
     UnknownModule {
-        /// The index that was named.
+        /// The index of the module.
         index: usize,
-        /// How many modules there are.
+        /// Number of modules.
         modules: usize,
     },
     /// An import of the module itself or of one that was added before it.
@@ -58,17 +58,17 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// What a module of a tree is written from.
+/// The source of a module's content.
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Library,
     Bytes(&'a [u8]),
-    /// A number of bytes, from the closure that writes them.
+    /// The number of bytes, and the closure that writes them.
     Stream(u64, &'a dyn Fn(&mut dyn io::Write) -> io::Result<()>),
 }
 
 impl Content<'_> {
-    /// Bytes of length and payload.
+    /// Number of bytes of length field and payload.
     #[inline]
     fn size(&self) -> usize {
         match self {
@@ -79,7 +79,7 @@ impl Content<'_> {
     }
 }
 
-/// Builds the blob. The first module added is the root.
+/// Builds the blob. The first module that is added is the root.
 #[derive(Clone, Default)]
 pub struct LibraryBinWriter<'a> {
     modules: Vec<(&'a str, Content<'a>)>,
@@ -96,13 +96,13 @@ impl fmt::Debug for LibraryBinWriter<'_> {
 }
 
 impl<'a> LibraryBinWriter<'a> {
-    /// An empty tree.
+    /// Creates an empty tree.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the place of the shared library itself; returns its index.
+    /// Adds the entry of the shared library itself; returns its index.
     #[inline]
     pub fn add_library(&mut self) -> Result<usize, WriteError> {
         if self.library.is_some() {
@@ -119,9 +119,10 @@ impl<'a> LibraryBinWriter<'a> {
         self.add(kind, Content::Bytes(payload), payload.is_empty())
     }
 
-    /// Adds a module whose payload of `size` bytes is only made when the blob is written, such as a file's content; returns its index.
+    /// Adds a module whose payload of `size` bytes is only generated when the blob is written, such
+    /// as the content of a file; returns its index.
     ///
-    /// Writing the blob is an error when `write` writes another number of bytes.
+    /// Writing the blob fails if `write` writes a different number of bytes.
     #[inline]
     pub fn add_stream(
         &mut self,
@@ -150,7 +151,8 @@ impl<'a> LibraryBinWriter<'a> {
         self.modules.len() - 1
     }
 
-    /// Makes module `parent` import module `child`, which was added later. Doing it twice is doing it once.
+    /// Makes module `parent` import module `child`, which was added later. Repeating an import has
+    /// no effect.
     #[inline]
     pub fn import(&mut self, parent: usize, child: usize) -> Result<(), WriteError> {
         let modules = self.modules.len();
@@ -164,7 +166,7 @@ impl<'a> LibraryBinWriter<'a> {
         Ok(())
     }
 
-    /// Everything between the size field and the first module.
+    /// Returns the bytes between the size field and the first module.
     #[inline]
     fn tree(&self) -> Vec<u8> {
         let mut tree = Vec::with_capacity(32 * (self.modules.len() + 1));
@@ -190,10 +192,11 @@ impl<'a> LibraryBinWriter<'a> {
         8 + 8 * tree + modules.sum::<usize>()
     }
 
-    /// Writes the blob; the payloads are not copied on the way.
+    /// Writes the blob without copying the payloads.
     ///
     /// # Errors
-    /// What `out` and the streams report; `InvalidData` when a stream has another size than was said.
+    /// Returns the errors of `out` and of the streams, and `InvalidData` if a stream has a
+    /// different size than declared.
     #[inline]
     pub fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(&(self.size() as u64 - 8).to_le_bytes())?;
@@ -221,10 +224,10 @@ impl<'a> LibraryBinWriter<'a> {
         Ok(())
     }
 
-    /// The blob.
+    /// Returns the blob.
     ///
     /// # Errors
-    /// What the streams report; none when there is none.
+    /// Returns the errors of the streams. Infallible without streams.
     #[inline]
     pub fn try_to_vec(&self) -> io::Result<Vec<u8>> {
         let mut blob = Vec::new();
@@ -233,7 +236,8 @@ impl<'a> LibraryBinWriter<'a> {
         Ok(blob)
     }
 
-    /// The blob of a tree without streams; with streams it may end early, and [`LibraryBinWriter::try_to_vec`] says why.
+    /// Returns the blob of a tree without streams. With streams it may be truncated;
+    /// [`LibraryBinWriter::try_to_vec`] returns the error.
     #[inline]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut blob = Vec::with_capacity(self.size());
@@ -243,7 +247,7 @@ impl<'a> LibraryBinWriter<'a> {
     }
 }
 
-/// Counts what passes.
+/// Counts the bytes that are written through it.
 struct Counted<'a> {
     out: &'a mut dyn io::Write,
     count: u64,

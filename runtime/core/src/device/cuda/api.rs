@@ -11,10 +11,10 @@ use crate::Result;
 use crate::device::{DeviceApi, DeviceAttribute, Place, RawEvent, RawStream};
 use crate::value::Any;
 
-/// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream, as PyTorch's streams.
+/// `CU_STREAM_NON_BLOCKING`: does not wait for the default stream, like PyTorch's streams.
 const NON_BLOCKING: u32 = 1;
 
-/// The device API of one of CUDA's kinds of memory. All three share devices, streams and events.
+/// The device API of one of CUDA's memory kinds. All three share devices, streams and events.
 pub(super) struct CudaApi {
     pub(super) memory: Memory,
 }
@@ -24,7 +24,7 @@ impl CudaApi {
         self.memory.gpu(index)
     }
 
-    /// `cuda:0`.
+    /// The name of a device: `cuda:0`.
     fn place(&self, index: i32) -> String {
         format!("{}:{index}", self.memory.name())
     }
@@ -106,7 +106,8 @@ impl DeviceApi for CudaApi {
     unsafe fn free_stream(&self, index: i32, stream: RawStream) -> Result<()> {
         let gpu = self.gpu(index)?;
         let _entered = gpu.enter()?;
-        // SAFETY: the caller promises a stream of ours; the driver keeps it until its work is done.
+        // SAFETY: the caller promises a stream of this API; the driver keeps it until its work is
+        // done.
         let status = unsafe { (gpu.driver().stream_destroy)(stream.0.cast()) };
         gpu.driver().check(status, format_args!("{}: a stream cannot be ended", self.place(index)))
     }
@@ -132,7 +133,8 @@ impl DeviceApi for CudaApi {
     unsafe fn free_event(&self, index: i32, event: RawEvent) -> Result<()> {
         let gpu = self.gpu(index)?;
         let _entered = gpu.enter()?;
-        // SAFETY: the caller promises an event of ours; the driver keeps it until its work is done.
+        // SAFETY: the caller promises an event of this API; the driver keeps it until its work is
+        // done.
         let status = unsafe { (gpu.driver().event_destroy)(event.0.cast()) };
         gpu.driver().check(status, format_args!("{}: an event cannot be ended", self.place(index)))
     }

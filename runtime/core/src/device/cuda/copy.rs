@@ -1,18 +1,18 @@
-//! Copies between any two places of which one is CUDA memory.
+//! Copies between two places, at least one of which is CUDA memory.
 
 use super::device::{CudaDevice, device};
 use crate::Result;
 use crate::abi::device_type;
 use crate::device::{Place, RawStream};
 
-/// How CUDA sees a place.
+/// CUDA's classification of a location.
 #[derive(Clone, Copy)]
 enum Side {
     /// Memory of a device.
     Device(&'static CudaDevice),
     /// Ordinary or pinned CPU memory.
     Host,
-    /// Managed memory, which both reach.
+    /// Managed memory, which both the CPU and devices can access.
     Managed,
 }
 
@@ -29,7 +29,8 @@ impl Side {
     }
 }
 
-/// Copies `size` bytes; done when this returns if one place is in CPU memory, else in the stream.
+/// Copies `size` bytes; complete when this returns if one place is in CPU memory, else enqueued in
+/// the stream.
 ///
 /// # Safety
 /// As for [`DeviceApi::copy`](crate::device::DeviceApi::copy).
@@ -38,7 +39,8 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
     if size == 0 {
         return Ok(());
     }
-    // The device whose stream it is: the target's, else the source's, else that of managed memory.
+    // The device that the stream belongs to: the target's, else the source's, else that of managed
+    // memory.
     let gpu = match (from, to) {
         (_, Side::Device(gpu)) | (Side::Device(gpu), _) => gpu,
         _ => {
@@ -52,7 +54,7 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
     let (source_address, target_address) = (source.address(), target.address());
     let (source_number, target_number) =
         (source_address.expose_provenance() as u64, target_address.expose_provenance() as u64);
-    // The source's context too, before ours is current.
+    // The source's context as well, before this device's becomes current.
     let peer = match (from, to) {
         (Side::Device(from), Side::Device(to)) if from.index() != to.index() => {
             from.set_has_peers();
@@ -71,7 +73,7 @@ pub(super) unsafe fn copy(source: Place, target: Place, size: usize, stream: Raw
             },
             (Side::Host, Side::Device(_)) => (driver.copy_to_device)(target_number, source_address, size, queue),
             (Side::Device(_), Side::Host) => (driver.copy_from_device)(target_address, source_number, size, queue),
-            // The driver knows where such memory is.
+            // The driver knows the location of such memory.
             _ => (driver.copy_anywhere)(target_number, source_number, size, queue),
         }
     };

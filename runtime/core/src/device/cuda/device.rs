@@ -1,4 +1,5 @@
-//! The CUDA devices of this process and their primary contexts, which everything shares: PyTorch, the CUDA runtime, cudarc.
+//! The CUDA devices of this process and their primary contexts, which all users share: PyTorch, the
+//! CUDA runtime, cudarc.
 
 use core::ffi::{c_char, c_int};
 use core::ptr;
@@ -10,15 +11,15 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
 use super::driver::Driver;
 use crate::{Error, Result};
 
-/// A device.
+/// A CUDA device.
 pub(crate) struct CudaDevice {
     index: i32,
     handle: CUdevice,
     driver: &'static Driver,
     context: OnceLock<Context>,
-    /// Held while the context is made.
+    /// Locked while the context is created.
     making: Mutex<()>,
-    /// Whether it took part in a copy between two devices.
+    /// True if the device took part in a copy between two devices.
     has_peers: AtomicBool,
 }
 
@@ -58,10 +59,10 @@ fn find() -> Result<Box<[CudaDevice]>> {
         .collect()
 }
 
-/// The device with this number.
+/// Returns the device with this number.
 ///
 /// # Errors
-/// RuntimeError when there is none: no driver, no GPU, or fewer of them.
+/// Returns a RuntimeError if it does not exist: no driver, no GPU, or fewer GPUs.
 #[inline]
 pub(crate) fn device(index: i32) -> Result<&'static CudaDevice> {
     let devices = devices()?;
@@ -80,20 +81,20 @@ fn missing(index: i32, count: usize) -> Error {
     }
 }
 
-/// While it lives, a device's context is current on this thread.
+/// Keeps a device's context current on this thread while it lives.
 pub(crate) struct Entered {
     driver: &'static Driver,
-    /// The other context that was current before.
+    /// The context that was current before, if it was another one.
     previous: CUcontext,
 }
 
 impl CudaDevice {
-    /// Its number.
+    /// Number of the device.
     pub(crate) fn index(&self) -> i32 {
         self.index
     }
 
-    /// The driver's name for it.
+    /// The driver's handle of the device.
     pub(crate) fn handle(&self) -> CUdevice {
         self.handle
     }
@@ -103,10 +104,10 @@ impl CudaDevice {
         self.driver
     }
 
-    /// The primary context.
+    /// Returns the primary context.
     ///
     /// # Errors
-    /// RuntimeError when the device cannot be used; the next call tries again.
+    /// Returns a RuntimeError if the device cannot be used; the next call tries again.
     #[inline]
     pub(crate) fn context(&self) -> Result<CUcontext> {
         match self.context.get() {
@@ -128,10 +129,11 @@ impl CudaDevice {
         Ok(self.context.get_or_init(|| Context(context)).0)
     }
 
-    /// Makes the context current on this thread, as most functions of the driver want it.
+    /// Makes the context current on this thread, which most functions of the driver require.
     ///
-    /// Where none was current ours stays so, as with the CUDA runtime: the next call has nothing to do then. Another one is
-    /// current again when the result is dropped.
+    /// If no context was current, ours stays current, as with the CUDA runtime: the next call then
+    /// does not need to switch. If another context was current, it is restored when the result is
+    /// dropped.
     ///
     /// # Errors
     /// As for [`CudaDevice::context`].
@@ -154,7 +156,7 @@ impl CudaDevice {
     /// Waits for all work on the device.
     ///
     /// # Errors
-    /// RuntimeError when the work failed.
+    /// Returns a RuntimeError if the work failed.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: a context is current.
@@ -162,25 +164,25 @@ impl CudaDevice {
         self.driver.check(status, format_args!("cuda:{}: its work failed", self.index))
     }
 
-    /// Whether anything in this process has used the device through us.
+    /// Returns whether any code in this process has used the device through this library.
     pub(crate) fn is_in_use(&self) -> bool {
         self.context.get().is_some()
     }
 
-    /// Notes that it takes part in a copy between two devices.
+    /// Records that the device takes part in a copy between two devices.
     pub(crate) fn set_has_peers(&self) {
         self.has_peers.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it took part in a copy between two devices.
+    /// Returns whether the device took part in a copy between two devices.
     pub(crate) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
     }
 
-    /// A number that the driver knows about the device.
+    /// Returns a numeric attribute of the device from the driver.
     ///
     /// # Errors
-    /// RuntimeError when the driver does not tell.
+    /// Returns a RuntimeError if the driver does not provide it.
     pub(crate) fn number(&self, attribute: CUdevice_attribute) -> Result<c_int> {
         let mut value = 0;
         // SAFETY: the result is writable and the handle is the driver's.
@@ -189,10 +191,10 @@ impl CudaDevice {
         Ok(value)
     }
 
-    /// Major and minor version of its instruction set: (9, 0) for sm_90.
+    /// Returns the major and minor version of the instruction set: (9, 0) for sm_90.
     ///
     /// # Errors
-    /// RuntimeError when the driver does not tell.
+    /// Returns a RuntimeError if the driver does not provide it.
     pub(crate) fn architecture(&self) -> Result<(c_int, c_int)> {
         Ok((
             self.number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
@@ -200,13 +202,13 @@ impl CudaDevice {
         ))
     }
 
-    /// Its name: `NVIDIA H100`.
+    /// Returns the name of the device: `NVIDIA H100`.
     ///
     /// # Errors
-    /// RuntimeError when the driver does not tell.
+    /// Returns a RuntimeError if the driver does not provide it.
     pub(crate) fn name(&self) -> Result<String> {
         let mut text = [0u8; 256];
-        // SAFETY: the buffer is writable and as long as said; the last byte stays NUL.
+        // SAFETY: the buffer is writable and has the given length; the last byte stays NUL.
         let status = unsafe {
             (self.driver.device_name)(text.as_mut_ptr().cast::<c_char>(), text.len() as c_int - 1, self.handle)
         };
@@ -215,10 +217,10 @@ impl CudaDevice {
         Ok(String::from_utf8_lossy(&text[..end]).into_owned())
     }
 
-    /// Bytes of its memory: free ones and all.
+    /// Returns the free and the total memory in bytes.
     ///
     /// # Errors
-    /// RuntimeError when the driver does not tell.
+    /// Returns a RuntimeError if the driver does not provide it.
     pub(crate) fn memory(&self) -> Result<(usize, usize)> {
         let _entered = self.enter()?;
         let (mut free, mut total) = (0, 0);
@@ -233,7 +235,8 @@ impl Drop for Entered {
     #[inline]
     fn drop(&mut self) {
         if !self.previous.is_null() {
-            // SAFETY: it was current when we came, and its owner's to keep. A failure shows at the owner's next call.
+            // SAFETY: it was current before, and its owner keeps it alive. A failure is reported at
+            // the owner's next call.
             unsafe { (self.driver.context_set_current)(self.previous) };
         }
     }

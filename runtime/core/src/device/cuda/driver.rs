@@ -1,9 +1,10 @@
 //! The functions of the CUDA driver API that Kernpack calls, found at run time.
 //!
-//! cudarc finds the driver's library and knows the types of its functions; ours are compared with them at compile time. The calls go to the
-//! library itself and not through cudarc's wrappers, for two reasons: a wrapper panics where the driver lacks its function, and it
-//! turns a status into an enum, so that a status which is newer than the enum would be no value of it.
-//! Source of names and numbers: the CUDA Driver API reference, version 13.
+//! cudarc finds the driver's library and defines the types of its functions; our types are compared
+//! with them at compile time. Calls go to the library itself and not through cudarc's wrappers, for
+//! two reasons: a wrapper panics if the driver lacks its function, and it converts the status to an
+//! enum, of which a newer status would be an invalid value. Source of names and numbers: the CUDA
+//! Driver API reference, version 13.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::fmt;
@@ -27,7 +28,7 @@ pub(crate) const OUT_OF_MEMORY: Status = 2;
 /// `CUDA_ERROR_NO_DEVICE`.
 const NO_DEVICE: Status = 100;
 
-/// The oldest driver that is accepted, as `cuDriverGetVersion` says it: CUDA 12.0.
+/// The oldest supported driver, as reported by `cuDriverGetVersion`: CUDA 12.0.
 const OLDEST: c_int = 12000;
 
 macro_rules! driver_functions {
@@ -42,12 +43,12 @@ macro_rules! driver_functions {
         $(const _: unsafe fn($($argument),*) -> sys::CUresult = sys::$typed;)*
 
         impl Driver {
-            /// Finds every function.
+            /// Looks up every function.
             ///
             /// # Safety
             /// The driver's library is present.
             unsafe fn find() -> Result<Self> {
-                // SAFETY: the types are those that the driver API fixes for the names.
+                // SAFETY: the driver API defines these types for the names.
                 unsafe {
                     Ok(Self {
                         $($field: symbol($symbol)?,)*
@@ -104,7 +105,7 @@ driver_functions! {
         cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// A function of the driver.
+/// Looks up a function of the driver.
 ///
 /// # Safety
 /// The driver's library is present, and `F` is the type of a pointer to the function `name`.
@@ -123,7 +124,8 @@ impl Driver {
     /// The driver of this process, loaded and initialized once.
     ///
     /// # Errors
-    /// RuntimeError, always the same: there is no driver, it is too old, it finds no GPU, or it cannot be initialized.
+    /// Returns a RuntimeError, always the same: there is no driver, it is too old, it does not find
+    /// a GPU, or it cannot be initialized.
     pub(crate) fn get() -> Result<&'static Self> {
         static DRIVER: OnceLock<Result<Driver>> = OnceLock::new();
         DRIVER.get_or_init(Self::load).as_ref().map_err(Clone::clone)
@@ -143,7 +145,8 @@ impl Driver {
         // SAFETY: the library is present; the function's type is the driver API's, and the result is writable.
         let driver = unsafe {
             let get_version: unsafe extern "C" fn(*mut c_int) -> Status = symbol("cuDriverGetVersion")?;
-            // A driver that does not say its version is judged by its functions and by `cuInit`.
+            // A driver that does not report its version is checked by its functions and by
+            // `cuInit`.
             if get_version(&mut version) == SUCCESS && version < OLDEST {
                 return Err(crate::error!(
                     RuntimeError,
@@ -168,20 +171,22 @@ impl Driver {
         }
     }
 
-    /// Ok for success, else the error for `status`; `what` says what was tried.
+    /// Returns `Ok` for success, else the error for `status`; `what` describes the failed
+    /// operation.
     #[inline]
     pub(crate) fn check(&self, status: Status, what: fmt::Arguments<'_>) -> Result<()> {
         if status == SUCCESS { Ok(()) } else { Err(self.error(status, what)) }
     }
 
-    /// The error for a status: `WHAT: NAME (meaning)`. MemoryError where memory ran out, else RuntimeError.
+    /// Creates the error for a status: `WHAT: NAME (meaning)`. A MemoryError if memory ran out,
+    /// else a RuntimeError.
     #[cold]
     pub(crate) fn error(&self, status: Status, what: fmt::Arguments<'_>) -> Error {
         let kind = if status == OUT_OF_MEMORY { "MemoryError" } else { "RuntimeError" };
         Error::new(kind, format!("{what}: {}", self.describe(status)))
     }
 
-    /// Name and meaning of a status, as the driver says them.
+    /// Returns the driver's name and description of a status.
     pub(crate) fn describe(&self, status: Status) -> String {
         let text = |ask: unsafe extern "C" fn(Status, *mut *const c_char) -> Status| {
             let mut text = ptr::null();
@@ -199,7 +204,7 @@ impl Driver {
     }
 }
 
-/// Version of CUDA that the driver supports: 13000 for 13.0.
+/// Returns the version of CUDA that the driver supports: 13000 for 13.0.
 pub(crate) fn version() -> Result<i32> {
     let driver = Driver::get()?;
     let mut version = 0;

@@ -1,4 +1,5 @@
-//! Memory of the three kinds that CUDA has: on the device, pinned on the CPU, managed (moved by the driver as it is used).
+//! CUDA's three kinds of memory: on the device, pinned on the CPU, and managed (moved by the driver
+//! on access).
 
 use core::ffi::c_void;
 use core::ptr;
@@ -7,21 +8,21 @@ use super::device::{CudaDevice, device, devices};
 use super::driver::OUT_OF_MEMORY;
 use crate::Result;
 
-/// What every allocation of the driver is aligned to, in bytes.
+/// Alignment of every allocation of the driver, in bytes.
 const ALIGNMENT: usize = 256;
-/// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every device, not for the current one alone.
+/// `CU_MEMHOSTALLOC_PORTABLE`: pinned for every device, not only the current one.
 const PORTABLE: u32 = 1;
 /// `CU_MEM_ATTACH_GLOBAL`: every stream of every device may use it.
 const ATTACH_GLOBAL: u32 = 1;
 
-/// A kind of memory; each is a kind of device in DLPack.
+/// A kind of memory; each is a separate device kind in DLPack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     /// `cuda`.
     Device,
-    /// `cuda_host`: CPU memory that devices reach; there is one such device.
+    /// `cuda_host`: CPU memory that devices can access; there is one such device.
     Pinned,
-    /// `cuda_managed`: moves between the CPU and the devices; allocated in the name of a device.
+    /// `cuda_managed`: moves between the CPU and the devices; allocated on behalf of a device.
     Managed,
 }
 
@@ -35,11 +36,12 @@ impl Memory {
         }
     }
 
-    /// The GPU that stands behind the device `index` of this kind.
+    /// Returns the GPU of the device `index` of this kind.
     pub(super) fn gpu(self, index: i32) -> Result<&'static CudaDevice> {
         match self {
             Self::Pinned if index != 0 => {
-                // Without any GPU there is no such device either; then that is the reason to give.
+                // Without a GPU there is no such device either, and the error should be the missing
+                // GPU.
                 devices()?;
                 Err(crate::error!(RuntimeError, "cuda_host:{index} does not exist; the only one is cuda_host:0"))
             }
@@ -58,7 +60,7 @@ impl Memory {
         let gpu = self.gpu(index)?;
         let driver = gpu.driver();
         let _entered = gpu.enter()?;
-        // The driver refuses 0 bytes; DLPack wants an address all the same.
+        // The driver rejects 0 bytes, but DLPack requires an address.
         let bytes = size.max(1);
         let (mut address, mut pointer) = (0, ptr::null_mut());
         // SAFETY: the results are writable and a context is current.
@@ -89,8 +91,9 @@ impl Memory {
     pub(super) unsafe fn free(self, index: i32, data: *mut c_void) -> Result<()> {
         let gpu = self.gpu(index)?;
         let driver = gpu.driver();
-        // The driver waits for the work of the device before it takes its memory back. Other devices may have work with this
-        // memory as well: all of them with host and managed memory, peers with a device's.
+        // The driver waits for the work of the device before it frees its memory. Other devices may
+        // also have work with this memory: all of them with host and managed memory, peers with a
+        // device's memory.
         let everywhere = self != Self::Device;
         for other in devices()?.iter().filter(|other| other.is_in_use()) {
             if everywhere || (gpu.has_peers() && other.has_peers() && other.index() != gpu.index()) {

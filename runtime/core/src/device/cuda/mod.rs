@@ -1,10 +1,11 @@
 //! CUDA devices, through the driver API.
 //!
-//! Three kinds of devices: `cuda`, and the two kinds of memory that it shares with the CPU, `cuda_host` (pinned) and
-//! `cuda_managed`. The driver is looked for when one of them is first used; nothing of CUDA is needed to build or to load.
+//! Three kinds of devices: `cuda`, and the two kinds of memory that it shares with the CPU,
+//! `cuda_host` (pinned) and `cuda_managed`. The driver is loaded when one of them is first used;
+//! neither building nor loading requires CUDA.
 //!
-//! Contexts are the primary ones, so memory, streams and events are those of PyTorch, of the CUDA runtime and of cudarc: a
-//! `CUstream` is a stream here, and an address is an address.
+//! Contexts are the primary contexts, so memory, streams and events are shared with PyTorch, the
+//! CUDA runtime and cudarc: a stream is a `CUstream`, and an address is a device address.
 
 mod api;
 mod copy;
@@ -18,10 +19,10 @@ use memory::Memory;
 use super::DeviceKindInfo;
 use crate::abi::device_type;
 
-/// The kinds of devices here.
+/// The device kinds of this module.
 pub(super) static KINDS: [DeviceKindInfo; 3] =
-    // SAFETY: the driver's memory, streams and events, under the driver's rules: `cuMemFree` waits for the device's work, and an ended
-    // stream or event stays until its work is done.
+    // SAFETY: the driver's memory, streams and events, under the driver's rules: `cuMemFree` waits
+    // for the device's work, and a destroyed stream or event stays alive until its work is done.
     unsafe {
         [
             DeviceKindInfo::new(device_type::CUDA, || Box::new(CudaApi { memory: Memory::Device })),

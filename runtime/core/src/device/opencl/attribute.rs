@@ -1,4 +1,4 @@
-//! What can be asked about an OpenCL device, in the terms of [`DeviceAttribute`].
+//! Attributes of OpenCL devices, in the terms of [`DeviceAttribute`].
 
 use opencl_sys::{
     CL_DEVICE_EXTENSIONS, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_IMAGE_PITCH_ALIGNMENT,
@@ -22,7 +22,7 @@ const WAVEFRONT_WIDTH_AMD: u32 = 0x4043;
 /// `CL_DEVICE_GLOBAL_FREE_MEMORY_AMD` of cl_amd_device_attribute_query: KiB, as a list.
 const GLOBAL_FREE_MEMORY_AMD: u32 = 0x4039;
 
-/// An attribute of a device; None when OpenCL does not say.
+/// Returns an attribute of a device; None if OpenCL does not provide it.
 pub(super) fn attribute(device: &OpenClDevice, attribute: DeviceAttribute) -> Result<Any> {
     // SAFETY: the device is one of the library.
     let ask = |what| unsafe { info::of_device(device.library(), device.id(), what) };
@@ -37,7 +37,7 @@ pub(super) fn attribute(device: &OpenClDevice, attribute: DeviceAttribute) -> Re
             DeviceAttribute::MaxThreadsPerBlock => int(number(CL_DEVICE_MAX_WORK_GROUP_SIZE)?),
             DeviceAttribute::WarpSize if nvidia()? => int(number(WARP_SIZE_NV)?),
             DeviceAttribute::WarpSize if amd()? => int(number(WAVEFRONT_WIDTH_AMD)?),
-            // OpenCL itself promises nothing about work-items that run in step.
+            // OpenCL does not guarantee that any work-items run in lockstep.
             DeviceAttribute::WarpSize => 1i64.into_any(),
             DeviceAttribute::MaxSharedMemoryPerBlock => int(number(CL_DEVICE_LOCAL_MEM_SIZE)?),
             DeviceAttribute::ComputeVersion => {
@@ -67,7 +67,7 @@ pub(super) fn attribute(device: &OpenClDevice, attribute: DeviceAttribute) -> Re
             }
             DeviceAttribute::ImagePitchAlignment => match number(CL_DEVICE_IMAGE_PITCH_ALIGNMENT) {
                 Ok(alignment) => int(alignment),
-                // Only devices that make images from buffers have one.
+                // Only devices that create images from buffers have one.
                 Err(_) => Any::NONE,
             },
             _ => Any::NONE,

@@ -10,13 +10,13 @@ use super::library::{Failure, cl_call, cl_make};
 use crate::Result;
 use crate::device::{Place, RawStream};
 
-/// Most bytes that are mapped at a time for a copy between two devices.
+/// Maximum number of bytes that are mapped at a time for a copy between two devices.
 const PIECE: usize = 64 << 20;
 
-/// CPU memory to a device; done on return.
+/// Copies CPU memory to a device; complete on return.
 ///
 /// # Safety
-/// Both places have `size` bytes; the stream is one of the device.
+/// Both places have `size` bytes; the stream belongs to the device.
 pub(super) unsafe fn upload(
     source: Place,
     target: Place,
@@ -30,10 +30,11 @@ pub(super) unsafe fn upload(
         .map_err(|why| device.failed(format_args!("{size} bytes cannot be copied to it"), why))
 }
 
-/// Bytes to a place and `at` further, blocking.
+/// Writes bytes at offset `at` of a place; blocking.
 ///
 /// # Safety
-/// There are `size` bytes at `bytes`, and after `at` bytes in the place; the queue is one of the device.
+/// There are `size` bytes at `bytes`, and after `at` bytes in the place; the queue belongs to the
+/// device.
 unsafe fn write(
     device: &OpenClDevice,
     queue: cl_command_queue,
@@ -43,7 +44,7 @@ unsafe fn write(
     size: usize,
 ) -> Result<(), Failure> {
     let offset = target.byte_offset as usize + at;
-    // SAFETY: promised by the caller; blocking, so the bytes are not needed afterwards.
+    // SAFETY: promised by the caller; blocking, so the bytes are not used afterwards.
     unsafe {
         cl_call!(
             device.library(),
@@ -52,10 +53,10 @@ unsafe fn write(
     }
 }
 
-/// A device to CPU memory; done on return.
+/// Copies from a device to CPU memory; complete on return.
 ///
 /// # Safety
-/// Both places have `size` bytes; the stream is one of the device.
+/// Both places have `size` bytes; the stream belongs to the device.
 pub(super) unsafe fn download(
     source: Place,
     target: Place,
@@ -85,10 +86,10 @@ pub(super) unsafe fn download(
     outcome.map_err(|why| device.failed(format_args!("{size} bytes cannot be copied from it"), why))
 }
 
-/// Within a device, in the stream.
+/// Copies within a device, in the stream.
 ///
 /// # Safety
-/// Both places have `size` bytes, which do not overlap; the stream is one of the device.
+/// Both places have `size` bytes, which do not overlap; the stream belongs to the device.
 pub(super) unsafe fn within(
     source: Place,
     target: Place,
@@ -108,11 +109,12 @@ pub(super) unsafe fn within(
     outcome.map_err(|why| device.failed(format_args!("{size} bytes cannot be copied within it"), why))
 }
 
-/// Between two devices. They have contexts of their own, so the bytes go through CPU memory, in pieces: what is in the
-/// default stream of the source's device comes before, and the copy is done on return.
+/// Copies between two devices. They have separate contexts, so the bytes go through CPU memory, in
+/// pieces. The copy runs after the work in the default stream of the source's device, and is
+/// complete on return.
 ///
 /// # Safety
-/// Both places have `size` bytes; the stream is one of the target's device.
+/// Both places have `size` bytes; the stream belongs to the target's device.
 pub(super) unsafe fn between(
     source: Place,
     source_device: &OpenClDevice,
@@ -146,7 +148,7 @@ pub(super) unsafe fn between(
         };
         let mapped =
             mapped.map_err(|why| source_device.failed(format_args!("{piece} bytes cannot be copied from it"), why))?;
-        // SAFETY: OpenCL mapped so many bytes, and the target has room for them.
+        // SAFETY: OpenCL mapped that many bytes, and the target has room for them.
         let written = unsafe { write(target_device, to_queue, mapped, target, done, piece) };
         // SAFETY: mapped above, and not used any more.
         let unmapped = unsafe {

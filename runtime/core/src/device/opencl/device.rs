@@ -1,4 +1,4 @@
-//! One OpenCL device: its context and its default queue, made when the device is first used.
+//! An OpenCL device: its context and its default queue, created when the device is first used.
 
 use core::ffi::c_void;
 use core::fmt;
@@ -15,16 +15,17 @@ use super::library::{Failure, Library, cl_call, cl_make};
 use crate::device::RawStream;
 use crate::{Error, Result, error_kind};
 
-/// A device. What was opened stays open until the process ends, as tensors may do.
+/// An OpenCL device. Objects that were opened stay open until the process ends, because tensors may
+/// live that long.
 pub(super) struct OpenClDevice {
     library: &'static Library,
     index: i32,
     id: cl_device_id,
     name: String,
-    /// How buffers are made.
+    /// Flags for creating buffers.
     flags: cl_mem_flags,
     opened: OnceLock<Opened>,
-    /// Held while the device is opened.
+    /// Locked while the device is opened.
     opening: Mutex<()>,
 }
 
@@ -40,9 +41,9 @@ unsafe impl Sync for OpenClDevice {}
 
 impl OpenClDevice {
     pub(super) fn new(library: &'static Library, index: i32, id: cl_device_id, name: String) -> Self {
-        // A CPU's memory is the host's. Asked for as such, it is there, or an error, at once; PoCL 3.1 aborts the process when it finds
-        // only at the first use that there is none.
-        // SAFETY: the device is one of the library.
+        // A CPU device uses host memory. Requested as such, it is allocated immediately, or the
+        // request fails; PoCL 3.1 aborts the process if memory runs out only at the first use.
+        // SAFETY: the device belongs to the library.
         let kind = unsafe { info::of_device(library, id, CL_DEVICE_TYPE) }.and_then(|value| info::number(&value));
         let is_cpu = kind.is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0);
         let flags = if is_cpu { CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR } else { CL_MEM_READ_WRITE };
@@ -61,12 +62,12 @@ impl OpenClDevice {
         &self.name
     }
 
-    /// The device's own context: what one device does wrong does not end what another does.
+    /// Returns the device's own context: an error of one device does not affect the others.
     pub(super) fn context(&self) -> Result<cl_context> {
         Ok(self.open()?.context)
     }
 
-    /// The queue behind a stream.
+    /// Returns the queue of a stream.
     pub(super) fn queue(&self, stream: RawStream) -> Result<cl_command_queue> {
         if stream == RawStream::DEFAULT { Ok(self.open()?.queue) } else { Ok(stream.0) }
     }
@@ -86,28 +87,31 @@ impl OpenClDevice {
         match self.new_queue(context) {
             Ok(queue) => Ok(self.opened.get_or_init(|| Opened { context, queue })),
             Err(error) => {
-                // SAFETY: made above, and known to no other code. There is nothing to do about a failure.
+                // SAFETY: created above, and not shared with other code. A failure cannot be
+                // handled.
                 let _ = unsafe { cl_call!(library, clReleaseContext(context)) };
                 Err(error)
             }
         }
     }
 
-    /// An in-order queue that notes when commands begin and end, so that events measure time.
+    /// Creates an in-order queue that records when commands begin and end, so that events measure
+    /// time.
     fn new_queue(&self, context: cl_context) -> Result<cl_command_queue> {
-        // clCreateCommandQueue is deprecated since 2.0, but the one that every version has.
-        // SAFETY: the context is one of this device.
+        // clCreateCommandQueue is deprecated since 2.0, but every version has it.
+        // SAFETY: the context belongs to this device.
         let queue =
             unsafe { cl_make!(self.library, clCreateCommandQueue(context, self.id, CL_QUEUE_PROFILING_ENABLE)) };
         queue.map_err(|why| self.failed(format_args!("no queue can be made"), why))
     }
 
-    /// Another queue.
+    /// Creates an additional queue.
     pub(super) fn create_stream(&self) -> Result<RawStream> {
         Ok(RawStream(self.new_queue(self.context()?)?))
     }
 
-    /// A buffer; its content is undefined. OpenCL has no empty ones, so one of 0 bytes has one.
+    /// Creates a buffer; its content is undefined. OpenCL does not have empty buffers, so one of 0
+    /// bytes has one byte.
     pub(super) fn allocate(&self, size: usize) -> Result<cl_mem> {
         let context = self.context()?;
         // SAFETY: the context is alive; no CPU memory is involved.
@@ -117,14 +121,14 @@ impl OpenClDevice {
 
     #[cold]
     fn no_memory(&self, size: usize, why: Failure) -> Error {
-        // SAFETY: the device is one of the library.
+        // SAFETY: the device belongs to the library.
         let largest = unsafe { info::of_device(self.library, self.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE) };
         let hint = match largest.and_then(|value| info::number(&value)) {
             Ok(largest) if size as u64 > largest => format!("; a buffer of this device has at most {largest} bytes"),
             _ => String::new(),
         };
         let index = self.index;
-        // Some drivers call it a lack of resources when memory runs out.
+        // Some drivers report a lack of memory as a lack of resources.
         match why {
             Failure::Status(opencl_sys::CL_INVALID_BUFFER_SIZE | opencl_sys::CL_OUT_OF_RESOURCES) => {}
             why if why.is_out_of_memory() => {}
@@ -133,14 +137,14 @@ impl OpenClDevice {
         crate::error!(MemoryError, "opencl:{index}: no memory for a buffer of {size} bytes: {why}{hint}")
     }
 
-    /// The error for what failed on this device; a MemoryError when memory ran out.
+    /// Creates the error for a failed operation on this device; a MemoryError if memory ran out.
     #[cold]
     pub(super) fn failed(&self, what: fmt::Arguments<'_>, why: Failure) -> Error {
         let kind = if why.is_out_of_memory() { error_kind::MemoryError } else { error_kind::RuntimeError };
         Error::from_arguments(kind, format_args!("opencl:{}: {what}: {why}", self.index))
     }
 
-    /// A handle of OpenCL, by its name.
+    /// Returns a handle of OpenCL by its name.
     pub(super) fn native_handle(&self, what: &str) -> Result<*mut c_void> {
         Ok(match what {
             "context" => self.context()?,

@@ -1,5 +1,5 @@
-//! The OpenCL devices of this machine, in their order: GPUs, then accelerators, then CPUs, then others, and among these in the
-//! order in which the platforms name them.
+//! The OpenCL devices of this machine in their order: GPUs, then accelerators, then CPUs, then
+//! others, and among these in the order in which the platforms list them.
 
 use opencl_sys::{
     CL_DEVICE_AVAILABLE, CL_DEVICE_NAME, CL_DEVICE_NOT_FOUND, CL_DEVICE_TYPE, CL_DEVICE_TYPE_ACCELERATOR,
@@ -10,22 +10,22 @@ use super::device::OpenClDevice;
 use super::info;
 use super::library::{Failure, Library, cl_call};
 
-/// Says which devices there are, and in which order: `PLATFORM` or `PLATFORM:DEVICE`, separated by commas. Each is a number, or a
-/// part of a name, in any case.
+/// Environment variable that selects and orders the devices: `PLATFORM` or `PLATFORM:DEVICE`,
+/// separated by commas. Each is a number, or a part of a name, case-insensitive.
 const DEVICES_VARIABLE: &str = "KERNPACK_OPENCL_DEVICES";
 
-/// A device as its platform names it.
+/// A device that a platform lists.
 struct Found {
     platform: usize,
     platform_name: String,
-    /// Which one of its platform.
+    /// Index of the device in its platform.
     number: usize,
     id: usize,
     name: String,
     rank: u32,
 }
 
-/// Finds all devices. The error says why there is none and what to do.
+/// Finds all devices. The error contains the reason that there is none and the remedy.
 pub(super) fn find(library: &'static Library) -> Result<Vec<OpenClDevice>, String> {
     let platforms = info::handles(CL_PLATFORM_NOT_FOUND_KHR, |count, ids, found| {
         // SAFETY: `ids` has room for `count` platforms.
@@ -42,12 +42,12 @@ pub(super) fn find(library: &'static Library) -> Result<Vec<OpenClDevice>, Strin
     let mut found = Vec::new();
     let mut platform_names = Vec::new();
     for (platform, id) in platforms.into_iter().enumerate() {
-        // SAFETY: the library named this platform.
+        // SAFETY: the library returned this platform.
         let name = unsafe { info::of_platform(library, id, CL_PLATFORM_NAME) };
         let platform_name = name.map_or_else(|_| format!("platform {platform}"), |name| info::text(&name));
-        // A platform that fails has no devices; the others still do.
+        // A platform that fails does not contribute devices; the others still do.
         let ids = info::handles(CL_DEVICE_NOT_FOUND, |count, ids, found| {
-            // SAFETY: the library named this platform, and `ids` has room for `count` devices.
+            // SAFETY: the library returned this platform, and `ids` has room for `count` devices.
             unsafe { cl_call!(library, clGetDeviceIDs(id, CL_DEVICE_TYPE_ALL, count, ids, found)) }
         });
         for (number, id) in ids.unwrap_or_default().into_iter().enumerate() {
@@ -80,9 +80,9 @@ pub(super) fn find(library: &'static Library) -> Result<Vec<OpenClDevice>, Strin
     Ok(devices.collect())
 }
 
-/// Name and rank of a device; None when it cannot be used now.
+/// Returns the name and rank of a device; None if it cannot be used at the moment.
 fn describe(library: &Library, id: opencl_sys::cl_device_id) -> Result<Option<(String, u32)>, Failure> {
-    // SAFETY: the library named this device.
+    // SAFETY: the library returned this device.
     let ask = |what| unsafe { info::of_device(library, id, what) };
     if info::number(&ask(CL_DEVICE_AVAILABLE)?)? == 0 {
         return Ok(None);
@@ -93,7 +93,7 @@ fn describe(library: &Library, id: opencl_sys::cl_device_id) -> Result<Option<(S
     Ok(Some((info::text(&ask(CL_DEVICE_NAME)?), rank)))
 }
 
-/// Positions of the devices that the variable asks for, once each.
+/// Returns the indices of the devices that the variable requests, each once.
 fn chosen(wish: &str, found: &[Found]) -> Result<Vec<usize>, String> {
     let mut order = Vec::new();
     for item in wish.split(',').map(str::trim) {
@@ -120,7 +120,7 @@ fn chosen(wish: &str, found: &[Found]) -> Result<Vec<usize>, String> {
     Ok(order)
 }
 
-/// Whether a wish, a number or a part of a name, fits.
+/// Returns whether a requested device, a number or a part of a name, matches.
 fn matches(wish: &str, number: usize, name: &str) -> bool {
     match wish.parse::<usize>() {
         Ok(wanted) => wanted == number,

@@ -11,10 +11,10 @@ use super::library::{Failure, Library, cl_call};
 use crate::Result;
 use crate::device::{RawEvent, RawStream};
 
-/// What a [`RawEvent`] of OpenCL points to: the marker of the latest record. NULL when there is none.
+/// The target of a [`RawEvent`] of OpenCL: the marker of the latest record. NULL without one.
 struct Event(Mutex<cl_event>);
 
-/// A marker of which we hold a reference.
+/// A marker with a reference that this value owns.
 struct Marker {
     library: &'static Library,
     event: cl_event,
@@ -22,17 +22,17 @@ struct Marker {
 
 impl Drop for Marker {
     fn drop(&mut self) {
-        // SAFETY: the reference is ours. There is nothing to do about a failure.
+        // SAFETY: this value owns the reference. A failure cannot be handled.
         let _ = unsafe { cl_call!(self.library, clReleaseEvent(self.event)) };
     }
 }
 
-/// A new event, never recorded.
+/// Creates an event that was never recorded.
 pub(super) fn create() -> RawEvent {
     RawEvent(Box::into_raw(Box::new(Event(Mutex::new(null_mut())))).cast())
 }
 
-/// Ends an event.
+/// Destroys an event.
 ///
 /// # Safety
 /// The event came from [`create`], and is not used any more.
@@ -45,10 +45,10 @@ pub(super) unsafe fn free(device: &OpenClDevice, event: RawEvent) {
     }
 }
 
-/// Puts the event behind what is in the stream now.
+/// Records the event in the stream, after the work that is in it now.
 ///
 /// # Safety
-/// The event came from [`create`] and is alive; the stream is one of the device.
+/// The event came from [`create`] and is alive; the stream belongs to the device.
 pub(super) unsafe fn record(device: &OpenClDevice, event: RawEvent, stream: RawStream) -> Result<()> {
     let (library, queue) = (device.library(), device.queue(stream)?);
     let mut made = null_mut();
@@ -63,13 +63,13 @@ pub(super) unsafe fn record(device: &OpenClDevice, event: RawEvent, stream: RawS
     if !before.is_null() {
         drop(Marker { library, event: before });
     }
-    // Another queue may only wait for what has been handed to the device.
+    // Another queue may only wait for commands that have been submitted to the device.
     // SAFETY: the queue is alive.
     let flushed = unsafe { cl_call!(library, clFlush(queue)) };
     flushed.map_err(|why| device.failed(format_args!("an event cannot be recorded"), why))
 }
 
-/// The marker of the latest record.
+/// Returns the marker of the latest record.
 ///
 /// # Safety
 /// The event came from [`create`] and is alive.
@@ -86,11 +86,11 @@ unsafe fn marker(device: &OpenClDevice, event: RawEvent) -> Result<Option<Marker
     Ok(Some(Marker { library, event }))
 }
 
-/// Lets what comes into the stream from now on wait for the event. An event of another device is waited for here: OpenCL has no events
-/// between contexts.
+/// Makes work that is enqueued in the stream from now on wait for the event. For an event of
+/// another device, this function itself waits: OpenCL events do not work across contexts.
 ///
 /// # Safety
-/// The event came from [`create`] and is alive; the stream is one of the device.
+/// The event came from [`create`] and is alive; the stream belongs to the device.
 pub(super) unsafe fn wait(device: &OpenClDevice, event: RawEvent, stream: RawStream) -> Result<()> {
     // SAFETY: promised by the caller.
     let Some(marker) = (unsafe { marker(device, event) })? else { return Ok(()) };
@@ -104,7 +104,7 @@ pub(super) unsafe fn wait(device: &OpenClDevice, event: RawEvent, stream: RawStr
     if own != context.addr() as u64 {
         return finish(device, &marker);
     }
-    // SAFETY: queue and event are alive, and of one context.
+    // SAFETY: queue and event are alive and belong to one context.
     let outcome = unsafe { cl_call!(library, clEnqueueBarrierWithWaitList(queue, 1, &marker.event, null_mut())) };
     outcome.map_err(|why| device.failed(format_args!("an event cannot be waited for"), why))
 }
@@ -135,7 +135,8 @@ fn finish(device: &OpenClDevice, marker: &Marker) -> Result<()> {
     })
 }
 
-/// Seconds from the end of what is before one event to the end of what is before another.
+/// Returns the seconds between the completion of the work before one event and of the work before
+/// another.
 ///
 /// # Safety
 /// Both came from [`create`] and are alive.

@@ -1,4 +1,4 @@
-//! What OpenCL says about its objects: byte strings, read as numbers and texts.
+//! Queries of OpenCL objects: byte strings, read as numbers and texts.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -7,7 +7,8 @@ use opencl_sys::{cl_device_id, cl_int, cl_platform_id};
 
 use super::library::{Failure, Library, cl_call};
 
-/// Reads a value of unknown size: `ask(size, value, size_needed)` is called for the size first, then for the value.
+/// Reads a value of unknown size: calls `ask(size, value, size_needed)` for the size first, then
+/// for the value.
 pub(crate) fn read(
     mut ask: impl FnMut(usize, *mut c_void, *mut usize) -> Result<(), Failure>,
 ) -> Result<Vec<u8>, Failure> {
@@ -20,7 +21,7 @@ pub(crate) fn read(
     Ok(value)
 }
 
-/// A number of 4 or 8 bytes (also a handle).
+/// Reads a number of 4 or 8 bytes (or a handle).
 pub(crate) fn number(value: &[u8]) -> Result<u64, Failure> {
     match *value {
         [a, b, c, d] => Ok(u32::from_ne_bytes([a, b, c, d]).into()),
@@ -29,31 +30,32 @@ pub(crate) fn number(value: &[u8]) -> Result<u64, Failure> {
     }
 }
 
-/// A text without the NUL at its end, and without spaces around it.
+/// Reads a text without the NUL at its end, and without surrounding spaces.
 pub(crate) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).trim().to_owned()
 }
 
-/// What OpenCL says about a device.
+/// Queries a device.
 ///
 /// # Safety
 /// `device` is a device of the OpenCL library.
 pub(crate) unsafe fn of_device(library: &Library, device: cl_device_id, what: u32) -> Result<Vec<u8>, Failure> {
-    // SAFETY: promised by the caller; `read` gives places to write to.
+    // SAFETY: promised by the caller; `read` passes writable places.
     read(|size, value, needed| unsafe { cl_call!(library, clGetDeviceInfo(device, what, size, value, needed)) })
 }
 
-/// What OpenCL says about a platform.
+/// Queries a platform.
 ///
 /// # Safety
 /// `platform` is a platform of the OpenCL library.
 pub(crate) unsafe fn of_platform(library: &Library, platform: cl_platform_id, what: u32) -> Result<Vec<u8>, Failure> {
-    // SAFETY: promised by the caller; `read` gives places to write to.
+    // SAFETY: promised by the caller; `read` passes writable places.
     read(|size, value, needed| unsafe { cl_call!(library, clGetPlatformInfo(platform, what, size, value, needed)) })
 }
 
-/// The handles that a list function gives: it is asked for their number first, then for them. A status of `none` is an empty list.
+/// Returns the handles of a list function: queries their number first, then the handles. A status
+/// of `none` means an empty list.
 pub(super) fn handles(
     none: cl_int,
     mut ask: impl FnMut(u32, *mut *mut c_void, *mut u32) -> Result<(), Failure>,

@@ -1,5 +1,6 @@
-//! The functions of the OpenCL library, found at run time in `libOpenCL.so.1`, and what goes wrong when they are called.
-//! Source of names, types and numbers: the crate `opencl-sys`, made from Khronos' headers of OpenCL 3.0.
+//! The functions of the OpenCL library, found at run time in `libOpenCL.so.1`, and their errors.
+//! Source of names, types and numbers: the crate `opencl-sys`, generated from Khronos' headers of
+//! OpenCL 3.0.
 
 use core::ffi::{CStr, c_void};
 use core::fmt;
@@ -11,7 +12,7 @@ use opencl_sys::cl_int;
 
 use crate::embedded::dynamic_linker::{Scope, flags};
 
-/// Names the file to load instead of the system's.
+/// Environment variable with the path of the library to load instead of the system's.
 const LIBRARY_VARIABLE: &str = "KERNPACK_OPENCL_LIBRARY";
 
 #[cfg(target_os = "macos")]
@@ -19,28 +20,28 @@ const LIBRARY: &CStr = c"/System/Library/Frameworks/OpenCL.framework/OpenCL";
 #[cfg(not(target_os = "macos"))]
 const LIBRARY: &CStr = c"libOpenCL.so.1";
 
-/// Why a function of OpenCL failed.
+/// The reason that a function of OpenCL failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// What the function returned.
+    /// The status code that the function returned.
     Status(cl_int),
-    /// The library has no function of this name.
+    /// The library does not have a function of this name.
     Missing(&'static str),
 }
 
 macro_rules! opencl_functions {
     ($($name:ident: $type:ident,)*) => {
-        /// The functions of the OpenCL library that are used here; None where it lacks one.
+        /// The functions of the OpenCL library that are used here; None if the library lacks one.
         #[expect(non_snake_case, reason = "these are OpenCL's own names")]
         pub(crate) struct Library {
             $(pub(crate) $name: ty::$type,)*
         }
 
         impl Library {
-            /// Looks all functions up.
+            /// Looks up all functions.
             ///
             /// # Safety
-            /// `library` is an OpenCL library, which stays loaded.
+            /// `library` is an OpenCL library that stays loaded.
             unsafe fn look_up(library: Scope) -> Self {
                 Self {
                     $($name: {
@@ -49,7 +50,8 @@ macro_rules! opencl_functions {
                             Err(_) => unreachable!(),
                         };
                         let symbol = library.symbol(NAME);
-                        // SAFETY: OpenCL fixes the type of the function of this name; NULL is None.
+                        // SAFETY: OpenCL defines the type of the function of this name; NULL is
+                        // None.
                         unsafe { core::mem::transmute::<*mut c_void, ty::$type>(symbol) }
                     },)*
                 }
@@ -110,7 +112,8 @@ macro_rules! cl_call {
 }
 pub(crate) use cl_call;
 
-/// Calls a function that returns an object and writes the status to its last parameter, which is not given.
+/// Calls a function that returns an object and writes the status to its last parameter, which the
+/// macro adds.
 macro_rules! cl_make {
     ($library:expr, $name:ident($($argument:expr),* $(,)?)) => {
         match $library.$name {
@@ -126,7 +129,8 @@ macro_rules! cl_make {
 pub(crate) use cl_make;
 
 impl Library {
-    /// The library of this process, loaded once; it is never unloaded. The error says what to install.
+    /// Returns the library of this process, loaded once; it is never unloaded. The error says what
+    /// to install.
     pub(crate) fn get() -> Result<&'static Self, &'static str> {
         static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
         LOADED.get_or_init(Self::load).as_ref().map_err(String::as_str)
@@ -139,7 +143,7 @@ impl Library {
         let name = configured.as_deref().unwrap_or(LIBRARY);
         // SAFETY: loading the OpenCL library runs its constructors; it stays loaded.
         if let Some(library) = unsafe { Scope::open(name, flags::NOW | flags::LOCAL) } {
-            // SAFETY: it is the OpenCL library, by its name or by what the user says.
+            // SAFETY: it is the OpenCL library, by its name or by the user's setting.
             return Ok(unsafe { Self::look_up(library) });
         }
         let name = name.to_string_lossy();
@@ -155,12 +159,12 @@ impl Library {
 }
 
 impl Failure {
-    /// The status of a function: 0 is success.
+    /// Converts the status of a function: 0 is success.
     pub(crate) fn check(status: cl_int) -> Result<(), Self> {
         if status == opencl_sys::CL_SUCCESS { Ok(()) } else { Err(Self::Status(status)) }
     }
 
-    /// Whether memory ran out, on the device or on the CPU.
+    /// Returns whether memory ran out, on the device or on the CPU.
     pub(crate) fn is_out_of_memory(self) -> bool {
         use opencl_sys::{CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY};
         matches!(self, Self::Status(CL_MEM_OBJECT_ALLOCATION_FAILURE | CL_OUT_OF_HOST_MEMORY))
@@ -183,7 +187,7 @@ macro_rules! names {
     ($($name:ident)*) => { &[$((opencl_sys::$name, stringify!($name)),)*] };
 }
 
-/// The statuses that the functions above may return.
+/// Status codes that the functions above may return.
 static NAMES: &[(cl_int, &str)] = names! {
     CL_DEVICE_NOT_FOUND CL_DEVICE_NOT_AVAILABLE CL_COMPILER_NOT_AVAILABLE CL_MEM_OBJECT_ALLOCATION_FAILURE CL_OUT_OF_RESOURCES
     CL_OUT_OF_HOST_MEMORY CL_PROFILING_INFO_NOT_AVAILABLE CL_MEM_COPY_OVERLAP CL_BUILD_PROGRAM_FAILURE CL_MAP_FAILURE

@@ -1,17 +1,21 @@
 //! OpenCL devices (Cargo feature `opencl`).
 //!
-//! The OpenCL loader is looked for when a device is first asked for; nothing of OpenCL is needed to build or to start.
+//! The OpenCL loader is opened when a device is first requested; neither building nor starting
+//! requires OpenCL.
 //!
-//! - Devices of all platforms are numbered together: GPUs, accelerators, CPUs, others. `KERNPACK_OPENCL_DEVICES` chooses and orders
-//!   them: `PLATFORM` or `PLATFORM:DEVICE`, separated by commas, each a number or a part of the name: `nvidia,portable:0`.
-//!   `KERNPACK_OPENCL_LIBRARY` names the library to load instead of `libOpenCL.so.1`.
-//! - A device is opened when it is first used, with a context and a default queue of its own. Streams are further in-order queues.
-//! - Memory is a `cl_mem`: that is what `data` of a tensor and of DLPack is, and views say by their byte offset where they begin. The
-//!   alignment of a buffer is the device's own, which serves every type of OpenCL C.
+//! - Devices of all platforms are numbered together: GPUs, accelerators, CPUs, others.
+//!   `KERNPACK_OPENCL_DEVICES` selects and orders them: `PLATFORM` or `PLATFORM:DEVICE`, separated
+//!   by commas, each a number or a part of the name: `nvidia,portable:0`. `KERNPACK_OPENCL_LIBRARY`
+//!   is the library to load instead of `libOpenCL.so.1`.
+//! - A device is opened when it is first used, with its own context and default queue. Streams are
+//!   additional in-order queues.
+//! - Memory is a `cl_mem`, which is `data` in tensors and in DLPack; the byte offset of a view is
+//!   its start. The alignment of a buffer is the device's own, which is sufficient for every type
+//!   of OpenCL C.
 //! - OpenCL keeps memory until the work in queues that uses it is done, so freeing it early is safe.
-//! - OpenCL may find only at the first use that there is no memory; the MemoryError comes then.
-//! - Copies between two devices go through CPU memory, and a stream that is to wait for another device's event waits on the caller's thread:
-//!   nothing of OpenCL reaches from one context into another.
+//! - OpenCL may detect a lack of memory only at the first use; the MemoryError is raised then.
+//! - Copies between two devices go through CPU memory, and a stream that should wait for another
+//!   device's event waits on the calling thread: OpenCL objects cannot be used across contexts.
 
 mod attribute;
 mod copy;
@@ -37,10 +41,10 @@ pub(crate) struct OpenCl {
     found: OnceLock<Result<Vec<OpenClDevice>, String>>,
 }
 
-/// The kind of device here.
+/// The device kind of this module.
 pub(super) static KINDS: [DeviceKindInfo; 1] =
-    // SAFETY: a buffer has the size that OpenCL was asked for, OpenCL checks that copies stay inside, and keeps memory, queues and
-    // events until the work that uses them is done.
+    // SAFETY: OpenCL allocates buffers of the requested size, checks that copies stay inside, and
+    // keeps memory, queues and events until the work that uses them is done.
     unsafe { [DeviceKindInfo::new(device_type::OPENCL, || Box::new(OpenCl::default()))] };
 
 impl OpenCl {
@@ -88,7 +92,8 @@ impl DeviceApi for OpenCl {
 
     unsafe fn free(&self, index: i32, data: *mut c_void) -> Result<()> {
         let device = self.device(index)?;
-        // SAFETY: promised by the caller; OpenCL keeps the memory until queued work is done with it.
+        // SAFETY: promised by the caller; OpenCL keeps the memory until queued work is done with
+        // it.
         let outcome = unsafe { cl_call!(device.library(), clReleaseMemObject(data)) };
         outcome.map_err(|why| device.failed(format_args!("memory cannot be freed"), why))
     }
@@ -127,7 +132,7 @@ impl DeviceApi for OpenCl {
 
     unsafe fn free_stream(&self, index: i32, stream: RawStream) -> Result<()> {
         let device = self.device(index)?;
-        // SAFETY: promised by the caller; OpenCL ends the queue when its work is done.
+        // SAFETY: promised by the caller; OpenCL destroys the queue when its work is done.
         let outcome = unsafe { cl_call!(device.library(), clReleaseCommandQueue(stream.0)) };
         outcome.map_err(|why| device.failed(format_args!("a stream cannot be ended"), why))
     }

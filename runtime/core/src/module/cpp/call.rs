@@ -1,12 +1,14 @@
-//! C++ virtual functions, called so that what they throw is an error here.
+//! Calls of C++ virtual functions that convert thrown exceptions to errors.
 //!
-//! Rust can neither catch a C++ exception nor let it come to where a panic is caught, which ends the process. So the call is made by
-//! a few instructions of our own that have a personality routine, as a C++ function with `catch (...)` has: the unwinder asks it
-//! whether the exception stays, and goes on behind the call. On other machines than x86-64 and 64-bit ARM with Linux the exception ends
-//! the process, with a message of the C++ or Rust runtime.
+//! Rust cannot catch a C++ exception, nor may one reach a frame that catches panics, which ends the
+//! process. So the call is made by a few instructions with their own personality routine, like a
+//! C++ function with `catch (...)`: the unwinder asks the routine whether to stop the exception
+//! there, and continues after the call. On machines other than x86-64 and 64-bit ARM with Linux the
+//! exception ends the process, with a message of the C++ or Rust runtime.
 //!
-//! What was thrown is known by its type: a `tvm::ffi::Error` is the error itself, others that derive from `std::exception` give
-//! their text (Itanium C++ ABI: Exception Handling, and what GCC and Clang with libstdc++ make of it).
+//! The type of the exception determines the error: a `tvm::ffi::Error` is the error itself, other
+//! exceptions that derive from `std::exception` provide their text (Itanium C++ ABI: Exception
+//! Handling, and its implementation in GCC and Clang with libstdc++).
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -14,41 +16,46 @@ use core::ptr::{null, null_mut};
 use super::error_relay;
 use crate::Result;
 
-/// Arguments of a virtual function, the C++ object among them. All of them have one.
+/// Arguments of a virtual function, including the C++ object. Every function takes the object.
 pub(in crate::module) type Arguments = [*const c_void; 3];
 
-/// Calls a function with as many of the arguments as it has. The result is the word that it returns.
+/// Calls a function, which uses only as many of the arguments as it takes. Returns the word that it
+/// returns.
 ///
 /// # Errors
-/// What the function throws, or reports if it is one of ours in another artifact.
+/// Returns the exception that the function throws, or the error that it reports if it belongs to
+/// another artifact of this project.
 ///
 /// # Safety
-/// `function` takes up to three words, which `arguments` holds, and returns up to one.
+/// `function` takes up to three words, which `arguments` contains, and returns up to one.
 pub(in crate::module) unsafe fn call(function: *const c_void, arguments: Arguments) -> Result<usize> {
     // SAFETY: promised by the caller.
     error_relay::listening(|| unsafe { call_catching(function, arguments, null_mut()) })
 }
 
-/// Calls a function whose result has a destructor. C++ writes it to `out`, unless the call fails.
+/// Calls a function whose result has a destructor. The C++ code writes the result to `out`, unless
+/// the call fails.
 ///
 /// # Errors
 /// As for [`call`].
 ///
 /// # Safety
-/// `function` takes up to two words, which `arguments` holds; its result has a destructor, and fits where `out` points to.
+/// `function` takes up to two words, which `arguments` contains; its result has a destructor, and
+/// fits into the memory at `out`.
 pub(in crate::module) unsafe fn call_into(
     out: *mut c_void,
     function: *const c_void,
     arguments: [*const c_void; 2],
 ) -> Result<()> {
     let [a, b] = arguments;
-    // How C++ says where the result goes: see `super::result`.
+    // The address of the result, as the C++ ABI passes it; see `super::result`.
     let arguments = if cfg!(target_arch = "aarch64") { [a, b, null()] } else { [out.cast_const(), a, b] };
     // SAFETY: promised by the caller.
     error_relay::listening(|| unsafe { call_catching(function, arguments, out) }).map(drop)
 }
 
-/// Calls a function that has the C++ object as its only argument, and no reason to fail; 0 when it does.
+/// Calls a function that takes only the C++ object and is not expected to fail; returns 0 if it
+/// does.
 ///
 /// # Safety
 /// As for [`call`].
@@ -57,7 +64,7 @@ pub(in crate::module) unsafe fn call_simple(function: *const c_void, this: *mut 
     unsafe { call_catching(function, [this, null(), null()], null_mut()) }.unwrap_or_default()
 }
 
-/// `out` is where the result goes on machines that have a register for that.
+/// `out` is the address of the result on machines that have a register for it.
 ///
 /// # Safety
 /// As for [`call`] or [`call_into`].
@@ -65,7 +72,7 @@ pub(in crate::module) unsafe fn call_simple(function: *const c_void, this: *mut 
 unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut c_void) -> Result<usize> {
     let mut exception = null_mut();
     let [a, b, c] = arguments;
-    // SAFETY: promised by the caller; the exception, if there is one, is ours.
+    // SAFETY: promised by the caller; the exception, if there is one, belongs to this function.
     unsafe {
         let result = catching::kernpack_call_catching(a, b, c, function, &mut exception, out);
         if exception.is_null() { Ok(result) } else { Err(super::thrown::take(exception)) }
@@ -78,17 +85,18 @@ unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut
 unsafe fn call_catching(function: *const c_void, arguments: Arguments, _out: *mut c_void) -> Result<usize> {
     type Function = unsafe extern "C-unwind" fn(*const c_void, *const c_void, *const c_void) -> usize;
     let [a, b, c] = arguments;
-    // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.
+    // SAFETY: promised by the caller; arguments that a function does not take stay in their
+    // registers.
     Ok(unsafe { core::mem::transmute::<*const c_void, Function>(function)(a, b, c) })
 }
 
-/// `out` is where the result goes.
+/// `out` is the address of the result.
 ///
 /// # Safety
 /// As for [`call`] or [`call_into`].
 #[cfg(all(target_arch = "aarch64", not(target_os = "linux")))]
 unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut c_void) -> Result<usize> {
-    /// Goes on in the function, with x8 set.
+    /// Continues in the function, with x8 set.
     #[unsafe(naked)]
     unsafe extern "C-unwind" fn with_result(
         _a: *const c_void,
@@ -100,11 +108,12 @@ unsafe fn call_catching(function: *const c_void, arguments: Arguments, out: *mut
         core::arch::naked_asm!("mov x8, x4", "br x3")
     }
     let [a, b, c] = arguments;
-    // SAFETY: promised by the caller; arguments that a function does not have stay in their registers.
+    // SAFETY: promised by the caller; arguments that a function does not take stay in their
+    // registers.
     Ok(unsafe { with_result(a, b, c, function, out) })
 }
 
-/// The call, and where the unwinder comes.
+/// The call, and the landing pad for the unwinder.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod catching {
     use core::ffi::{c_int, c_void};
@@ -119,12 +128,13 @@ mod catching {
         ".type kernpack_call_catching,@function",
         "kernpack_call_catching:",
         ".cfi_startproc",
-        // A pointer to a pointer to the routine, relative to where it stands.
+        // A pointer to a pointer to the routine, relative to its own position.
         ".cfi_personality 0x9b, .Lkernpack_personality",
         "push rbx",
         ".cfi_def_cfa_offset 16",
         ".cfi_offset rbx, -16",
-        // The arguments are in place; the place for the exception outlives the call in a register that functions keep.
+        // The arguments are in place; the place for the exception outlives the call in a
+        // callee-saved register.
         "mov rbx, r8",
         "call rcx",
         "2:",
@@ -160,7 +170,7 @@ mod catching {
         ".balign 4",
         "kernpack_call_catching:",
         ".cfi_startproc",
-        // A pointer to a pointer to the routine, relative to where it stands.
+        // A pointer to a pointer to the routine, relative to its own position.
         ".cfi_personality 0x9b, .Lkernpack_personality",
         "stp x29, x30, [sp, #-32]!",
         ".cfi_def_cfa_offset 32",
@@ -169,7 +179,8 @@ mod catching {
         "mov x29, sp",
         "str x19, [sp, #16]",
         ".cfi_offset x19, -16",
-        // The arguments are in place; the place for the exception outlives the call in a register that functions keep.
+        // The arguments are in place; the place for the exception outlives the call in a
+        // callee-saved register.
         "mov x19, x4",
         "mov x8, x5",
         "blr x3",
@@ -202,8 +213,8 @@ mod catching {
     );
 
     unsafe extern "C" {
-        /// Calls `function` with three words, and on machines that have a register for it, with where the result goes. What it
-        /// throws goes to `exception`.
+        /// Calls `function` with three words, and on machines that have a register for it, with the
+        /// address of the result. A thrown exception is stored in `exception`.
         pub(in crate::module) fn kernpack_call_catching(
             a: *const c_void,
             b: *const c_void,
@@ -212,13 +223,13 @@ mod catching {
             exception: *mut *mut Exception,
             out: *mut c_void,
         ) -> usize;
-        /// Not a function: where the unwinder goes on.
+        /// Not a function: the landing pad where the unwinder continues.
         fn kernpack_call_landing();
         fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
         fn _Unwind_SetIP(context: *mut c_void, address: usize);
     }
 
-    /// Keeps every exception, and lets a thread be cancelled.
+    /// Stops every exception, but lets thread cancellation pass.
     unsafe extern "C" fn personality(
         _version: c_int,
         actions: c_int,

@@ -1,8 +1,9 @@
-//! Errors out of virtual functions of Rust modules to Rust callers in other artifacts.
+//! Passes errors from virtual functions of Rust modules to Rust callers in other artifacts.
 //!
-//! Two libraries of ours, or a program and a library, call each other's modules through the C++ vtable, which reports errors by C++
-//! exceptions only; and where the stock library is not in the process, none can be thrown. So a Rust caller leaves a marker in
-//! the thread's slot for raised errors, and a virtual function that fails and finds the marker there puts its error in its place.
+//! Two Kernpack libraries, or a program and a library, call each other's modules through the C++
+//! vtable, which reports errors only by C++ exceptions; and without the stock library in the
+//! process, none can be thrown. So a Rust caller stores a marker in the thread's slot for raised
+//! errors, and a virtual function that fails and finds the marker there replaces it with its error.
 
 use core::ptr;
 
@@ -12,20 +13,21 @@ use crate::{Error, Result};
 /// Kind of the marker.
 const LISTENS: &str = "kernpack.Listens";
 
-/// Stands in front of the kind of an error that was put in the marker's place.
+/// Prefix of the kind of an error that replaced the marker.
 const SAYS: &str = "kernpack.Says.";
 
-/// What is in the slot, which is empty then.
+/// Takes the error out of the slot, which is empty afterwards.
 fn take() -> Option<Error> {
     let mut object = ptr::null_mut();
-    // SAFETY: `object` is writable; a non-NULL result is ours.
+    // SAFETY: `object` is writable; this function owns a non-NULL result.
     unsafe {
         (provider::api().error_move_from_raised)(&mut object);
         (!object.is_null()).then(|| Error::from_raw(object))
     }
 }
 
-/// Makes a call of a virtual function. Its error is what the call returns, else what a Rust module left for us.
+/// Calls a virtual function. The error is the one that the call returns, or else the one that a
+/// Rust module stored in the slot.
 pub(in crate::module) fn listening<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     let before = take();
     Error::with_backtrace(LISTENS, "", "").raise();
@@ -43,7 +45,8 @@ pub(in crate::module) fn listening<T>(call: impl FnOnce() -> Result<T>) -> Resul
     }
 }
 
-/// Gives the error to the caller of a virtual function, if it listens; else it comes back.
+/// Passes the error to the caller of a virtual function, if the caller has stored the marker;
+/// otherwise returns the error.
 pub(in crate::module) fn tell(error: Error) -> Option<Error> {
     let in_slot = take();
     if in_slot.as_ref().is_some_and(|in_slot| in_slot.kind() == LISTENS) {

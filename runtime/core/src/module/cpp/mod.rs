@@ -1,4 +1,5 @@
-//! The way to C++ and back: the vtable of our modules, calls of the virtual functions of others, and errors in both directions.
+//! Interoperation with C++: the vtable of our modules, calls of the virtual functions of others,
+//! and errors in both directions.
 
 pub(in crate::module) mod call;
 pub(in crate::module) mod error_relay;

@@ -1,12 +1,15 @@
-//! Functions that C++ calls, and that return what has a destructor: strings, functions, arrays.
+//! Functions that C++ calls and whose result has a destructor: strings, functions, arrays.
 //!
-//! The Itanium C++ ABI has the caller say where such a result goes. Most machines pass that address as a hidden first argument, which
-//! is returned. 64-bit ARM has a register of its own for it, x8, and returns nothing (Procedure Call Standard for the Arm 64-bit
-//! Architecture, "Result Return"; C++ ABI for the same, "Return Values"). Rust cannot name that register in a signature, so there
-//! the function that C++ calls is a few instructions that move the arguments one place up.
+//! In the Itanium C++ ABI the caller provides the address of such a result. Most machines pass that
+//! address as a hidden first argument, which is returned. 64-bit ARM has a separate register for
+//! it, x8, and does not return it (Procedure Call Standard for the Arm 64-bit Architecture, "Result
+//! Return"; C++ ABI for the same, "Return Values"). Rust cannot express that register in a
+//! signature, so there the function that C++ calls is a few instructions that move the arguments up
+//! by one.
 
-/// Defines functions that C++ code calls by address or by name; no Rust code may call them. The first parameter is where the
-/// result goes, and at most three more follow, each a word. What the block does may unwind.
+/// Defines functions that C++ code calls by address or by name; no Rust code may call them. The
+/// first parameter is the address of the result, followed by at most three more, each a word. The
+/// block's code may unwind.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cpp_result {
@@ -27,7 +30,7 @@ macro_rules! __cpp_result {
         $visibility unsafe extern "C-unwind" fn $name() {
             unsafe extern "C-unwind" fn with_pointer($out: $out_type, $($arg: $type),*) $body
 
-            // A jump, not a call: what unwinds goes on in the caller.
+            // A jump, not a call: unwinding continues in the caller.
             ::core::arch::naked_asm!(
                 "mov x3, x2",
                 "mov x2, x1",

@@ -1,12 +1,14 @@
-//! What C++ libraries with modules of their own import from libtvm_ffi by C++ names: the base class `tvm::ffi::ModuleObj`.
+//! The C++ symbols that C++ libraries with their own modules import from libtvm_ffi: the base class
+//! `tvm::ffi::ModuleObj`.
 //!
-//! A class that derives from it refers to its virtual functions `ImportModule` and `ClearImports`, its table of virtual functions and
-//! its type; code that uses a `tvm::ffi::Module` calls its four functions that look into imports. `libtvm_ffi.so` of ours and programs
-//! that call `kernpack_build::export_abi()` export these under the names in [`NAMES`] (apache-tvm-ffi 0.1.15, GCC's and Clang's C++ ABI).
-//! Nothing else of the stock library's C++ side is there.
+//! A class that derives from it refers to its virtual functions `ImportModule` and `ClearImports`,
+//! its vtable and its type info; code that uses a `tvm::ffi::Module` calls its four functions that
+//! search the imports. Kernpack's `libtvm_ffi.so` and programs that call
+//! `kernpack_build::export_abi()` export these under the names in [`NAMES`] (apache-tvm-ffi 0.1.15,
+//! C++ ABI of GCC and Clang). No other part of the stock library's C++ side is provided.
 //!
-//! Errors cannot be thrown here, unless the stock library is in the process: then a function gives nothing, and the error is
-//! written to stderr.
+//! Errors cannot be thrown here, unless the stock library is in the process: without it, a function
+//! returns an empty result, and the error is written to stderr.
 
 use core::ffi::c_char;
 
@@ -20,16 +22,16 @@ pub use kernpack_formats::abi::cpp_names::NAMES;
 
 pub use super::vtable::{vt_clear_imports as clear_imports, vt_import as import_module};
 
-/// The module behind a C++ `this`.
+/// Returns the module of a C++ `this`.
 ///
 /// # Safety
 /// `this` is the C++ address of a live module.
 unsafe fn module_of(this: This) -> Module {
-    // SAFETY: promised by the caller; the header follows the pointer to the virtual functions.
+    // SAFETY: promised by the caller; the header follows the vtable pointer.
     unsafe { Module::borrowed(this.byte_add(8).cast()) }
 }
 
-/// The text of a `const String&`.
+/// Reads a `const String&`.
 ///
 /// # Safety
 /// `name` points to a valid string value that lives for `'a`.
@@ -43,7 +45,7 @@ crate::__cpp_result! {
     /// `Optional<Function> ModuleObj::GetFunction(const String& name, bool query_imports)`.
     ///
     /// # Safety
-    /// Called as C++ calls it, which releases the result.
+    /// Called with the C++ calling convention; the caller releases the result.
     pub unsafe fn get_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny, query_imports: u8) {
         // SAFETY: promised by the caller.
         unsafe { find_function(out, this, name, query_imports) }
@@ -67,7 +69,8 @@ crate::__cpp_result! {
         unsafe { text_of_function(out, this, name, query_imports, false) }
     }
 
-    /// `Optional<Function> ModuleObj::GetFunction(const String&)`, which C++ leaves to the derived class.
+    /// `Optional<Function> ModuleObj::GetFunction(const String&)`, which C++ derived classes
+    /// implement.
     ///
     /// # Safety
     /// As for [`get_function`].
@@ -76,7 +79,7 @@ crate::__cpp_result! {
         unsafe { out.write(core::ptr::null_mut()) };
     }
 
-    /// Documentation and metadata of a class that has none.
+    /// Documentation and metadata of a class that does not have any.
     ///
     /// # Safety
     /// As for [`get_function`].
@@ -116,17 +119,18 @@ crate::__cpp_result! {
 /// `bool ModuleObj::ImplementsFunction(const String& name, bool query_imports)`.
 ///
 /// # Safety
-/// Called as C++ calls it.
+/// Called with the C++ calling convention.
 pub unsafe extern "C-unwind" fn implements_function(this: This, name: *const TVMFFIAny, query_imports: u8) -> bool {
     // SAFETY: promised by the caller.
     unsafe { or_throw(|| operations::implements_function(&module_of(this), text(name), query_imports != 0)) }
         .unwrap_or_default()
 }
 
-/// What [`get_function`] does, for Rust code to call.
+/// Implements [`get_function`], callable from Rust code.
 ///
 /// # Safety
-/// `out` is writable, and what is written there is owned; `this` is the C++ address of a live module, `name` a string value.
+/// `out` is writable, and the value written there is owned; `this` is the C++ address of a live
+/// module, `name` a string value.
 pub unsafe fn find_function(out: *mut *mut TVMFFIObject, this: This, name: *const TVMFFIAny, query_imports: u8) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -135,7 +139,8 @@ pub unsafe fn find_function(out: *mut *mut TVMFFIObject, this: This, name: *cons
     }
 }
 
-/// What [`get_function_doc`] (`documentation`) and [`get_function_metadata`] do, for Rust code to call.
+/// Implements [`get_function_doc`] (`documentation`) and [`get_function_metadata`], callable from
+/// Rust code.
 ///
 /// # Safety
 /// As for [`find_function`].
@@ -157,10 +162,10 @@ pub unsafe fn text_of_function(
     }
 }
 
-/// `const char* ModuleObj::kind() const`, which C++ leaves to the derived class, so it is not called.
+/// `const char* ModuleObj::kind() const`, which C++ derived classes implement, so it is not called.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
     c"".as_ptr()
 }
@@ -168,7 +173,7 @@ pub unsafe extern "C" fn base_kind(_this: This) -> *const c_char {
 /// `int ModuleObj::GetPropertyMask() const`, and `bool ModuleObj::ImplementsFunction(const String&)` of a class without functions.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
     0
 }
@@ -176,12 +181,13 @@ pub unsafe extern "C" fn base_zero(_this: This) -> i32 {
 /// `void ModuleObj::WriteToFile(const String&, const String&) const`.
 ///
 /// # Safety
-/// None.
+/// No requirements.
 pub unsafe extern "C" fn base_write(_this: This) {}
 
-/// Defines the symbols with a prefix in front of their names, which may be empty: the functions go on in those of this file, the
-/// table holds what a derived class overrides, and the type is one without bases (modules are not cast by their C++ types).
-/// In assembly, because rustc exports every Rust symbol with a fixed name from every shared library.
+/// Defines the symbols, with a prefix of their names that may be empty: the functions jump to those
+/// of this file, the vtable contains the functions that a derived class overrides, and the type
+/// info does not have bases (modules are not cast by their C++ types). In assembly, because rustc
+/// exports every Rust symbol with a fixed name from every shared library.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cpp_symbols {
@@ -225,7 +231,8 @@ macro_rules! __cpp_symbols {
             concat!(".globl ", $prefix, "_ZTIN3tvm3ffi9ModuleObjE"),
             concat!(".type ", $prefix, "_ZTIN3tvm3ffi9ModuleObjE,%object"),
             concat!($prefix, "_ZTIN3tvm3ffi9ModuleObjE:"),
-            // As every class without bases: functions of the C++ runtime's type of types (if there is one), and the name.
+            // As for every class without bases: the functions of the C++ runtime's type-info class
+            // (if there is one), and the name.
             ".weak _ZTVN10__cxxabiv117__class_type_infoE",
             ".quad _ZTVN10__cxxabiv117__class_type_infoE + 16, 2f",
             concat!(".size ", $prefix, "_ZTIN3tvm3ffi9ModuleObjE, 16"),

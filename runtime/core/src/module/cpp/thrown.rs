@@ -1,8 +1,9 @@
-//! What C++ has thrown, as an error: `super::call` catches it.
+//! Converts C++ exceptions to errors; `super::call` catches them.
 //!
-//! A process may have several C++ runtimes: that of the system, and copies inside of shared libraries (Rust's libLLVM exports the symbols of
-//! its copy). A symbol of this name alone may be one of another copy than the exception's, so types are recognized by their names, and an exception ends
-//! with the functions of the copy that threw it.
+//! A process may have several C++ runtimes: that of the system, and copies inside shared libraries
+//! (Rust's libLLVM exports the symbols of its copy). A symbol with the name alone may belong to
+//! another copy than the exception, so types are recognized by their names, and an exception is
+//! released with the functions of the copy that threw it.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
@@ -11,7 +12,7 @@ use crate::abi::{TVMFFIObject, type_index};
 use crate::embedded::dynamic_linker;
 use crate::{Error, embedded};
 
-/// `_Unwind_Exception`. In memory of GCC's and Clang's C++ runtimes the thrown object follows it.
+/// `_Unwind_Exception`. In GCC's and Clang's C++ runtimes the thrown object follows it in memory.
 #[repr(C, align(16))]
 pub(in crate::module) struct Exception {
     class: u64,
@@ -23,16 +24,18 @@ unsafe extern "C" {
     fn _Unwind_DeleteException(exception: *mut Exception);
 }
 
-/// An exception of libstdc++ that stands in no other's place.
+/// Class of an exception of libstdc++ that is not a dependent exception.
 const CLASS: u64 = u64::from_be_bytes(*b"GNUCC++\0");
 
-/// How far in front of the exception's header the pointer to its type is: the first field of `__cxa_exception`.
+/// Distance from the pointer to the exception's type to the exception's header, which follows it:
+/// the pointer is the first field of `__cxa_exception`.
 const TYPE_BEFORE: usize = 80;
 
-/// How far behind the C++ object's start its `ObjectRef` is: behind the pointer to the virtual functions of `std::exception`.
+/// Offset of the `ObjectRef` in the C++ object: after the vtable pointer of `std::exception`.
 const OBJECT_IN_ERROR: usize = 8;
 
-/// `std::type_info`; `base` is there in `__si_class_type_info`, the type of a class with one base class at its start.
+/// `std::type_info`; `base` exists in `__si_class_type_info`, the type of a class with one base
+/// class at its start.
 #[repr(C)]
 struct TypeInfo {
     functions: *const c_void,
@@ -40,15 +43,16 @@ struct TypeInfo {
     base: *const TypeInfo,
 }
 
-/// The error that an exception is, which is done with then.
+/// Converts an exception to an error, and releases the exception.
 ///
 /// # Safety
-/// The unwinder gave the exception, and no other code has it.
+/// The unwinder returned the exception, and no other code has it.
 pub(in crate::module) unsafe fn take(exception: *mut Exception) -> Error {
     // SAFETY: promised by the caller.
     unsafe {
         let error = read(exception);
-        // The C++ runtime counts what is thrown and not caught: the one that threw it, whose function does the cleanup.
+        // The C++ runtime that threw the exception counts uncaught exceptions; it is the one that
+        // contains the cleanup function.
         let symbol = |name| dynamic_linker::symbol_beside((*exception).cleanup, name);
         let is_cpp = (*exception).class == CLASS;
         match (symbol(c"__cxa_begin_catch"), symbol(c"__cxa_end_catch")) {
@@ -65,7 +69,8 @@ pub(in crate::module) unsafe fn take(exception: *mut Exception) -> Error {
 /// # Safety
 /// As for [`take`].
 unsafe fn read(exception: *mut Exception) -> Error {
-    // SAFETY: promised by the caller; the class says what is around the header.
+    // SAFETY: promised by the caller; the exception's class determines the layout around the
+    // header.
     unsafe {
         if (*exception).class != CLASS {
             return Error::internal_error("a virtual function of a module threw something that is not a C++ exception");
@@ -80,7 +85,7 @@ unsafe fn read(exception: *mut Exception) -> Error {
             }
         }
         if derives_from_exception(of_type) {
-            // The third virtual function, behind two destructors: `const char* what() const`.
+            // The third virtual function, after two destructors: `const char* what() const`.
             let functions = *thrown.cast::<*const unsafe extern "C" fn(*const c_void) -> *const c_char>();
             let text = (*functions.add(2))(thrown);
             if !text.is_null() {
@@ -91,7 +96,7 @@ unsafe fn read(exception: *mut Exception) -> Error {
     }
 }
 
-/// The type's name as compilers write it.
+/// Returns the type's name as compilers write it.
 ///
 /// # Safety
 /// `of_type` is a type of the C++ runtime.
@@ -107,7 +112,8 @@ unsafe fn is_named(of_type: *const TypeInfo, expected: &CStr) -> bool {
     unsafe { CStr::from_ptr((*of_type).name) == expected }
 }
 
-/// Whether the type is `std::exception`, or has it as the first base of its first base, and so on.
+/// Returns whether the type is `std::exception`, or has it as the first base of its first base, and
+/// so on.
 ///
 /// # Safety
 /// As for [`name`].
@@ -124,13 +130,13 @@ unsafe fn derives_from_exception(mut of_type: *const TypeInfo) -> bool {
     true
 }
 
-/// Whether the type describes a class with one base class at its start.
+/// Returns whether the type describes a class with one base class at its start.
 ///
 /// # Safety
 /// As for [`name`].
 unsafe fn has_one_base(of_type: *const TypeInfo) -> bool {
-    // SAFETY: promised by the caller. A type is itself an object of a C++ class, and in front of the virtual functions of a class is a pointer to the class's
-    // type, or NULL.
+    // SAFETY: promised by the caller. A type info is itself an object of a C++ class, and the word
+    // before a vtable's functions is a pointer to the class's type info, or NULL.
     unsafe {
         let class = *(*of_type).functions.cast::<*const TypeInfo>().sub(1);
         !class.is_null() && is_named(class, c"N10__cxxabiv120__si_class_type_infoE")

@@ -1,4 +1,5 @@
-//! The C++ vtable of modules (abi.md section 12): ours, through which C++ uses modules made in Rust, and that of any module.
+//! The C++ vtable of modules (abi.md section 12): ours, through which C++ uses modules written in
+//! Rust, and those of other modules.
 
 use core::ffi::{c_char, c_void};
 use core::ptr;
@@ -12,10 +13,11 @@ use crate::module::object::ModuleBody;
 use crate::value::{AnyView, Bytes, FromAny, IntoAny};
 use crate::{Error, Result, embedded};
 
-/// The C++ object of a module: where its vtable pointer is.
+/// The C++ object of a module: the address of its vtable pointer.
 pub(in crate::module) type This = *mut c_void;
 
-/// A virtual function whose result has a destructor: only C++ code and [`super::call::call_into`] can call it.
+/// A virtual function whose result has a destructor: only C++ code and [`super::call::call_into`]
+/// can call it.
 type WritesResult = *const c_void;
 
 /// The C++ vtable of `tvm::ffi::ModuleObj` in the Itanium ABI. C++ implementations may throw.
@@ -47,7 +49,8 @@ pub(in crate::module) struct Vtable {
 // SAFETY: constant function pointers.
 unsafe impl Sync for Vtable {}
 
-/// The vtable of [`ModuleBody`]; its address tells modules of this artifact from all others.
+/// The vtable of [`ModuleBody`]; its address distinguishes modules of this artifact from all
+/// others.
 pub(in crate::module) static VTABLE: Vtable = Vtable {
     offset_to_top: 0,
     type_info: ptr::null(),
@@ -65,7 +68,7 @@ pub(in crate::module) static VTABLE: Vtable = Vtable {
     clear_imports: vt_clear_imports,
 };
 
-/// The implementation behind a C++ `this`.
+/// Returns the implementation of a C++ `this`.
 ///
 /// # Safety
 /// `this` is the C++ address of a module of this artifact.
@@ -81,7 +84,7 @@ unsafe fn body<'a>(this: This) -> &'a ModuleBody {
     unsafe { embedded::body(this.byte_add(8).cast()) }
 }
 
-/// A `const String&`.
+/// Reads a `const String&`.
 ///
 /// # Safety
 /// `text` points to a valid string value that lives for `'a`.
@@ -91,8 +94,9 @@ unsafe fn text<'a>(text: *const TVMFFIAny) -> &'a str {
     <&str>::from_any(view).unwrap_or_default()
 }
 
-/// Runs what a virtual function does. An error goes to a Rust caller that waits for it; else it is thrown as a C++ exception; where
-/// nothing can throw it, it is at least said. In the first and the last case the result is `None`.
+/// Runs the body of a virtual function. An error is passed to a Rust caller that waits for it;
+/// otherwise it is thrown as a C++ exception; if no code can throw it, it is at least printed. In
+/// the first and the last case the result is `None`.
 ///
 /// # Safety
 /// Called from a virtual function of a module, which lets exceptions pass.
@@ -112,8 +116,8 @@ pub(in crate::module) unsafe fn or_throw<T>(work: impl FnOnce() -> Result<T>) ->
     None
 }
 
-// Each function below is reached only through the vtable of a module made by `new_module`, so `this` is one, and the other
-// pointers are what the C++ signature says.
+// Each function below is reached only through the vtable of a module created by `new_module`, so
+// `this` is such a module, and the other pointers follow the C++ signature.
 
 unsafe extern "C-unwind" fn vt_kind(this: This) -> *const c_char {
     // SAFETY: see above; the kind lives as long as the module.
@@ -125,7 +129,7 @@ unsafe extern "C-unwind" fn vt_property_mask(this: This) -> i32 {
     unsafe { or_throw(|| Ok(of(this).properties().bits())) }.unwrap_or_default()
 }
 
-/// The module's own function, remembered.
+/// Returns the module's own function, which is cached.
 ///
 /// # Safety
 /// As for [`of`].
@@ -191,7 +195,7 @@ crate::__cpp_result! {
 /// `void ModuleObj::ImportModule(const Module& other)`, for every module.
 ///
 /// # Safety
-/// Called as C++ calls it.
+/// Called with the C++ calling convention.
 pub unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIObject) {
     // SAFETY: see above; `other` is a `const Module&`, one pointer to a live module.
     unsafe {
@@ -204,19 +208,19 @@ pub unsafe extern "C-unwind" fn vt_import(this: This, other: *const *mut TVMFFIO
 /// `void ModuleObj::ClearImports()`, for every module.
 ///
 /// # Safety
-/// Called as C++ calls it.
+/// Called with the C++ calling convention.
 pub unsafe extern "C-unwind" fn vt_clear_imports(this: This) {
     // SAFETY: see above.
     unsafe { Module::borrowed(this.byte_add(8).cast()) }.clear_imports_locally();
 }
 
-/// The vtable and the C++ address of any module, also one made in C++.
+/// Returns the vtable and the C++ address of any module, including modules written in C++.
 ///
 /// # Safety
 /// `object` is a live module.
 pub(in crate::module) unsafe fn vtable_of<'a>(object: *mut TVMFFIObject) -> (&'a Vtable, This) {
-    // SAFETY: every module's vtable pointer stands 8 bytes before its header and points to the `kind` slot; the two words
-    // before that slot are part of every Itanium vtable.
+    // SAFETY: every module's vtable pointer is 8 bytes before its header and points to the `kind`
+    // slot; the two words before that slot are part of every Itanium vtable.
     unsafe {
         let this = object.byte_sub(8);
         let slots = *this.cast::<*const u8>();

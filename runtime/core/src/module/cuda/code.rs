@@ -16,28 +16,28 @@ use crate::module::launch::{DeviceCode, KernelArg, LaunchConfig, RawKernel};
 use crate::value::Device;
 use crate::{Error, Result};
 
-/// Room for what the driver's compiler says about PTX that it refuses, in bytes.
+/// Size in bytes of the buffer for the log of the driver's compiler about PTX that it rejects.
 const LOG_SIZE: usize = 8192;
-/// Bytes that the driver may expect an image to be aligned to.
+/// Alignment in bytes that the driver may require of an image.
 const IMAGE_ALIGNMENT: usize = 16;
 
-/// The code of an image, and where it has been loaded.
+/// The code of an image, and its state on each device.
 pub(super) struct CudaCode {
     format: Format,
     code: ImageCode,
-    /// The devices on which it was asked for.
+    /// The devices on which the code was requested.
     places: Mutex<Vec<Arc<Place>>>,
-    /// What NVRTC made of the source, by architecture; held while it compiles.
+    /// NVRTC's output for the source, by architecture; locked during compilation.
     compiled: Mutex<Vec<Compiled>>,
 }
 
-/// An architecture, such as (9, 0), and what NVRTC made for it.
+/// An architecture, such as (9, 0), and NVRTC's output for it.
 type Compiled = ((i32, i32), Arc<[u8]>);
 
 /// An image on one device.
 struct Place {
     device: &'static CudaDevice,
-    /// Held while the image is loaded, so that it is loaded once, and each device by itself.
+    /// Locked while the image is loaded, so that it is loaded once, independently on each device.
     loaded: Mutex<Option<Loaded>>,
 }
 
@@ -45,7 +45,7 @@ struct Place {
 struct Loaded {
     device: &'static CudaDevice,
     module: ModuleHandle,
-    /// The kernels that were asked for, by name.
+    /// The kernels that were requested, by name.
     kernels: Vec<(CString, Box<CudaKernel>)>,
 }
 
@@ -59,7 +59,7 @@ impl CudaCode {
     /// The code of an image.
     ///
     /// # Errors
-    /// RuntimeError for a format that CUDA does not have.
+    /// Returns a RuntimeError for a format that CUDA does not have.
     #[inline]
     pub(super) fn new(image: &OwnedImage) -> Result<Self> {
         let format = Format::of(image.format())?;
@@ -89,7 +89,7 @@ impl CudaCode {
                     return load_image(device, &self.code);
                 }
                 let mut aligned = vec![0u128; self.code.len().div_ceil(size_of::<u128>())];
-                // SAFETY: the words have room for the bytes, and any bytes make words.
+                // SAFETY: the words have room for the bytes, and any bytes are valid words.
                 let bytes = unsafe {
                     ptr::copy_nonoverlapping(self.code.as_ptr(), aligned.as_mut_ptr().cast(), self.code.len());
                     core::slice::from_raw_parts(aligned.as_ptr().cast::<u8>(), self.code.len())
@@ -99,7 +99,7 @@ impl CudaCode {
         }
     }
 
-    /// The source, compiled for the device.
+    /// Compiles the source for the device, or returns the cached output.
     #[inline]
     fn compiled(&self, device: &CudaDevice) -> Result<Arc<[u8]>> {
         let architecture = device.architecture()?;
@@ -113,7 +113,7 @@ impl CudaCode {
     }
 }
 
-/// Gives an image to the driver: a whole fat binary or cubin, or PTX that ends with NUL.
+/// Passes an image to the driver: a whole fat binary or cubin, or PTX that ends with NUL.
 #[inline]
 fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
     let driver = device.driver();
@@ -122,8 +122,8 @@ fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
     let mut options = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(LOG_SIZE - 1)];
     let mut module = ptr::null_mut();
-    // SAFETY: the result is writable, a context is current, the image carries its own size (which was checked) or ends with NUL, and the
-    // log has the room that the options say.
+    // SAFETY: the result is writable, a context is current, the image contains its own size (which
+    // was checked) or ends with NUL, and the log has the size that the options declare.
     let status = unsafe {
         (driver.module_load)(&mut module, image.as_ptr().cast(), 2, options.as_mut_ptr(), values.as_mut_ptr())
     };
@@ -142,7 +142,7 @@ fn load_image(device: &'static CudaDevice, image: &[u8]) -> Result<Loaded> {
 }
 
 impl Loaded {
-    /// The kernel of that name; it stays where it is until the image is unloaded.
+    /// Returns the kernel of that name; it does not move until the image is unloaded.
     #[inline]
     fn kernel(&mut self, symbol: &CStr) -> Result<&CudaKernel> {
         let position = match self.kernels.iter().position(|(name, _)| name.as_c_str() == symbol) {
@@ -165,7 +165,8 @@ impl Loaded {
 impl Drop for Loaded {
     #[inline]
     fn drop(&mut self) {
-        // A kernel of the image may be at work still. A device that fails has nothing that could be unloaded.
+        // A kernel of the image may still be running. A failed device does not have anything to
+        // unload.
         if self.device.synchronize().is_ok()
             && let Ok(_entered) = self.device.enter()
         {
@@ -211,8 +212,8 @@ impl DeviceCode for CudaCode {
         args: &[KernelArg],
         stream: RawStream,
     ) -> Result<()> {
-        // SAFETY: the caller promises a handle of `kernel`, which points to a kernel that lives as long as this code does; the rest is
-        // the caller's promise as well.
+        // SAFETY: the caller promises a handle of `kernel`, which points to a kernel that lives as
+        // long as this code does; the caller promises the rest as well.
         unsafe { (*kernel.0.cast::<CudaKernel>()).launch(config, args, stream) }
     }
 }

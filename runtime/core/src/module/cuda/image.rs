@@ -1,11 +1,12 @@
-//! What an image's code is, and whether it is as long as it says: the driver is not told its length.
+//! Detects the format of an image's code and checks the length that its headers declare: the driver
+//! does not receive the length.
 
 use core::ops::Range;
 
 use crate::Result;
 use crate::function::did_you_mean;
 
-/// The formats that the driver or NVRTC take.
+/// The formats that the driver or NVRTC accept.
 const FORMATS: [&str; 4] = ["fatbin", "cubin", "ptx", "cuda"];
 
 /// First bytes of a fat binary, little endian.
@@ -13,7 +14,7 @@ const FATBIN_MAGIC: u32 = 0xba55_ed50;
 /// First bytes of an ELF file.
 const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
-/// What becomes of the code.
+/// The way in which code is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// A fat binary or a cubin: the driver loads it.
@@ -25,7 +26,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of that name.
+    /// Returns the format of that name.
     #[inline]
     pub(super) fn of(name: &str) -> Result<Self> {
         match name {
@@ -44,16 +45,16 @@ impl Format {
     }
 }
 
-/// Whether a fat binary or cubin is whole.
+/// Checks that a fat binary or cubin is complete.
 ///
 /// # Errors
-/// Says what is wrong.
+/// Returns a description of the problem.
 #[inline]
 pub(super) fn check(code: &[u8]) -> Result<(), String> {
     let (name, size) = if code.starts_with(&ELF_MAGIC) {
         ("cubin", cubin_size(code))
     } else if number(code, 0..4) == Some(u64::from(FATBIN_MAGIC)) {
-        // u32 magic, u16 version, u16 size of this header, u64 size of what follows.
+        // u32 magic, u16 version, u16 size of this header, u64 size of the data after it.
         let header = number(code, 6..8);
         ("fat binary", header.zip(number(code, 8..16)).and_then(|(header, rest)| header.checked_add(rest)))
     } else {
@@ -66,7 +67,7 @@ pub(super) fn check(code: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Where the last thing in an ELF64 file ends that its headers speak of.
+/// Returns the end of the last part of an ELF64 file that its headers describe.
 #[inline]
 fn cubin_size(code: &[u8]) -> Option<u64> {
     let (segments, sections) = (number(code, 0x20..0x28)?, number(code, 0x28..0x30)?);
@@ -78,7 +79,7 @@ fn cubin_size(code: &[u8]) -> Option<u64> {
         let start = usize::try_from(sections.checked_add(section_size * index)?).ok()?;
         let field = |at: usize, size: usize| number(code, start.checked_add(at)?..start.checked_add(at + size)?);
         let Some(kind) = field(4, 4) else { break };
-        // A section of the type NOBITS takes no bytes of the file.
+        // A section of the type NOBITS does not occupy bytes of the file.
         if kind != 8
             && let (Some(offset), Some(size)) = (field(0x18, 8), field(0x20, 8))
         {
@@ -88,7 +89,7 @@ fn cubin_size(code: &[u8]) -> Option<u64> {
     Some(end)
 }
 
-/// A little-endian number; None where the bytes end before.
+/// Reads a little-endian number; None if the bytes end before it.
 #[inline]
 fn number(bytes: &[u8], range: Range<usize>) -> Option<u64> {
     Some(bytes.get(range)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -106,7 +107,7 @@ mod tests {
         bytes
     }
 
-    /// An ELF file with one section of `size` bytes behind the headers.
+    /// Builds an ELF file with one section of `size` bytes after the headers.
     fn cubin(size: u64) -> Vec<u8> {
         let mut bytes = vec![0; 0x40 + 0x40];
         bytes[..4].copy_from_slice(&ELF_MAGIC);

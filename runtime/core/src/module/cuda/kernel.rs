@@ -14,18 +14,18 @@ use crate::device::cuda::device::CudaDevice;
 use crate::module::launch::{KernelArg, LaunchConfig};
 use crate::{Error, Result};
 
-/// Dynamic shared memory that a kernel may have without asking.
+/// Dynamic shared memory that a kernel may use without raising its limit.
 const PLAIN_SHARED_MEMORY: u32 = 48 * 1024;
-/// Parameters of one launch that lie on the stack; more go to the heap.
+/// Number of parameters of a launch that are stored on the stack; more are allocated on the heap.
 const ON_STACK: usize = 32;
 
 /// A kernel of a loaded image.
 pub(super) struct CudaKernel {
     device: &'static CudaDevice,
     function: CUfunction,
-    /// The dynamic shared memory that it may have, so far.
+    /// The current limit of its dynamic shared memory.
     shared_memory: AtomicU32,
-    /// Held while it gets more.
+    /// Locked while the limit is raised.
     raising: Mutex<()>,
 }
 
@@ -40,10 +40,11 @@ impl CudaKernel {
         Self { device, function, shared_memory: AtomicU32::new(PLAIN_SHARED_MEMORY), raising: Mutex::new(()) }
     }
 
-    /// Starts the kernel.
+    /// Launches the kernel.
     ///
     /// # Safety
-    /// The arguments are of the kernel's types and stay valid until the work is done; the stream is one of the device; the image is loaded.
+    /// The arguments match the kernel's types and stay valid until the work is done; the stream
+    /// belongs to the device; the image is loaded.
     #[inline]
     pub(super) unsafe fn launch(&self, config: &LaunchConfig, args: &[KernelArg], stream: RawStream) -> Result<()> {
         let _entered = self.device.enter()?;
@@ -72,8 +73,8 @@ impl CudaKernel {
             param.write(value.cast_mut());
         }
         let params = params.as_mut_ptr().cast::<*mut c_void>();
-        // SAFETY: one value for each parameter, at least as large as the parameter; the driver copies them before it returns. The rest is
-        // promised by the caller.
+        // SAFETY: one value for each parameter, at least as large as the parameter; the driver
+        // copies them before it returns. The caller promises the rest.
         let status = unsafe {
             if config.cluster.is_none() && !config.cooperative && !config.programmatic {
                 let ([grid_x, grid_y, grid_z], [x, y, z]) = (config.grid, config.block);
@@ -97,7 +98,7 @@ impl CudaKernel {
         if status == 0 { Ok(()) } else { Err(self.refused(status, config)) }
     }
 
-    /// A launch in clusters, a cooperative or a programmatic one.
+    /// Launches with attributes: in clusters, cooperatively, or programmatically.
     ///
     /// # Safety
     /// As for [`CudaKernel::launch`]; `params` are the addresses of the parameters.
@@ -112,7 +113,7 @@ impl CudaKernel {
         };
         if let Some([x, y, z]) = config.cluster {
             add(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &|value| {
-                // SAFETY: all zeros are a value of each variant.
+                // SAFETY: all zeros are a valid value of each variant.
                 let cluster = unsafe { &mut value.clusterDim };
                 (cluster.x, cluster.y, cluster.z) = (x, y, z);
             });
@@ -138,11 +139,11 @@ impl CudaKernel {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        // SAFETY: the attributes live until the call returns; the rest is promised by the caller.
+        // SAFETY: the attributes live until the call returns; the caller promises the rest.
         unsafe { (self.device.driver().launch_with_attributes)(&launch, self.function, params, ptr::null_mut()) }
     }
 
-    /// Allows the kernel more dynamic shared memory than before.
+    /// Raises the kernel's limit of dynamic shared memory.
     #[cold]
     #[inline]
     fn raise_shared_memory(&self, bytes: u32) -> Result<()> {
@@ -153,7 +154,7 @@ impl CudaKernel {
         let size = i32::try_from(bytes).unwrap_or(i32::MAX);
         let property = Property::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let driver = self.device.driver();
-        // SAFETY: the function is one of a loaded image, and its device's context is current.
+        // SAFETY: the function belongs to a loaded image, and its device's context is current.
         let status = unsafe { (driver.function_set_attribute)(self.function, property, size) };
         if status == 0 {
             self.shared_memory.store(bytes, Ordering::Release);
@@ -164,16 +165,16 @@ impl CudaKernel {
         }))
     }
 
-    /// A property of the kernel, if the driver tells.
+    /// Returns a property of the kernel, if the driver provides it.
     #[inline]
     fn property(&self, property: Property) -> Option<i64> {
         let mut value = 0;
-        // SAFETY: the result is writable, and the function is one of a loaded image.
+        // SAFETY: the result is writable, and the function belongs to a loaded image.
         let status = unsafe { (self.device.driver().function_attribute)(&mut value, property, self.function) };
         (status == 0).then_some(i64::from(value))
     }
 
-    /// A limit of the device, if the driver tells.
+    /// Returns a limit of the device, if the driver provides it.
     #[inline]
     fn limit(&self, number: Number) -> Option<i64> {
         self.device.number(number).ok().map(i64::from)
@@ -193,11 +194,13 @@ impl CudaKernel {
         })
     }
 
-    /// The error for a launch that the driver refused: the limit that it exceeds, if it is one.
+    /// Creates the error for a launch that the driver rejected, with the limit that it exceeds, if
+    /// that is the reason.
     #[cold]
     #[inline]
     fn refused(&self, status: u32, config: &LaunchConfig) -> Error {
-        // Invalid value, invalid configuration of a cluster, too many resources: other statuses are not about sizes.
+        // Invalid value, invalid configuration of a cluster, too many resources: other statuses do
+        // not concern sizes.
         let exceeded = matches!(status, 1 | 701 | 912).then(|| self.exceeded(config)).flatten();
         exceeded.unwrap_or_else(|| self.device.driver().error(status, format_args!("the launch failed")))
     }

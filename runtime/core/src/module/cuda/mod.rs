@@ -1,7 +1,8 @@
 //! Modules of kind `cuda` (Cargo feature `cuda`): images with code for NVIDIA GPUs.
 //!
-//! The formats are those of Apache TVM: `fatbin`, `cubin` and `ptx`, which the driver loads, and `cuda`, source that NVRTC compiles for
-//! the device when it is first needed there. An image is loaded once on each device that it runs on, at the first launch there.
+//! The formats are those of Apache TVM: `fatbin`, `cubin` and `ptx`, which the driver loads, and
+//! `cuda`, source code that NVRTC compiles for a device when it is first needed there. An image is
+//! loaded once per device, at the first launch there.
 
 mod code;
 mod image;
@@ -18,7 +19,7 @@ use crate::Result;
 use crate::function::Function;
 use crate::value::Bytes;
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: "cuda", loader: || Function::from_fn(load) };
 
 #[inline]

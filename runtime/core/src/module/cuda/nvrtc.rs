@@ -1,8 +1,10 @@
-//! Compiling CUDA C++ with NVRTC, NVIDIA's compiler as a library, found at run time through cudarc.
+//! Compilation of CUDA C++ with NVRTC, NVIDIA's compiler as a library, found at run time through
+//! cudarc.
 //!
-//! It is looked for where the dynamic linker looks and in `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`; one that is in the process already
-//! (PyTorch brings it) serves. Headers come from the toolkit that it belongs to. The calls go to the library itself, for the reasons
-//! that the driver's do.
+//! The library is searched by the dynamic linker and in `CUDA_HOME`, `CUDA_PATH` and
+//! `/usr/local/cuda`; one that is already in the process (PyTorch loads it) is used. Headers come
+//! from the toolkit that it belongs to. Calls go to the library directly, for the same reasons as
+//! those to the driver.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;
@@ -21,9 +23,9 @@ use crate::{Error, Result};
 /// A status of NVRTC; 0 is success.
 type Status = u32;
 
-/// Where CUDA toolkits keep their libraries, below their folder.
+/// Library folders of CUDA toolkits, relative to the toolkit's folder.
 const LIBRARY_FOLDERS: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
-/// Where they keep headers: their own, and since CUDA 13 those of C++ (`cuda/std/...`).
+/// Header folders of CUDA toolkits: their own, and since CUDA 13 those of C++ (`cuda/std/...`).
 const HEADER_FOLDERS: [&str; 2] = ["include", "include/cccl"];
 
 macro_rules! nvrtc_functions {
@@ -32,20 +34,20 @@ macro_rules! nvrtc_functions {
         struct Nvrtc {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
             error_string: unsafe extern "C" fn(Status) -> *const c_char,
-            /// Folders with headers.
+            /// Header folders.
             headers: Vec<PathBuf>,
         }
 
         $(const _: unsafe fn($($argument),*) -> sys::nvrtcResult = sys::$symbol;)*
 
         impl Nvrtc {
-            /// Finds every function.
+            /// Looks up every function.
             ///
             /// # Safety
             /// The library is present.
             #[inline]
             unsafe fn find() -> Result<Self> {
-                // SAFETY: the types are those that NVRTC fixes for the names.
+                // SAFETY: NVRTC defines these types for the names.
                 unsafe {
                     Ok(Self {
                         $($field: symbol(stringify!($symbol))?,)*
@@ -73,7 +75,7 @@ nvrtc_functions! {
     ptx: nvrtcGetPTX(nvrtcProgram, *mut c_char);
 }
 
-/// A function of NVRTC.
+/// Looks up a function of NVRTC.
 ///
 /// # Safety
 /// The library is present, and `F` is the type of a pointer to the function `name`.
@@ -92,10 +94,11 @@ struct Program {
     handle: nvrtcProgram,
 }
 
-/// Compiles source for an architecture, such as (9, 0): to a cubin, or to PTX (which ends with NUL) where the device is newer than NVRTC.
+/// Compiles source code for an architecture, such as (9, 0): to a cubin, or to PTX (which ends with
+/// NUL) if the device is newer than NVRTC.
 ///
 /// # Errors
-/// RuntimeError: no NVRTC, or what the compiler says.
+/// Returns a RuntimeError if NVRTC is missing, or the compiler's error.
 #[inline]
 pub(super) fn compile(source: &[u8], architecture: (i32, i32)) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
@@ -125,7 +128,7 @@ fn text(bytes: impl Into<Vec<u8>>) -> Result<CString> {
 }
 
 impl Nvrtc {
-    /// NVRTC, found once.
+    /// Returns NVRTC, found once.
     #[inline]
     fn get() -> Result<&'static Self> {
         static NVRTC: OnceLock<Result<Nvrtc>> = OnceLock::new();
@@ -150,7 +153,7 @@ impl Nvrtc {
         unsafe { Self::find() }
     }
 
-    /// What to compile for, and whether a cubin comes out.
+    /// Returns the architecture to compile for, and true if the output is a cubin.
     #[inline]
     fn target(&self, (major, minor): (i32, i32)) -> Result<(String, bool)> {
         let wanted = major * 10 + minor;
@@ -158,10 +161,11 @@ impl Nvrtc {
         // SAFETY: the result is writable.
         self.check(unsafe { (self.architecture_count)(&mut count) }, "its architectures cannot be counted")?;
         let mut known = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: there is room for as many as it said.
+        // SAFETY: there is room for the reported number of architectures.
         self.check(unsafe { (self.architectures)(known.as_mut_ptr()) }, "its architectures cannot be listed")?;
         if known.contains(&wanted) {
-            // The code runs on this device alone, so it may use what only this architecture has (`wgmma`, ...).
+            // The code runs on this device only, so it may use features that only this architecture
+            // has (`wgmma`, ...).
             let own = if major >= 9 { "a" } else { "" };
             return Ok((format!("sm_{wanted}{own}"), true));
         }
@@ -183,7 +187,7 @@ impl Nvrtc {
     #[cold]
     #[inline]
     fn error(&self, status: Status, what: core::fmt::Arguments<'_>) -> Error {
-        // SAFETY: the function takes any status; its texts live forever.
+        // SAFETY: the function accepts any status; its strings live forever.
         let name = unsafe {
             let name = (self.error_string)(status);
             if name.is_null() { "an unknown error".into() } else { CStr::from_ptr(name).to_string_lossy() }
@@ -196,14 +200,14 @@ impl Program {
     #[inline]
     fn new(nvrtc: &'static Nvrtc, source: &CStr) -> Result<Self> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the result is writable, the texts end with NUL, and there are no headers.
+        // SAFETY: the result is writable, the strings end with NUL, and there are no headers.
         let status =
             unsafe { (nvrtc.create)(&mut handle, source.as_ptr(), c"image.cu".as_ptr(), 0, ptr::null(), ptr::null()) };
         nvrtc.check(status, "a program cannot be made")?;
         Ok(Self { nvrtc, handle })
     }
 
-    /// What it has made: first its size is asked for, then the bytes.
+    /// Returns an output of the compilation: queries its size, then copies the bytes.
     #[inline]
     fn output(
         &self,
@@ -214,7 +218,7 @@ impl Program {
         // SAFETY: the program is alive, and the result is writable.
         self.nvrtc.check(unsafe { size(self.handle, &mut len) }, "the size of its output cannot be read")?;
         let mut bytes = vec![0u8; len];
-        // SAFETY: as above; there is room for as many bytes as it said.
+        // SAFETY: as above; there is room for the reported number of bytes.
         self.nvrtc.check(unsafe { copy(self.handle, bytes.as_mut_ptr().cast()) }, "its output cannot be read")?;
         Ok(bytes)
     }
@@ -223,7 +227,7 @@ impl Program {
 impl Drop for Program {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: it was made by `create`, and is not used any more.
+        // SAFETY: `create` created it, and it is not used any more.
         unsafe { (self.nvrtc.destroy)(&mut self.handle) };
     }
 }
@@ -255,20 +259,23 @@ fn open_from_toolkit() {
     }
 }
 
-/// Opens what NVRTC opens by its bare name when it compiles: it lies beside NVRTC, where the dynamic linker may not look.
+/// Opens the library that NVRTC opens by its bare name when it compiles: it is in NVRTC's folder,
+/// which the dynamic linker may not search.
 #[inline]
 fn open_builtins() {
     let Some(entries) = own_folder().and_then(|folder| folder.read_dir().ok()) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let is_one = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"libnvrtc-builtins.so."));
         if is_one && let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
-            // SAFETY: NVIDIA's library, which NVRTC loads itself where it finds it. If this fails NVRTC says so.
+            // SAFETY: NVIDIA's library, which NVRTC itself loads if it finds it. If this fails,
+            // NVRTC reports it.
             unsafe { Scope::open(&path, flags::LAZY | flags::LOCAL) };
         }
     }
 }
 
-/// Folders with CUDA's headers: those of the toolkit that the library is from, then those of the toolkits that are named.
+/// Returns the folders with CUDA's headers: those of the toolkit that the library belongs to, then
+/// those of the toolkits in the environment.
 #[inline]
 fn header_folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
@@ -291,7 +298,7 @@ fn own_toolkit() -> Option<PathBuf> {
 /// The folder that the library is in.
 #[inline]
 fn own_folder() -> Option<PathBuf> {
-    // SAFETY: the library is present; any symbol of it will do.
+    // SAFETY: the library is present; any of its symbols can be used.
     let address = unsafe { symbol::<*mut core::ffi::c_void>("nvrtcVersion") }.ok()?;
     let path = file_at(address)?;
     Some(Path::new(OsStr::from_bytes(path.to_bytes())).canonicalize().ok()?.parent()?.to_owned())

@@ -1,5 +1,6 @@
-//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu` modules. The format of the code, what its
-//! kernels take, the code; as Apache TVM 0.27 writes them.
+//! Device images: the payload of `cuda`, `hip`, `rocm`, `opencl`, `vulkan`, `metal` and `webgpu`
+//! modules. They contain the format of the code, the parameters of its kernels, and the code, in
+//! the encoding of Apache TVM 0.27.
 //!
 //! ```
 //! use kernpack::module::device_image::{ArgType, DeviceFunction, DeviceImage};

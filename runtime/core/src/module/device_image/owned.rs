@@ -7,11 +7,12 @@ use kernpack_formats::stream::{StreamError, StreamReader};
 use super::{DeviceFunction, DeviceImage};
 use crate::value::Bytes;
 
-/// A device image with its payload, and a table of where in the payload each kernel is: looking a kernel up does not parse the rest.
+/// A device image with its payload, and a table of the kernels' positions in the payload, so that
+/// looking up a kernel does not parse the rest.
 pub(crate) struct OwnedImage {
     payload: Bytes,
     format: String,
-    /// Where the kernels' entries begin, in the order of the table.
+    /// Positions of the kernels' entries, in the order of the table.
     entries: Vec<Entry>,
     index: HashMap<Box<str>, usize>,
     code: OwnedCode,
@@ -22,14 +23,14 @@ struct Entry {
     start: usize,
 }
 
-/// Where the code is.
+/// Position of the code.
 enum OwnedCode {
     Whole(Range<usize>),
-    /// The pieces, in the order of the payload.
+    /// One piece per kernel, in the order of the payload.
     Each(Vec<Range<usize>>),
 }
 
-/// A piece of an image's payload, with a reference of its own to it.
+/// A piece of an image's payload, with its own reference to the payload.
 #[derive(Clone)]
 pub(crate) struct ImageCode {
     payload: Bytes,
@@ -74,19 +75,19 @@ impl OwnedImage {
         Ok(Self { payload, format, entries, index, code })
     }
 
-    /// The payload, as it came.
+    /// The original payload.
     #[inline]
     pub(crate) fn payload(&self) -> &Bytes {
         &self.payload
     }
 
-    /// What the code is: `fatbin`, `ptx`, `cl`, ...
+    /// The format of the code: `fatbin`, `ptx`, `cl`, ...
     #[inline]
     pub(crate) fn format(&self) -> &str {
         &self.format
     }
 
-    /// The code; empty when each kernel has its own.
+    /// The code; empty if each kernel has its own.
     #[inline]
     pub(crate) fn code(&self) -> ImageCode {
         let range = match &self.code {
@@ -96,13 +97,13 @@ impl OwnedImage {
         ImageCode { payload: self.payload.clone(), range }
     }
 
-    /// Whether all kernels are in one piece of code.
+    /// Returns whether all kernels share one piece of code.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.code, OwnedCode::Whole(_))
     }
 
-    /// All code, one piece after the other in the order of the payload.
+    /// Returns all code: the pieces concatenated in the order of the payload.
     #[inline]
     pub(crate) fn all_code(&self) -> Vec<u8> {
         let bytes = self.payload.as_slice();
@@ -121,13 +122,13 @@ impl OwnedImage {
         self.entries.iter().filter_map(move |entry| text(&entry.name))
     }
 
-    /// Whether there is a kernel of that name.
+    /// Returns whether there is a kernel of that name.
     #[inline]
     pub(crate) fn has_kernel(&self, name: &str) -> bool {
         self.index.contains_key(name)
     }
 
-    /// The kernel of that name.
+    /// Returns the kernel of that name.
     #[inline]
     pub(crate) fn kernel(&self, name: &str) -> Option<DeviceFunction<'_>> {
         let number = *self.index.get(name)?;
@@ -142,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// What `apache-tvm` 0.27 wrote for libraries with Metal, WebGPU and OpenCL kernels.
+    /// The output of `apache-tvm` 0.27 for libraries with Metal, WebGPU and OpenCL kernels.
     const TVM_IMAGES: [(&str, &[u8]); 3] = [
         ("metal", include_bytes!("../../../../testdata/scale_metal.library_bin")),
         ("webgpu", include_bytes!("../../../../testdata/scale_webgpu.library_bin")),

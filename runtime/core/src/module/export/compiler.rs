@@ -1,4 +1,4 @@
-//! The compiler that links exported libraries: found as the `cc` crate finds one.
+//! The compiler that links exported libraries, found in the same way as by the `cc` crate.
 
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, Stdio};
@@ -8,15 +8,15 @@ use kernpack_formats::export::shell::shown;
 use super::Target;
 use crate::Result;
 
-/// A program and the options that always go with it.
+/// A program and the options that are always passed to it.
 pub(super) struct Tool {
     program: OsString,
     options: Vec<OsString>,
-    /// What chose it, for messages.
+    /// The setting that selected the program, for messages.
     origin: String,
 }
 
-/// What a variable of the environment says, in the variants for a target: `CC_<triple>`, `TARGET_CC`, `CC`.
+/// Reads an environment variable in the variants for a target: `CC_<triple>`, `TARGET_CC`, `CC`.
 #[inline]
 fn from_environment(variable: &str, target: &Target) -> Option<(String, String)> {
     let mut names = Vec::new();
@@ -32,7 +32,7 @@ fn from_environment(variable: &str, target: &Target) -> Option<(String, String)>
 }
 
 impl Tool {
-    /// The tool that a caller named, else that of the environment, else `fallback`.
+    /// Returns the tool that the caller specified, else that of the environment, else `fallback`.
     #[inline]
     pub(super) fn find(named: Option<&OsStr>, variable: &str, fallback: &str, target: &Target) -> Self {
         if let Some(program) = named {
@@ -46,7 +46,8 @@ impl Tool {
         Self { program: fallback.into(), options: Vec::new(), origin: format!("no {variable} in the environment") }
     }
 
-    /// The compiler: `CC` or `CXX`, else `cc` or `c++`; for another machine the cross compiler of GNU's names.
+    /// Returns the compiler: `CC` or `CXX`, else `cc` or `c++`; for another machine, the cross
+    /// compiler with GNU's name.
     #[inline]
     pub(super) fn compiler(named: Option<&OsStr>, is_cpp: bool, target: &Target) -> Self {
         let (variable, native, cross) = if is_cpp { ("CXX", "c++", "g++") } else { ("CC", "cc", "gcc") };
@@ -57,10 +58,10 @@ impl Tool {
         Self::find(named, variable, &fallback, target)
     }
 
-    /// Runs it with these arguments.
+    /// Runs the program with these arguments.
     ///
     /// # Errors
-    /// RuntimeError with the whole command and what it printed.
+    /// Returns a RuntimeError with the whole command and its output.
     #[inline]
     pub(super) fn run(&self, what: &str, arguments: &[OsString]) -> Result<()> {
         let mut command = Command::new(&self.program);
@@ -92,7 +93,7 @@ impl Tool {
     }
 }
 
-/// GNU's name of a target: without the vendor.
+/// GNU's name of a target, which does not contain the vendor.
 #[inline]
 fn gnu_triple(triple: &str) -> String {
     let parts: Vec<&str> = triple.split('-').collect();

@@ -1,4 +1,4 @@
-//! Libraries made at run time: [`Module::export_library`].
+//! Libraries built at run time: [`Module::export_library`].
 
 mod compiler;
 mod folder;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 use compiler::Tool;
 use folder::Folder;
 
-/// How a library is exported.
+/// Options for exporting a library.
 ///
 /// ```
 /// use kernpack::module::{AssemblyPacker, ExportOptions};
@@ -40,28 +40,30 @@ pub struct ExportOptions {
 }
 
 impl ExportOptions {
-    /// A shared library for this machine.
+    /// Options for a shared library for this machine.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says how the import tree gets into the library. The default writes C for small trees and assembly for large ones.
+    /// Sets the packer that stores the import tree in the library. The default writes C for small
+    /// trees and assembly for large ones.
     #[inline]
     pub fn packer(mut self, packer: impl Packer + 'static) -> Self {
         self.packer = Some(Box::new(packer));
         self
     }
 
-    /// Names the compiler that compiles and links. Without this it is `CC` (`CXX` when there is C++ among the modules), in the
-    /// variants of the `cc` crate for a target, else `cc` (`c++`).
+    /// Sets the compiler that compiles and links. The default is `CC` (`CXX` if there is C++ among
+    /// the modules), in the variants of the `cc` crate for a target, else `cc` (`c++`).
     #[inline]
     pub fn compiler(mut self, program: impl Into<OsString>) -> Self {
         self.compiler = Some(program.into());
         self
     }
 
-    /// Exports for another machine, by its triple. The compiler is then, unless it is named, `<arch>-<system>-gcc`.
+    /// Exports for another machine, given by its triple. The default compiler is then
+    /// `<arch>-<system>-gcc`.
     #[inline]
     pub fn target(mut self, triple: impl Into<String>) -> Self {
         self.target = Some(triple.into());
@@ -82,24 +84,25 @@ impl ExportOptions {
         self
     }
 
-    /// Makes the code a part of the system library: a constructor registers the import tree and the functions with
-    /// `TVMFFIEnvModRegisterSystemLibSymbol`, and `ffi.SystemLib(prefix)` finds them. The names of the modules' functions begin with
-    /// the prefix, which may be empty.
+    /// Makes the code part of the system library: a constructor registers the import tree and the
+    /// functions with `TVMFFIEnvModRegisterSystemLibSymbol`, and `ffi.SystemLib(prefix)` finds
+    /// them. The names of the modules' functions must begin with the prefix, which may be empty.
     #[inline]
     pub fn system_library(mut self, prefix: impl Into<String>) -> Self {
         self.system_library = Some(prefix.into());
         self
     }
 
-    /// Compresses the modules of the import tree that become smaller by it. They travel as the kind `kernpack.zstd`: a program that loads
-    /// the library needs its loader ([`module::enable`](super::enable)). Needs the Cargo feature `zstd`.
+    /// Compresses the modules of the import tree that become smaller. They are stored as kind
+    /// `kernpack.zstd`: a program that loads the library needs the loader of this kind
+    /// ([`module::enable`](super::enable)). Requires the Cargo feature `zstd`.
     #[inline]
     pub fn compress(mut self, yes: bool) -> Self {
         self.compress = yes;
         self
     }
 
-    /// Puts the files on the way (objects, sources, the blob) into this folder and leaves them there.
+    /// Writes the intermediate files (objects, sources, the blob) to this folder and keeps them.
     #[inline]
     pub fn folder(mut self, path: impl Into<PathBuf>) -> Self {
         self.folder = Some(path.into());
@@ -107,16 +110,17 @@ impl ExportOptions {
     }
 }
 
-/// One input of the compiler.
+/// An input of the compiler.
 struct Input {
     path: PathBuf,
     is_archive: bool,
 }
 
-/// Formats in which a module can become a part of a library, the best first.
+/// Formats of modules that can become part of a library, in order of preference.
 const FORMATS: [&str; 8] = ["o", "obj", "a", "c", "cc", "cpp", "cu", "s"];
 
-/// The format to write a module in. The modules that C++ makes of object files name none.
+/// Returns the format to write a module in. Modules of object files created by C++ code do not list
+/// any.
 #[inline]
 fn format_of(module: &Module) -> Result<&'static str> {
     let offered = module.write_formats()?;
@@ -134,7 +138,7 @@ fn format_of(module: &Module) -> Result<&'static str> {
     })
 }
 
-/// The names that a module gives its functions, also one made in C++.
+/// Returns the names of a module's functions, including modules written in C++.
 #[inline]
 fn functions_of(module: &Module) -> Vec<String> {
     let names = module.function_names();
@@ -145,7 +149,7 @@ fn functions_of(module: &Module) -> Vec<String> {
     asked.and_then(|names| names.call_as(()).ok()).unwrap_or_default()
 }
 
-/// Writes the modules that become a part of the library.
+/// Writes the modules that become part of the library.
 #[inline]
 fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<String>)> {
     let (mut inputs, mut functions) = (Vec::new(), Vec::new());
@@ -160,7 +164,7 @@ fn write_modules(tree: &ImportTree, folder: &Path) -> Result<(Vec<Input>, Vec<St
         module.write_to_file(&path, format).map_err(named)?;
         let is_archive = starts_with_archive(&path);
         if is_archive && format != "a" {
-            // The compiler tells files by their names.
+            // The compiler detects file types by their extensions.
             let renamed = path.with_extension("a");
             if std::fs::rename(&path, &renamed).is_ok() {
                 path = renamed;
@@ -182,14 +186,18 @@ fn starts_with_archive(path: &Path) -> bool {
 }
 
 impl Module {
-    /// Writes the module and everything that it imports into one shared library: the code of the modules that can become a part of
-    /// it (`c`, `static_library`, `llvm`) is compiled and linked, all others travel in its import tree, which [`Module::load`], the
-    /// stock `tvm_ffi` and Apache TVM restore. A path that ends in `.a` makes a static library, of use with
-    /// [`ExportOptions::system_library`].
+    /// Writes the module and everything that it imports into one shared library.
     ///
-    /// An existing file is replaced at the end and in one step, so a process that has it loaded goes on with the old one.
+    /// The code of modules that can become part of it (`c`, `static_library`, `llvm`) is compiled
+    /// and linked; all others are stored in its import tree, which [`Module::load`], the stock
+    /// `tvm_ffi` and Apache TVM restore. A path that ends in `.a` creates a static library, for use
+    /// with [`ExportOptions::system_library`].
     ///
-    /// A library that was loaded from a file cannot be exported again, as in Apache TVM: its code is in that file only.
+    /// An existing file is replaced at the end in one step, so a process that has it loaded keeps
+    /// the old one.
+    ///
+    /// A library that was loaded from a file cannot be exported again, as in Apache TVM: its code
+    /// is only in that file.
     ///
     /// ```
     /// use kernpack::Module;
@@ -212,8 +220,8 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Module::serialize`]; RuntimeError with the whole command and what it printed when the compiler fails; OSError when
-    /// a file cannot be written.
+    /// Returns the errors of [`Module::serialize`], a RuntimeError with the whole command and its
+    /// output if the compiler fails, or an OSError if a file cannot be written.
     #[inline]
     pub fn export_library(&self, path: impl AsRef<Path>, options: &ExportOptions) -> Result<()> {
         let path = path.as_ref();
@@ -240,7 +248,7 @@ impl Module {
         }
     }
 
-    /// Writes everything that the compiler is given.
+    /// Writes all inputs of the compiler.
     #[inline]
     fn write_inputs(&self, options: &ExportOptions, target: &Target, folder: &Path) -> Result<Vec<Input>> {
         let tree = ImportTree::of(self)?;
@@ -268,8 +276,9 @@ impl Module {
         Ok(inputs)
     }
 
-    /// Compiles the module, and all that it imports, for this process: exports it to a library that exists only meanwhile, and loads
-    /// that. The functions of `c`, `static_library` and `llvm` modules can be called this way.
+    /// Compiles the module, and everything that it imports, for this process: exports it to a
+    /// temporary library and loads that. This makes the functions of `c`, `static_library` and
+    /// `llvm` modules callable.
     ///
     /// # Errors
     /// As for [`Module::export_library`] and [`Module::load`].
@@ -278,7 +287,8 @@ impl Module {
         let folder = Folder::new()?;
         let path = folder.path().join("module.so");
         self.export_library(&path, &ExportOptions::new())?;
-        // What is loaded stays when the file goes; the names of its functions are read before.
+        // The loaded library stays when the file is deleted; the names of its functions are read
+        // before.
         let module = Self::load(&path)?;
         operations::visit(&module, true, &mut |module| {
             module.function_names();
@@ -297,7 +307,7 @@ impl ExportOptions {
         Tool::compiler(self.compiler.as_deref(), any_cpp, target)
     }
 
-    /// Links a shared library, first under another name.
+    /// Links a shared library, under a temporary name first.
     #[inline]
     fn link_shared(&self, what: &str, path: &Path, inputs: &[Input], target: &Target) -> Result<()> {
         let unfinished = unfinished(path);
@@ -321,7 +331,7 @@ impl ExportOptions {
         finish(what, &unfinished, path, linked)
     }
 
-    /// Compiles what is source and puts all objects into an archive.
+    /// Compiles the sources and puts all objects into an archive.
     #[inline]
     fn archive(&self, what: &str, path: &Path, inputs: Vec<Input>, target: &Target, folder: &Path) -> Result<()> {
         let unfinished = unfinished(path);
@@ -352,7 +362,8 @@ impl ExportOptions {
     }
 }
 
-/// A file as the compiler is given it; C++ compilers take C for C++ unless they are told.
+/// Returns the compiler's arguments for a file; C++ compilers treat C as C++ unless an option
+/// selects the language.
 #[inline]
 fn source_arguments(path: &Path) -> Vec<OsString> {
     let path = path.as_os_str().to_owned();
@@ -362,7 +373,8 @@ fn source_arguments(path: &Path) -> Vec<OsString> {
     vec![path]
 }
 
-/// Where a library is written before it gets its name: beside it, so that renaming is one step.
+/// The temporary path of a library before it gets its name: in the same folder, so that renaming is
+/// one step.
 #[inline]
 fn unfinished(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -373,13 +385,13 @@ fn unfinished(path: &Path) -> PathBuf {
     }
 }
 
-/// Gives a finished library its name, or removes an unfinished one.
+/// Renames a finished library to its name, or removes an unfinished one.
 #[inline]
 fn finish(what: &str, unfinished: &Path, path: &Path, made: Result<()>) -> Result<()> {
     let renamed = made
         .and_then(|()| std::fs::rename(unfinished, path).map_err(|error| crate::error!(OSError, "{what}: {error}")));
     if renamed.is_err() {
-        // It may not be there at all.
+        // The file may not exist.
         let _ = std::fs::remove_file(unfinished);
     }
     renamed

@@ -1,9 +1,10 @@
-//! What makes a library part of the system library: a constructor that registers its symbols.
+//! Makes a library part of the system library: generates a constructor that registers its symbols.
 
 use std::fmt::Write as _;
 
-/// C code that registers the blob, and those of `functions` that the library defines, when the program starts. Code that registers its
-/// functions itself (as Apache TVM's does) registers the same addresses again, which changes nothing.
+/// Generates C code that registers the blob, and those of `functions` that the library defines,
+/// when the program starts. Code that registers its functions itself (like Apache TVM's) registers
+/// the same addresses again, which has no effect.
 #[inline]
 pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
     let mut code = String::from(
@@ -11,12 +12,13 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
          extern int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol);\n",
     );
     let mut body = String::new();
-    // Writing to a String does not fail.
+    // Writing to a `String` does not fail.
     if let Some(symbol) = blob {
         let _ = writeln!(code, "extern const unsigned char {symbol}[];");
         let _ = writeln!(body, "  TVMFFIEnvModRegisterSystemLibSymbol(\"{symbol}\", (void*){symbol});");
     }
-    // Names that C cannot say, such as `math.add`, are said to the assembler; one that it cannot say either is not a symbol's.
+    // Names that are not C identifiers, such as `math.add`, are passed to the assembler; a name
+    // that the assembler cannot express either is not a symbol.
     let in_assembly =
         |name: &&String| !name.bytes().any(|byte| byte.is_ascii_control() || matches!(byte, b'"' | b'\\' | b'%'));
     if functions.iter().any(|name| !is_identifier(name)) {
@@ -39,7 +41,7 @@ pub(super) fn registration(blob: Option<&str>, functions: &[String]) -> String {
     code
 }
 
-/// Whether C can say the name.
+/// Returns whether the name is a C identifier.
 #[inline]
 pub(super) fn is_identifier(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -1,4 +1,4 @@
-//! The module of kind `c`: source code that becomes a part of an exported library.
+//! The module of kind `c`: source code that becomes part of an exported library.
 //!
 //! ```text
 //! code: string
@@ -16,7 +16,7 @@ use crate::module::implementation::{ModuleImpl, ModuleProperties};
 use crate::value::{Bytes, Str};
 use kernpack_formats::stream::{StreamError, StreamReader, put_bytes, put_strings};
 
-/// Source code in C or a language like it, with the names of the packed functions that it defines.
+/// Source code in C or a similar language, with the names of the packed functions that it defines.
 ///
 /// A function named `f` has the symbol `__tvm_ffi_f`. The code is compiled when its module is exported
 /// ([`Module::export_library`]) or compiled for this process ([`Module::compile`]); until then its functions cannot be called.
@@ -38,10 +38,10 @@ pub struct CSource {
     constants: Vec<String>,
 }
 
-/// The languages that a compiler is given such code in.
+/// The languages in which such code is passed to a compiler.
 const FORMATS: [&str; 4] = ["c", "cc", "cpp", "cu"];
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: "c",
     loader: || {
@@ -54,27 +54,28 @@ pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
 };
 
 impl CSource {
-    /// Code in C, without functions so far.
+    /// Creates C code without functions.
     #[inline]
     pub fn new(code: impl Into<String>) -> Self {
         Self { code: code.into(), format: "c".to_owned(), functions: Vec::new(), constants: Vec::new() }
     }
 
-    /// Says in which language the code is, by the extension of its files: `c` (the default), `cc`, `cpp`, `cu`.
+    /// Sets the language of the code by the extension of its files: `c` (the default), `cc`, `cpp`,
+    /// `cu`.
     #[inline]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = format.into();
         self
     }
 
-    /// Names functions that the code defines, without `__tvm_ffi_`.
+    /// Adds names of functions that the code defines, without `__tvm_ffi_`.
     #[inline]
     pub fn functions<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.functions.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Names constants that the code wants from a `const_loader` module, which Apache TVM has.
+    /// Adds names of constants that the code needs from a `const_loader` module of Apache TVM.
     #[inline]
     pub fn constants<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.constants.extend(names.into_iter().map(Into::into));
@@ -94,8 +95,9 @@ impl CSource {
 }
 
 impl Module {
-    /// A module of source code, of kind `c`. `format` is the extension of its files: `c`, `cc`, `cpp` or `cu`; `functions` are the
-    /// packed functions that the code defines, without the `__tvm_ffi_` of their symbols. [`CSource`] can say more.
+    /// Creates a module of source code, of kind `c`. `format` is the extension of its files: `c`,
+    /// `cc`, `cpp` or `cu`; `functions` are the packed functions that the code defines, without the
+    /// `__tvm_ffi_` of their symbols. [`CSource`] has more options.
     ///
     /// ```
     /// use kernpack::Module;
@@ -125,7 +127,8 @@ impl ModuleImpl for CSource {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    /// The names that Apache TVM asks for; the code's own functions are an error.
+    /// Returns the functions that Apache TVM requests; looking up the code's own functions is an
+    /// error.
     #[inline]
     fn find_function(&self, name: &str) -> Result<Option<Function>> {
         match name {
@@ -187,7 +190,8 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_tvm() {
-        // `ffi.Module.load_from_bytes.c` of Apache TVM 0.27 takes these (tests/python/exported.py).
+        // `ffi.Module.load_from_bytes.c` of Apache TVM 0.27 accepts these bytes
+        // (tests/python/exported.py).
         let source = CSource::new("int x;").format("cc").functions(["f"]).constants(["c1"]);
         let bytes = source.save_to_bytes().unwrap();
         let mut expected = Vec::new();

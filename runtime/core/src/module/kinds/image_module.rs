@@ -1,4 +1,4 @@
-//! The module of a device image: one for all kinds.
+//! The module of a device image, for all kinds.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use crate::module::object::new_module;
 use crate::value::{Bytes, Str};
 use crate::{Error, Result};
 
-/// A restored image. The payload stays as it came, so saving it gives the same bytes.
+/// A restored image. The payload is kept unchanged, so saving it gives the same bytes.
 struct ImageModule {
     kind: &'static str,
     image: OwnedImage,
     runner: Runner,
 }
 
-/// What runs the kernels.
+/// The implementation that runs the kernels.
 enum Runner {
     #[cfg_attr(
         not(any(feature = "cuda", feature = "opencl")),
         allow(dead_code, reason = "what runs code comes with features")
     )]
     Code(Arc<dyn DeviceCode>),
-    /// Nothing here; the text says what would.
+    /// Code that does not run here; the text says what would run it.
     Elsewhere(&'static str),
 }
 
-/// The module of an image: functions, metadata, `save_to_bytes` (the very bytes), `write_to_file`, `inspect_source`; `code` does the
-/// rest.
+/// Creates the module of an image: it implements functions, metadata, `save_to_bytes` (the original
+/// bytes), `write_to_file` and `inspect_source`; `code` does the rest.
 ///
 /// # Errors
-/// RuntimeError when the payload is not an image of the kind; what `code` reports.
+/// Returns a RuntimeError if the payload is not an image of the kind, or the error of `code`.
 #[cfg_attr(
     not(any(feature = "cuda", feature = "opencl")),
     allow(dead_code, reason = "what runs code comes with features")
@@ -50,7 +50,8 @@ pub(crate) fn image_module(
     Ok(new_module(ImageModule { kind, image, runner }))
 }
 
-/// The module of an image that is kept, and does not run here; `why` says what would run it.
+/// Creates the module of an image that is stored but does not run here; `why` says what would run
+/// it.
 #[inline]
 pub(in crate::module) fn stored_image_module(kind: &'static str, payload: Bytes, why: &'static str) -> Result<Module> {
     let image = parse(kind, payload)?;
@@ -63,8 +64,9 @@ fn parse(kind: &'static str, payload: Bytes) -> Result<OwnedImage> {
 }
 
 impl Module {
-    /// A module of a device image that the program has made: source code, or what a compiler gave. `kind` is `cuda`, `opencl`, ...; its
-    /// functions are launched, and it is imported by other modules and saved, like one that came out of a library.
+    /// Creates a module from a device image that the program has built: source code, or a
+    /// compiler's output. `kind` is `cuda`, `opencl`, ...; the module can be launched, imported and
+    /// saved like one that was loaded from a library.
     ///
     /// ```
     /// use kernpack::Module;
@@ -80,8 +82,9 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// ValueError when the kind is none of device images, the image is not made like those of the kind, or nothing in this process
-    /// makes modules of it: `cuda` and `opencl` need the Cargo features of their names. What the kind reports.
+    /// Returns a ValueError if the kind is not one of device images, if the image does not have the
+    /// layout of the kind, or if no code in this process makes modules of it: `cuda` and `opencl`
+    /// need the Cargo features of the same names. Returns the kind's error.
     #[inline]
     pub fn from_image(kind: &str, image: &DeviceImage<'_>) -> Result<Self> {
         image.check_kind(kind).map_err(|why| crate::error!(ValueError, "modules of kind '{kind}' {why}"))?;
@@ -153,7 +156,7 @@ impl ModuleImpl for ImageModule {
         Ok(self.image.payload().clone())
     }
 
-    /// The image's format. Pieces of machine code do not make one file.
+    /// The image's format. Separate pieces of machine code cannot be written as one file.
     #[inline]
     fn write_formats(&self) -> Vec<String> {
         let own = self.image.format();
@@ -172,7 +175,7 @@ impl ModuleImpl for ImageModule {
                 self.kind
             ));
         }
-        // Without a format the file's extension says it, as in TVM.
+        // Without a format, the file's extension determines it, as in TVM.
         let extension = || std::path::Path::new(path).extension().and_then(|extension| extension.to_str());
         let wanted = if format.is_empty() { extension().unwrap_or_default() } else { format };
         if !is_named(own, wanted) {
@@ -192,13 +195,13 @@ impl ModuleImpl for ImageModule {
     }
 }
 
-/// Whether code in a format is text that people read.
+/// Returns whether code in a format is human-readable text.
 #[inline]
 fn is_source(format: &str) -> bool {
     matches!(format, "ptx" | "cuda" | "cl" | "metal" | "wgsl")
 }
 
-/// Whether a name, or a file's extension, means a format.
+/// Returns whether a name, or a file's extension, denotes a format.
 #[inline]
 fn is_named(format: &str, name: &str) -> bool {
     format == name || (format == "cuda" && name == "cu")
@@ -215,7 +218,7 @@ mod tests {
         format!("{}: {}", error.kind(), error.message())
     }
 
-    /// Restores what TVM wrote, and saves it again.
+    /// Restores images that TVM wrote, and saves them again.
     #[test]
     #[cfg(feature = "embedded")]
     fn kept_kinds_keep_every_byte() {

@@ -1,15 +1,17 @@
-//! Functions of modules of code that is not compiled, or not linked, yet: they are listed, and cannot be called.
+//! Functions of modules whose code is not compiled, or not linked, yet: they are listed, but cannot
+//! be called.
 
 use crate::Result;
 use crate::container::Array;
 use crate::function::Function;
 use crate::value::Str;
 
-/// What such a module answers when it is asked for a function: `get_func_names`, which Apache TVM calls, gives the names of the
-/// functions that the code defines; `None` for a name that it does not define.
+/// The function lookup of such a module: `get_func_names`, which Apache TVM calls, returns the
+/// names of the functions that the code defines. Returns `None` for a name that the code does not
+/// define.
 ///
 /// # Errors
-/// RuntimeError for each of `functions`, because the code must be compiled first.
+/// Returns a RuntimeError for each of `functions`, because the code must be compiled first.
 #[inline]
 pub(in crate::module) fn function_of_code(kind: &str, functions: &[String], name: &str) -> Result<Option<Function>> {
     if name == "get_func_names" {
@@ -24,7 +26,7 @@ pub(in crate::module) fn function_of_code(kind: &str, functions: &[String], name
     Ok(None)
 }
 
-/// A function without arguments that returns strings.
+/// Returns a function without arguments that returns strings.
 #[inline]
 pub(in crate::module) fn returns_strings(strings: &[String]) -> Function {
     let strings = strings.to_vec();

@@ -1,14 +1,15 @@
-//! What provides the loader of a module kind: what the message says when a library carries a module that nothing here can restore.
+//! The providers of the loaders of module kinds, for the message about a library with a module that
+//! no registered loader can restore.
 
 /// A part of Kernpack or of Apache TVM that restores modules of a kind.
 enum Provider {
     /// A Cargo feature of this crate, and a file of Apache TVM if there is one.
     Feature(&'static str, Option<&'static str>),
-    /// A file of Apache TVM's package, and what the kind is.
+    /// A file of Apache TVM's package, and a description of the kind.
     ApacheTvm(&'static str, &'static str),
 }
 
-/// The kinds that we know the providers of; Apache TVM's are those of its version 0.27.
+/// The kinds with known providers; Apache TVM's are those of its version 0.27.
 static PROVIDERS: &[(&str, Provider)] = &[
     ("cuda", Provider::Feature("cuda", Some("libtvm_runtime_cuda.so"))),
     ("opencl", Provider::Feature("opencl", Some("libtvm_runtime_opencl.so"))),
@@ -26,7 +27,7 @@ static PROVIDERS: &[(&str, Provider)] = &[
     ("webgpu", Provider::ApacheTvm("web runtime", "WebGPU shaders")),
 ];
 
-/// What to do to get a loader of the kind, as the end of a message.
+/// Advice for getting a loader of the kind, as the end of a message.
 #[inline]
 pub(in crate::module) fn advice(kind: &str) -> String {
     match PROVIDERS.iter().find(|(known, _)| *known == kind).map(|(_, provider)| provider) {

@@ -1,9 +1,10 @@
-//! The kinds of modules that this crate knows, and what restores them from the bytes in a library's import tree.
+//! The module kinds that this crate supports, and their loaders, which restore modules from the
+//! bytes in a library's import tree.
 //!
-//! Our loader uses it where no global function
-//! `ffi.Module.load_from_bytes.<kind>` is registered; we do not register these functions globally, because Apache TVM's runtime
-//! ends the process when it finds one of its own names taken. A library that carries images of a kind does register it, for
-//! providers that are not ours ([`CarriedKind`]), unless the process has one.
+//! Our library loader uses them if no global function `ffi.Module.load_from_bytes.<kind>` is
+//! registered. We do not register these functions globally, because Apache TVM's runtime ends the
+//! process if one of its names is taken. A library that contains images of a kind does register the
+//! loader, for providers of other projects ([`CarriedKind`]), unless the process has one.
 
 pub(in crate::module) mod c_source;
 pub(in crate::module) mod image_module;
@@ -26,11 +27,11 @@ use crate::module::opencl;
 pub(in crate::module) struct KindInfo {
     /// Name of the kind.
     pub(in crate::module) kind: &'static str,
-    /// Makes the function that turns the bytes into a module.
+    /// Creates the function that converts the bytes to a module.
     pub(in crate::module) loader: fn() -> Function,
 }
 
-/// The kinds that this crate knows, file by file.
+/// The kinds that this crate supports, by file.
 const OWN_KINDS: &[&[KindInfo]] = &[
     &[c_source::KIND_INFO, static_library::KIND_INFO],
     #[cfg(feature = "zstd")]
@@ -52,21 +53,23 @@ fn own_kinds() -> impl Iterator<Item = &'static KindInfo> {
     OWN_KINDS.iter().copied().flatten()
 }
 
-/// A kind of module of which this artifact carries one in its import tree.
+/// A module kind that occurs in this artifact's import tree.
 pub struct CarriedKind {
     /// Name of the kind.
     pub kind: &'static str,
-    /// Registers what loads such modules, so that only an artifact that carries some has that.
+    /// Registers the loader of such modules. A field, so that only artifacts with such modules link
+    /// that code.
     pub register: fn(&'static Self) -> Result<()>,
-    /// Where the import tree of the crate is, in this artifact.
+    /// Returns the import tree of the crate in this artifact.
     pub library_bin: fn() -> *const u8,
-    /// The tree that loaders find in this artifact: that of its own crate, or of the first one below it that has one.
+    /// Returns the tree that loaders find in this artifact: that of its own crate, or of the first
+    /// crate below it that has one.
     pub shown: fn() -> *const u8,
 }
 
 pub use kernpack_formats::OWN_KIND_PREFIX;
 
-/// The loader of a kind that this crate knows.
+/// Returns the loader of a kind that this crate supports.
 #[inline]
 pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
     let find = |kind: &str| own_kinds().find(|info| info.kind == kind);
@@ -74,24 +77,26 @@ pub(in crate::module) fn own_loader(kind: &str) -> Option<Function> {
     Some((info.loader)())
 }
 
-/// Registers the loader of a kind of which this artifact carries modules; a kind that has one in this process keeps it. Kinds that
-/// are not ours have loaders of their own.
+/// Registers the loader of a kind that occurs in this artifact's import tree, unless the process
+/// has one. Kinds of other projects have their own loaders.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[inline]
 pub fn register_carried(kind: &str) -> Result<()> {
     if own_loader(kind).is_some() { enable(kind) } else { Ok(()) }
 }
 
-/// Lets this process restore modules of a kind, a program that loads them: registers `ffi.Module.load_from_bytes.<kind>`, unless it has
-/// such a function already.
+/// Lets this process restore modules of a kind, for a program that loads them: registers
+/// `ffi.Module.load_from_bytes.<kind>`, unless the function exists.
 ///
-/// [`Module::load`](crate::Module::load) in a process without libtvm_ffi needs no call of this, and neither does a library that
-/// carries modules of the kind. It is for providers that load, through libtvm_ffi, what others have exported.
+/// [`Module::load`](crate::Module::load) does not need this call in a process without libtvm_ffi,
+/// and neither does a library that contains modules of the kind. It is for libraries that others
+/// have exported and that are loaded through libtvm_ffi.
 ///
 /// # Errors
-/// ValueError when this crate does not know the kind, or was built without the feature that it needs; what the provider reports.
+/// Returns a ValueError if this crate does not support the kind, or was built without the feature
+/// that it needs, or the provider's error.
 #[inline]
 pub fn enable(kind: &str) -> Result<()> {
     let name = format!("ffi.Module.load_from_bytes.{kind}");

@@ -1,4 +1,4 @@
-//! The module of kind `static_library`: object code that becomes a part of an exported library.
+//! The module of kind `static_library`: object code that becomes part of an exported library.
 //!
 //! ```text
 //! object code: bytes (an object file or an archive)
@@ -25,7 +25,7 @@ struct StaticLibrary {
 /// First bytes of an archive.
 const ARCHIVE: &[u8] = b"!<arch>\n";
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: "static_library",
     loader: || {
@@ -54,11 +54,12 @@ impl StaticLibrary {
 }
 
 impl Module {
-    /// A module of object code (an object file or an archive), of kind `static_library`. `functions` are the packed functions in
-    /// it, without the `__tvm_ffi_` of their symbols.
+    /// Creates a module of object code (an object file or an archive), of kind `static_library`.
+    /// `functions` are the packed functions in it, without the `__tvm_ffi_` of their symbols.
     ///
-    /// The code becomes a part of the library that the module is exported to ([`Module::export_library`]); its functions cannot
-    /// be called before that, unless it is linked for this process ([`Module::compile`]).
+    /// The code becomes part of the library that the module is exported to
+    /// ([`Module::export_library`]); its functions cannot be called before that, unless it is
+    /// linked for this process ([`Module::compile`]).
     ///
     /// ```
     /// let module = kernpack::Module::static_library(b"\x7fELF...".to_vec(), &["blur"]);
@@ -72,10 +73,10 @@ impl Module {
         Self::new(StaticLibrary { code: code.into(), functions })
     }
 
-    /// [`Module::static_library`] of a file.
+    /// Like [`Module::static_library`], from a file.
     ///
     /// # Errors
-    /// OSError when the file cannot be read.
+    /// Returns an OSError if the file cannot be read.
     #[inline]
     pub fn static_library_file(path: impl AsRef<Path>, functions: &[&str]) -> Result<Self> {
         let path = path.as_ref();
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_tvm() {
-        // `ffi.Module.load_from_bytes.static_library` of Apache TVM 0.27 takes these (tests/python/exported.py).
+        // `ffi.Module.load_from_bytes.static_library` of Apache TVM 0.27 accepts these bytes
+        // (tests/python/exported.py).
         let expected = b"\x03\0\0\0\0\0\0\0OBJ\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0f";
         let module = Module::static_library(b"OBJ".to_vec(), &["f"]);
         assert_eq!(module.save_to_bytes().unwrap().to_vec(), expected);

@@ -7,7 +7,7 @@ use crate::function::Function;
 use crate::module::Module;
 use crate::value::Bytes;
 
-/// The kinds, and what runs them.
+/// The kinds, and the runtimes that run them.
 macro_rules! stored_kinds {
     ($($kind:literal $why:literal;)*) => {
         &[$(KindInfo {
@@ -17,7 +17,7 @@ macro_rules! stored_kinds {
     };
 }
 
-/// Kinds that this crate has no code for.
+/// Kinds that this crate does not have code for.
 #[cfg(feature = "embedded")]
 pub(in crate::module) const FOREIGN: &[KindInfo] = stored_kinds! {
     "hip" "it needs an AMD GPU with ROCm, and Kernpack has no code for these; load the library with an Apache TVM that was built with \
@@ -32,13 +32,13 @@ pub(in crate::module) const FOREIGN: &[KindInfo] = stored_kinds! {
         (tvmjs)";
 };
 
-/// What stands in for the kind `cuda` without the Cargo feature.
+/// The substitute for the kind `cuda` without the Cargo feature.
 #[cfg(not(feature = "cuda"))]
 pub(in crate::module) const CUDA: &[KindInfo] = stored_kinds! {
     "cuda" "the kernpack that loaded it was built without its feature `cuda`; build the program, or the library, that loads it with this feature";
 };
 
-/// What stands in for the kind `opencl` without the Cargo feature.
+/// The substitute for the kind `opencl` without the Cargo feature.
 #[cfg(not(feature = "opencl"))]
 pub(in crate::module) const OPENCL: &[KindInfo] = stored_kinds! {
     "opencl" "the kernpack that loaded it was built without its feature `opencl`; build the program, or the library, that loads it with this feature";

@@ -1,7 +1,9 @@
-//! Compressed modules: a module kind of its own, so that a reader that does not know it reports the missing loader.
+//! Compressed modules: a separate module kind, so that a reader that does not know it reports the
+//! missing loader.
 //!
-//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and gives it to the loader of the kind
-//! inside, so that the tree which was loaded is the tree which was exported. The Cargo feature `zstd` brings both directions.
+//! A module of kind `kernpack.zstd` exists only in files: its loader decompresses the payload and
+//! passes it to the loader of the inner kind, so that the loaded tree equals the exported tree. The
+//! Cargo feature `zstd` enables both directions.
 //!
 //! ```
 //! use kernpack::module::zstd;
@@ -24,7 +26,7 @@ use crate::module::Module;
 use crate::module::load::loader;
 use crate::value::Bytes;
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     kind: KIND,
     loader: || {
@@ -35,21 +37,23 @@ pub(in crate::module) const KIND_INFO: KindInfo = KindInfo {
     },
 };
 
-/// Kind and payload of a module as they are written: compressed if that makes them smaller.
+/// Returns kind and payload of a module in stored form: compressed if that is smaller.
 #[inline]
 pub(in crate::module) fn compressed(kind: &str, payload: Bytes) -> (String, Bytes) {
     let frame = compress(kind, &payload);
-    // A module inside a compressed module is of no use.
+    // Compressing a compressed module is useless.
     if kind == KIND || frame.len() >= payload.len() {
         return (kind.to_owned(), payload);
     }
     (KIND.to_owned(), Bytes::from(frame))
 }
 
-/// What is inside a compressed module. Memory grows with what the frame really holds, never with what it claims.
+/// Decompresses a compressed module. Memory use grows with the real content of the frame, never
+/// with the size that the frame claims.
 ///
 /// # Errors
-/// RuntimeError for a payload that is cut off, no sound frame, or that has another size than it says.
+/// Returns a RuntimeError if the payload is truncated, is not a valid frame, or has a different
+/// size than it declares.
 #[inline]
 pub fn decompress(payload: &[u8]) -> Result<Inside<'_>> {
     format::decompress(payload).map_err(|error| crate::error!(RuntimeError, "corrupt {KIND} module: {error}"))

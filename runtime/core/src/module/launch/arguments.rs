@@ -11,24 +11,24 @@ use crate::layout::buffer;
 use crate::value::{AnyView, Device, FromAny};
 use crate::{Error, Result};
 
-/// Arguments of one launch that lie on the stack; more go to the heap.
+/// Number of arguments of a launch that are stored on the stack; more are allocated on the heap.
 const ON_STACK: usize = 24;
 
 /// The devices whose memory a kernel can use.
 pub(super) struct Reach<'a> {
     /// Kind of the devices that the kernel runs on.
     pub(super) device_type: i32,
-    /// Whether it can use memory of a device of another kind.
+    /// Returns whether the kernel can use memory of a device of another kind.
     pub(super) beyond: &'a dyn Fn(Device) -> bool,
 }
 
-/// Where the tensors of a call are.
+/// The devices of the tensors of a call.
 struct Placement {
     /// The device of the tensors on devices of the kernel's kind.
     own: Option<i32>,
-    /// The first other one that says where the kernel should run: managed memory.
+    /// The first other device that determines where the kernel runs: managed memory.
     other: Option<i32>,
-    /// Whether there were plain pointers, which do not say where they are.
+    /// True if there were plain pointers, which do not have a device.
     plain: bool,
 }
 
@@ -53,8 +53,8 @@ impl Signature {
         Ok((own, config))
     }
 
-    /// Checks the kernel's own arguments, and gives them to `work` with the index of the device that they are on: that of the tensors,
-    /// else `fallback`'s.
+    /// Checks the kernel's own arguments, and passes them to `work` with the index of the device
+    /// that they are on: that of the tensors, else the result of `fallback`.
     #[inline]
     pub(super) fn with_args<R>(
         &self,
@@ -74,7 +74,7 @@ impl Signature {
         }
     }
 
-    /// `space` has room for all of `args`.
+    /// Converts the arguments; `space` has room for all of `args`.
     #[inline]
     fn convert<'s>(
         &self,
@@ -228,10 +228,10 @@ impl Signature {
     }
 }
 
-/// Stands for the device of a plain pointer until the launch's is known.
+/// Placeholder for the device of a plain pointer until the launch's device is known.
 const NOWHERE: Device = Device::new(0, 0);
 
-// What is wrong with a call.
+// The errors of a call.
 impl Signature {
     #[cold]
     #[inline]
@@ -304,7 +304,7 @@ impl Signature {
         crate::error!(TypeError, "{} takes {own}{then}: {all} in all, got {got}", self.shown())
     }
 
-    /// For a typed launch, whose launch parameters are apart.
+    /// The error of a typed launch, which passes launch parameters separately.
     #[cold]
     #[inline]
     fn wrong_arg_count(&self, got: usize) -> Error {
@@ -312,7 +312,7 @@ impl Signature {
         crate::error!(TypeError, "{} takes {own}, got {got}", self.shown())
     }
 
-    /// The kernel's own arguments: `3 arguments (out, by, n)`.
+    /// The kernel's own arguments, for messages: `3 arguments (out, by, n)`.
     #[inline]
     fn counted(&self) -> String {
         let count = self.params.len();
@@ -332,7 +332,7 @@ impl Signature {
     }
 }
 
-/// An argument for a message: an integer's value, or what else it is.
+/// An argument for messages: the value of an integer, or the type of any other argument.
 #[inline]
 fn shown(arg: &AnyView<'_>) -> String {
     match i64::from_any(arg) {

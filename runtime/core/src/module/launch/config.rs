@@ -1,4 +1,4 @@
-/// One to three extents of a grid or a block; what is left out is 1.
+/// One to three extents of a grid or a block; omitted ones are 1.
 ///
 /// ```
 /// use kernpack::module::Extents;
@@ -54,7 +54,7 @@ impl From<[u32; 3]> for Extents {
     }
 }
 
-/// How a kernel is launched.
+/// The launch configuration of a kernel.
 ///
 /// ```
 /// use kernpack::module::LaunchConfig;
@@ -63,22 +63,25 @@ impl From<[u32; 3]> for Extents {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchConfig {
-    /// Number of blocks (work groups) along x, y and z; from 1 up.
+    /// Number of blocks (work groups) along x, y and z; at least 1 each.
     pub grid: [u32; 3],
-    /// Threads of a block (work items of a group) along x, y and z; from 1 up.
+    /// Number of threads of a block (work items of a group) along x, y and z; at least 1 each.
     pub block: [u32; 3],
-    /// Blocks of a cluster along x, y and z, for kernels that are launched in clusters; from 1 up.
+    /// Number of blocks of a cluster along x, y and z, for kernels that are launched in clusters;
+    /// at least 1 each.
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared (local) memory for each block.
     pub dynamic_shared_memory: u32,
-    /// Whether all blocks run at the same time, so that they can wait for each other (a cooperative launch).
+    /// True if all blocks run at the same time, so that they can wait for each other (a cooperative
+    /// launch).
     pub cooperative: bool,
-    /// Whether the kernel may begin before the one before it in the stream is done (programmatic dependent launch).
+    /// True if the kernel may begin before the previous kernel in the stream is done (programmatic
+    /// dependent launch).
     pub programmatic: bool,
 }
 
 impl LaunchConfig {
-    /// A plain launch with this grid and block.
+    /// Creates the configuration of a plain launch with this grid and block.
     #[inline]
     pub fn new(grid: impl Into<Extents>, block: impl Into<Extents>) -> Self {
         Self {
@@ -92,7 +95,7 @@ impl LaunchConfig {
     }
 }
 
-/// A plain launch: grid and block.
+/// A plain launch with a grid and a block.
 ///
 /// ```
 /// use kernpack::module::LaunchConfig;

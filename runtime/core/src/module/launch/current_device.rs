@@ -1,23 +1,25 @@
-//! The device that a kernel runs on when its arguments do not say: the thread's current one of its kind.
+//! The device that a kernel runs on if its arguments do not determine one: the thread's current
+//! device of its kind.
 //!
-//! CPU code that Apache TVM compiled passes plain pointers to kernels, and calls `__tvm_set_device` before.
+//! CPU code compiled by Apache TVM passes plain pointers to kernels, and calls `__tvm_set_device`
+//! before.
 
 use core::cell::Cell;
 
 use crate::value::Device;
 
-/// Kinds of devices that are remembered; DLPack's numbers are smaller.
+/// Number of device kinds that are tracked; DLPack's numbers are smaller.
 const KINDS: usize = 32;
 
 thread_local! {
     static CURRENT: Cell<[i32; KINDS]> = const { Cell::new([0; KINDS]) };
 }
 
-/// Index of this thread's current device of a kind; 0 when none was set.
+/// Returns the index of this thread's current device of a kind; 0 if none was set.
 #[inline]
 pub(crate) fn get(kind: i32) -> i32 {
     let kind = usize::try_from(kind).unwrap_or(KINDS);
-    // In a thread that ends, there is none any more.
+    // In a thread that is ending, the thread-local is gone.
     CURRENT.try_with(|current| current.get().get(kind).copied()).ok().flatten().unwrap_or(0)
 }
 

@@ -1,4 +1,5 @@
-//! Numbers as floats of 16 bits or fewer, as DLPack defines them: round to nearest, ties to even.
+//! Conversion of numbers to floats of 16 bits or fewer, as defined by DLPack: round to nearest,
+//! ties to even.
 
 use crate::abi::dtype_code;
 
@@ -6,7 +7,7 @@ use crate::abi::dtype_code;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FloatFormat {
     pub(super) name: &'static str,
-    /// Bytes of the parameter.
+    /// Size of the parameter in bytes.
     pub(super) size: usize,
     exponent: u32,
     mantissa: u32,
@@ -14,12 +15,12 @@ pub(super) struct FloatFormat {
     special: Special,
 }
 
-/// What the highest exponent means.
+/// The meaning of the highest exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     /// Infinity and NaN, as in IEEE 754.
     Ieee,
-    /// Numbers, and NaN where all bits are 1 (`fn`).
+    /// Numbers, and NaN if all bits are 1 (`fn`).
     Finite,
     /// Numbers only; negative zero is NaN (`fnuz`).
     Unsigned,
@@ -45,13 +46,14 @@ const FORMATS: [(u8, u8, FloatFormat); 9] = {
 };
 
 impl FloatFormat {
-    /// The format of a type code and a number of bits.
+    /// Returns the format with a type code and a number of bits.
     #[inline]
     pub(super) fn of(code: u8, bits: u8) -> Option<&'static Self> {
         FORMATS.iter().find(|format| (format.0, format.1) == (code, bits)).map(|format| &format.2)
     }
 
-    /// The nearest number's bits; `None` when a finite number is too large for the format, or the format has no infinity.
+    /// Returns the bits of the nearest number; `None` if a finite number is too large for the
+    /// format, or for infinity if the format does not have it.
     #[inline]
     pub(super) fn bits(&self, value: f64) -> Option<u64> {
         let sign = u64::from(value.is_sign_negative()) << (self.exponent + self.mantissa);
@@ -70,11 +72,12 @@ impl FloatFormat {
         if significand == 0 {
             return Some(if self.special == Special::Unsigned { 0 } else { sign });
         }
-        // `value` is `significand * 2^exponent`, with the leading bit of the significand at 52 unless it is subnormal in f64.
+        // `value` is `significand * 2^exponent`, with the leading bit of the significand at 52
+        // unless it is subnormal in f64.
         let leading = 63 - significand.leading_zeros() as i32 + exponent;
         let lowest = (leading.max(1 - self.bias)) - self.mantissa as i32;
         let rounded = round(significand, lowest - exponent);
-        // Rounding up into the next exponent carries into the exponent's bits by itself.
+        // Rounding up to the next exponent carries into the exponent's bits automatically.
         let magnitude = if leading < 1 - self.bias {
             rounded
         } else {
@@ -92,7 +95,7 @@ impl FloatFormat {
     }
 }
 
-/// Exponent and significand: the absolute value is `significand * 2^exponent`.
+/// Returns exponent and significand: the absolute value is `significand * 2^exponent`.
 #[inline]
 fn parts(value: f64) -> (i32, u64) {
     let bits = value.to_bits();
@@ -100,7 +103,7 @@ fn parts(value: f64) -> (i32, u64) {
     if exponent == 0 { (-1074, mantissa) } else { (exponent - 1075, mantissa | (1 << 52)) }
 }
 
-/// `significand / 2^shift`, to nearest, ties to even.
+/// Returns `significand / 2^shift`, rounded to nearest, ties to even.
 #[inline]
 fn round(significand: u64, shift: i32) -> u64 {
     match shift {
@@ -150,7 +153,8 @@ mod tests {
         assert_eq!(FloatFormat::of(dtype_code::FLOAT, 8), None);
     }
 
-    /// The same by the compiler's own conversion, where it has one of the layout: bfloat16 is the upper half of f32.
+    /// Compares with the compiler's own conversion for a format with the same layout: bfloat16 is
+    /// the upper half of f32.
     #[test]
     fn wide_bfloat16_is_exact() {
         let format = FloatFormat::of(dtype_code::BFLOAT, 16).unwrap();

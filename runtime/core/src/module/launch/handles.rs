@@ -7,13 +7,14 @@ use std::sync::{Mutex, PoisonError};
 use super::RawKernel;
 use crate::Result;
 
-/// Devices whose handles are found without a lock.
+/// Number of devices whose handles are found without a lock.
 const INLINE: usize = 16;
 
-/// The handles of one kernel, by device. Reading one that is there takes no lock, for the first [`INLINE`] devices.
+/// The handles of one kernel, by device. Reading an existing one does not take a lock, for the
+/// first [`INLINE`] devices.
 pub(super) struct Handles {
     inline: [AtomicPtr<c_void>; INLINE],
-    /// Handles on further devices. Held while a handle is made, so that each is made once.
+    /// Handles on further devices. Locked while a handle is created, so that each is created once.
     making: Mutex<HashMap<i32, RawKernel>>,
 }
 
@@ -23,7 +24,7 @@ impl Handles {
         Self { inline: [const { AtomicPtr::new(null_mut()) }; INLINE], making: Mutex::default() }
     }
 
-    /// The handle on device `index`, made at first.
+    /// Returns the handle on device `index`, which `make` creates at the first call.
     #[inline]
     pub(super) fn get(&self, index: i32, make: impl FnOnce() -> Result<RawKernel>) -> Result<RawKernel> {
         if let Some(slot) = self.slot(index) {

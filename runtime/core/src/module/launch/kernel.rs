@@ -23,10 +23,10 @@ pub(crate) struct ImageKernel {
 }
 
 impl ImageKernel {
-    /// A kernel of a module of `kind`; `code` runs it.
+    /// Creates a kernel of a module of `kind`; `code` runs it.
     ///
     /// # Errors
-    /// RuntimeError for a launch parameter or an argument that the kind does not have.
+    /// Returns a RuntimeError for a launch parameter or an argument that the kind does not have.
     #[inline]
     pub(crate) fn new(kind: &str, kernel: &DeviceFunction<'_>, code: Arc<dyn DeviceCode>) -> Result<Self> {
         let signature = Signature::new(kind, kernel)?;
@@ -43,25 +43,28 @@ impl ImageKernel {
         Ok(Self { signature, symbol, code, device_type, handles: Handles::new() })
     }
 
-    /// The packed function that launches it.
+    /// Converts it to the packed function that launches the kernel.
     #[inline]
     pub(crate) fn into_function(self) -> Function {
         install_hook();
-        // SAFETY: a new function object; its one reference is the result's. The entry point finds the closure of this type.
+        // SAFETY: a new function object; the result owns its one reference. The entry point finds
+        // the closure of this type.
         unsafe { Function::from_raw(embedded::new_function(call_kernel, self)) }
     }
 
-    /// The kernel behind a function, if [`ImageKernel::into_function`] of this artifact made it.
+    /// Returns the kernel of a function, if [`ImageKernel::into_function`] of this artifact created
+    /// it.
     #[inline]
     pub(crate) fn of(function: &Function) -> Option<&Self> {
         if !function.has_entry_point(call_kernel) {
             return None;
         }
-        // SAFETY: only `into_function` makes functions with this entry point; the object lives as long as the borrow.
+        // SAFETY: only `into_function` creates functions with this entry point; the object lives as
+        // long as the borrow.
         Some(unsafe { embedded::closure_of(function.as_ptr().cast()) })
     }
 
-    /// Tells the names of the arguments, for messages.
+    /// Sets the names of the arguments, for messages.
     #[inline]
     pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
         self.signature.name_arguments(names);
@@ -100,12 +103,13 @@ impl ImageKernel {
         let kernel = self.handles.get(index, || self.code.kernel(index, &self.symbol))?;
         // SAFETY: reads the thread's stream for the device.
         let stream = RawStream(unsafe { (provider::api().env_get_stream)(self.device_type, index) });
-        // SAFETY: the handle is of this device, the arguments were checked against the function table, and that the memory behind
-        // them stays until the work is done is what every caller of a kernel promises.
+        // SAFETY: the handle belongs to this device, and the arguments were checked against the
+        // function table; every caller of a kernel promises that the memory behind them stays valid
+        // until the work is done.
         unsafe { self.code.launch(index, kernel, config, args, stream) }
     }
 
-    /// Says which kernel failed, where, and how it was launched.
+    /// Adds the kernel, the device and the launch configuration to an error.
     #[cold]
     #[inline]
     fn failed(&self, index: i32, config: &LaunchConfig, error: &Error) -> Error {
@@ -122,7 +126,8 @@ impl ImageKernel {
     }
 }
 
-/// Entry point of the functions made by [`ImageKernel::into_function`]. Its address tells them: so it is compiled once, in this crate.
+/// Entry point of the functions created by [`ImageKernel::into_function`]. Its address identifies
+/// them, so it is compiled once, in this crate.
 #[inline(never)]
 unsafe extern "C" fn call_kernel(
     this: *mut c_void,
@@ -131,8 +136,8 @@ unsafe extern "C" fn call_kernel(
     result: *mut TVMFFIAny,
 ) -> i32 {
     guard_nameless(|| {
-        // SAFETY: the handle is a function made by `into_function`; the caller passes `num_args` valid views and a writable
-        // result.
+        // SAFETY: the handle is a function created by `into_function`; the caller passes `num_args`
+        // valid views and a writable result.
         unsafe {
             let kernel = embedded::closure_of::<ImageKernel>(this);
             kernel.call(views(args, num_args))?;

@@ -9,11 +9,13 @@ use crate::module::device_image::DeviceImage;
 use crate::module::{Module, ModuleProperties, operations};
 use crate::value::{AnyView, Device};
 
-/// A kernel of a module with what its function table says, to launch it with a grid and a block: what [`Module::kernel`] returns.
+/// A kernel of a module with its function table entry, to launch it with a grid and a block.
+/// Returned by [`Module::kernel`].
 pub struct KernelLauncher {
     name: String,
     function: Function,
-    /// For kernels that run through another artifact or another language; our own know theirs.
+    /// For kernels that run through another artifact or another language; kernels of this artifact
+    /// have their own signature.
     signature: Option<Signature>,
 }
 
@@ -24,27 +26,32 @@ impl KernelLauncher {
         &self.name
     }
 
-    /// The kernel as a packed function: its own arguments, then launch parameters in the order of the function table.
+    /// Returns the kernel as a packed function: its own arguments, then launch parameters in the
+    /// order of the function table.
     #[inline]
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own arguments. The launch is put into
-    /// the stream of the environment; this does not wait for it.
+    /// Launches the kernel with a grid of blocks and blocks of threads; `args` are the kernel's own
+    /// arguments. The launch is enqueued in the environment's current stream; this function does
+    /// not wait for it.
     ///
     /// # Errors
-    /// TypeError and ValueError that name the kernel, the argument and what was expected; what the device reports, with the kernel, the
-    /// device and the configuration of the launch.
+    /// Returns a TypeError or ValueError that contains the kernel, the argument and the expected
+    /// value, or the device's error with the kernel, the device and the configuration of the
+    /// launch.
     #[inline]
     pub fn launch(&self, grid: impl Into<Extents>, block: impl Into<Extents>, args: impl Args) -> Result<()> {
         self.launch_with(&LaunchConfig::new(grid, block), args)
     }
 
-    /// Launches the kernel with dynamic shared memory, in clusters, cooperatively, ...
+    /// Launches the kernel with a full configuration: dynamic shared memory, clusters, a
+    /// cooperative launch, ...
     ///
     /// # Errors
-    /// As for [`KernelLauncher::launch`]; ValueError when the configuration has a part that the kernel's module cannot be told.
+    /// As for [`KernelLauncher::launch`], and a ValueError if the configuration has a part that
+    /// cannot be passed to the kernel's module.
     #[inline]
     pub fn launch_with(&self, config: &LaunchConfig, args: impl Args) -> Result<()> {
         args.with_raw(|raw| launch(&self.function, || Ok(self.signature.as_ref()), config, raw))
@@ -58,7 +65,8 @@ impl core::fmt::Debug for KernelLauncher {
     }
 }
 
-/// Tells a kernel of ours the names of its arguments, for messages; what is none stays as it is.
+/// Sets the argument names of a kernel of this artifact, for messages; has no effect on other
+/// functions.
 #[inline]
 pub(crate) fn name_arguments<S: AsRef<str>>(function: &Function, names: &[S]) {
     if let Some(kernel) = ImageKernel::of(function) {
@@ -66,7 +74,8 @@ pub(crate) fn name_arguments<S: AsRef<str>>(function: &Function, names: &[S]) {
     }
 }
 
-/// Launches a kernel: one of ours directly, another through a packed call, for which `signature` is asked.
+/// Launches a kernel: one of this artifact directly, any other through a packed call, for which
+/// `signature` is called.
 #[inline]
 pub(crate) fn launch<'s>(
     function: &Function,
@@ -114,7 +123,7 @@ fn launch_elsewhere(
     function.call_raw(&all).map(drop)
 }
 
-/// Kind of the devices that modules of a kind run on.
+/// Returns the kind of the devices that modules of a kind run on.
 #[inline]
 fn device_type_of(kind: &str) -> Option<i32> {
     Some(match kind {
@@ -129,8 +138,9 @@ fn device_type_of(kind: &str) -> Option<i32> {
 }
 
 impl Module {
-    /// The kernel of this name, to launch with a grid and a block; looked for in the imports, too. The module may be of any language, as
-    /// long as its metadata (`device_kernel`) or its function table tells the launch parameters.
+    /// Returns the kernel of this name, to launch with a grid and a block; the imports are
+    /// searched, too. The module may be written in any language, as long as its metadata
+    /// (`device_kernel`) or its function table contains the launch parameters.
     ///
     /// ```no_run
     /// use kernpack::{Device, Module, Tensor};
@@ -142,8 +152,8 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// KeyError with the nearest names when there is none; RuntimeError when the function is not a kernel, or its module cannot be
-    /// read.
+    /// Returns a KeyError with the nearest names if it does not exist, and a RuntimeError if the
+    /// function is not a kernel, or its module cannot be read.
     #[inline]
     pub fn kernel(&self, name: &str) -> Result<KernelLauncher> {
         let launcher = |function, signature| Ok(KernelLauncher { name: name.to_owned(), function, signature });
@@ -151,14 +161,14 @@ impl Module {
         for module in self.tree() {
             let Some(function) = module.find_function(name)? else { continue };
             if let Some(kernel) = ImageKernel::of(&function) {
-                // The library that carries the image may know how the arguments are called.
+                // The library that contains the image may know the names of the arguments.
                 if let Some((_, Some(signature))) = &other {
                     kernel.name_arguments(signature.arg_names());
                 }
                 return launcher(function, None);
             }
             if !module.properties().contains(ModuleProperties::RUNNABLE) {
-                // Says what would run it.
+                // The error says what would run it.
                 function.call(())?;
             }
             let known = other.as_ref().is_some_and(|(_, signature)| signature.is_some());
@@ -184,7 +194,7 @@ impl Module {
         }
     }
 
-    /// The module and all that it imports, each once, depth first.
+    /// Returns the module and all of its imports, each once, depth first.
     #[inline]
     fn tree(&self) -> Vec<Module> {
         let mut seen = Vec::new();
@@ -196,7 +206,8 @@ impl Module {
     }
 }
 
-/// How a module's own function is launched: by its metadata, else by the module's bytes.
+/// Returns the signature of a module's own function: from its metadata, else from the module's
+/// bytes.
 #[inline]
 fn signature_in(module: &Module, name: &str) -> Result<Option<Signature>> {
     if let Some(metadata) = module.metadata(name)?

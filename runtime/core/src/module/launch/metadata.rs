@@ -1,5 +1,5 @@
-//! The metadata of a kernel: the stock `type_schema` of the packed function, and a member `device_kernel` with its entry of the
-//! function table.
+//! The metadata of a kernel: the packed function's `type_schema` in the stock format, and a member
+//! `device_kernel` with its entry of the function table.
 //!
 //! ```text
 //! {
@@ -13,7 +13,8 @@
 //! }
 //! ```
 //!
-//! `arg_types` are names of data types, `handle` for a pointer; `extra_tags` stands there when one of them is not 0.
+//! `arg_types` are names of data types, `handle` for a pointer; `extra_tags` is only present if one
+//! of them is not 0.
 
 use core::fmt::Write as _;
 
@@ -28,9 +29,9 @@ use crate::value::{Access, Any, DataType, Str, TypeSchema};
 
 const MEMBER: &str = "device_kernel";
 
-/// The metadata of a kernel in a module of `kind`.
+/// Writes the metadata of a kernel in a module of `kind`.
 ///
-/// `names` are those of the kernel's own arguments, if anything tells them.
+/// `names` are those of the kernel's own arguments, if known.
 #[inline]
 pub(crate) fn write(
     kind: &str,
@@ -70,7 +71,7 @@ pub(crate) fn write(
     write_list(&mut more, launch_params, |out, tag| write_json_string(out, tag));
     if extra_tags.iter().any(|tag| *tag != 0) {
         more.push_str(",\"extra_tags\":");
-        // Writing to a String does not fail.
+        // Writing to a `String` does not fail.
         write_list(&mut more, extra_tags, |out, tag| {
             let _ = write!(out, "{tag}");
         });
@@ -79,7 +80,7 @@ pub(crate) fn write(
     write_function_metadata(&params, &TypeSchema::new("None"), &more)
 }
 
-/// A launch parameter's name that can be an identifier.
+/// The name of a launch parameter as an identifier.
 #[inline]
 fn readable(tag: &str) -> &str {
     match tag {
@@ -117,10 +118,10 @@ fn type_name(ty: ArgType) -> String {
     DataType::from_raw(crate::abi::DLDataType { code: ty.code, bits: ty.bits, lanes: ty.lanes }).to_string()
 }
 
-/// The signature that the metadata of a function tells; `None` when it is not a kernel's.
+/// Reads the signature from the metadata of a function; `None` if the function is not a kernel.
 ///
 /// # Errors
-/// RuntimeError when the metadata is a kernel's and cannot be understood.
+/// Returns a RuntimeError if the function is a kernel and its metadata cannot be parsed.
 #[inline]
 pub(super) fn read(name: &str, metadata: &str) -> Result<Option<Signature>> {
     if !metadata.contains(MEMBER) {
@@ -148,7 +149,7 @@ fn parse(name: &str, metadata: &str) -> Result<Option<Signature>> {
     });
     let arg_types = arg_types.collect::<Result<Vec<_>>>()?;
     let launch_params: Vec<String> = member("launch_params")?.to()?;
-    // Names of the launch parameters follow those of the arguments.
+    // The names of the launch parameters follow those of the arguments.
     let names = all.get(&Str::new("arg_names")).map_or(Ok(Vec::new()), |names| names.to::<Vec<String>>())?;
     let extra_tags: Vec<i32> = kernel.get(&Str::new("extra_tags")).map_or(Ok(Vec::new()), |tags| tags.to())?;
     let launch_params: Vec<_> = launch_params.iter().map(String::as_str).collect();

@@ -2,7 +2,7 @@ use super::float::FloatFormat;
 use crate::abi::dtype_code;
 use crate::module::device_image::ArgType;
 
-/// How an argument is checked and converted, decided once from the function table.
+/// The check and conversion of an argument, determined once from the function table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Param {
     Pointer,

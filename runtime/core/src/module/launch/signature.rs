@@ -5,7 +5,7 @@ use super::tags::{LaunchTags, TagProblem};
 use crate::Result;
 use crate::module::device_image::{ArgType, DeviceFunction};
 
-/// How a kernel is called: its function table entry, ready to check arguments by.
+/// The signature of a kernel: its function table entry, prepared for checking arguments.
 pub(crate) struct Signature {
     /// Kind of its module, for messages: `cuda`.
     pub(super) kind: Box<str>,
@@ -17,16 +17,16 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Of a kernel in a module of `kind`.
+    /// Creates the signature of a kernel in a module of `kind`.
     ///
     /// # Errors
-    /// RuntimeError for a launch parameter that is not known, or is there twice.
+    /// Returns a RuntimeError for a launch parameter that is unknown or occurs twice.
     #[inline]
     pub(crate) fn new(kind: &str, kernel: &DeviceFunction<'_>) -> Result<Self> {
         Self::of_parts(kind, kernel.name, &kernel.arg_types, &kernel.extra_tags, &kernel.launch_params)
     }
 
-    /// Of the parts of a function table's entry.
+    /// Creates the signature from the parts of a function table's entry.
     ///
     /// # Errors
     /// As for [`Signature::new`].
@@ -52,23 +52,24 @@ impl Signature {
         Ok(Self { kind: kind.into(), name: name.into(), params: params.collect(), tags, names: OnceLock::new() })
     }
 
-    /// Tells the names of the arguments, which a function table does not have. Names that do not fit are left out.
+    /// Sets the names of the arguments, which a function table does not contain. Names that do not
+    /// match are ignored.
     #[inline]
     pub(crate) fn name_arguments<S: AsRef<str>>(&self, names: &[S]) {
         if names.len() == self.params.len() && self.names.get().is_none() {
             let names = names.iter().map(|name| Box::from(name.as_ref()));
-            // The first one reported the same.
+            // The first call set the same names.
             let _ = self.names.set(names.collect());
         }
     }
 
-    /// The names that were told, or none.
+    /// Returns the names that were set, or an empty slice.
     #[inline]
     pub(super) fn arg_names(&self) -> &[Box<str>] {
         self.names.get().map_or(&[], |names| names)
     }
 
-    /// An argument for messages: `argument 'radius'`, or `argument 2` when its name is not known.
+    /// An argument for messages: `argument 'radius'`, or `argument 2` if its name is not known.
     #[inline]
     pub(super) fn shown_argument(&self, index: usize) -> String {
         match self.arg_names().get(index) {
@@ -77,7 +78,7 @@ impl Signature {
         }
     }
 
-    /// What a device said, which knows arguments by their numbers, with their names.
+    /// Adds argument names to a device's message, which identifies arguments by number.
     #[inline]
     pub(super) fn with_names(&self, message: &str) -> String {
         let number = message.strip_prefix("argument ").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
@@ -88,7 +89,7 @@ impl Signature {
         }
     }
 
-    /// The name for messages: `cuda kernel 'scale'`.
+    /// The kernel for messages: `cuda kernel 'scale'`.
     #[inline]
     pub(super) fn shown(&self) -> String {
         format!("{} kernel '{}'", self.kind, self.name)

@@ -1,4 +1,5 @@
-//! The launch parameter tags of a function table (TVM 0.27, `launch_param_tags`), and the values that follow a kernel's own arguments.
+//! The launch parameter tags of a function table (TVM 0.27, `launch_param_tags`), and the values
+//! that follow a kernel's own arguments.
 
 use super::LaunchConfig;
 use crate::module::device_image::{
@@ -6,10 +7,11 @@ use crate::module::device_image::{
 };
 use crate::value::{AnyView, FromAny};
 
-/// Number of extents there can be: grid, block and cluster.
+/// Maximum number of extents: grid, block and cluster.
 const EXTENTS: usize = 9;
 
-/// What a call passes after the kernel's own arguments: extents in the order of their tags, then the dynamic shared memory.
+/// The arguments that a call passes after the kernel's own: extents in the order of their tags,
+/// then the dynamic shared memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LaunchTags {
     /// Numbers of the extents: grid x, y, z, block x, y, z, cluster x, y, z.
@@ -20,14 +22,14 @@ pub(super) struct LaunchTags {
     programmatic: bool,
 }
 
-/// Why the tags of a kernel are no good.
+/// The reason that the tags of a kernel are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagProblem<'a> {
     Unknown(&'a str),
     Twice(&'a str),
 }
 
-/// A launch value that is none: where it stands, its tag, and the least that it may be.
+/// An invalid launch value: its position, its tag, and the minimum value.
 pub(super) struct WrongValue {
     pub(super) position: usize,
     pub(super) tag: &'static str,
@@ -66,7 +68,7 @@ impl LaunchTags {
         Ok(Self { extents: extents.into(), dynamic_shared_memory, has_cluster, cooperative, programmatic })
     }
 
-    /// Number of values that a call passes for them.
+    /// Number of values that a call passes for the tags.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.extents.len() + usize::from(self.dynamic_shared_memory)
@@ -79,7 +81,7 @@ impl LaunchTags {
         extents.chain(self.dynamic_shared_memory.then_some(DYNAMIC_SHARED_MEMORY))
     }
 
-    /// Reads the values of a call; there are as many as [`LaunchTags::len`] says.
+    /// Reads the values of a call; there are [`LaunchTags::len`] of them.
     #[inline]
     pub(super) fn read(&self, values: &[AnyView<'_>]) -> Result<LaunchConfig, WrongValue> {
         let mut extents = [1; EXTENTS];
@@ -107,7 +109,8 @@ impl LaunchTags {
         })
     }
 
-    /// The configuration with what the table says besides; the tag of an extent that is 0, if there is one.
+    /// Adds the table's flags to the configuration. Returns the tag of an extent that is 0 as an
+    /// error.
     #[inline]
     pub(super) fn complete(&self, config: &LaunchConfig) -> Result<LaunchConfig, &'static str> {
         let has_zero = |[x, y, z]: [u32; 3]| (x == 0) | (y == 0) | (z == 0);
@@ -132,7 +135,8 @@ impl LaunchTags {
         extent_tag(all.position(|extent| *extent == 0).unwrap_or(0))
     }
 
-    /// The values of a call with this configuration. Where the tags have no place for a part of it, that part's name.
+    /// Returns the values of a call with this configuration. The error is the tag of a part that
+    /// the kernel does not have a parameter for.
     #[inline]
     pub(super) fn values(&self, config: &LaunchConfig) -> Result<impl Iterator<Item = u32>, &'static str> {
         let cluster = config.cluster.unwrap_or([1; 3]);

@@ -1,4 +1,4 @@
-//! Code that a compiler has put into the memory of this process: connected as a library that was loaded.
+//! Code that a compiler has written to the memory of this process: connected like a loaded library.
 
 use core::any::Any;
 use core::ffi::{CStr, c_void};
@@ -10,7 +10,7 @@ use crate::function::Function;
 use crate::module::Module;
 use crate::{Result, embedded, provider};
 
-/// Functions of the runtime that code calls by name, with their addresses.
+/// Functions of the runtime that generated code calls by name, with their addresses.
 #[doc(hidden)]
 #[inline]
 pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
@@ -29,13 +29,13 @@ pub fn code_symbols() -> Vec<(&'static CStr, *mut c_void)> {
     symbols
 }
 
-/// Tells code where the runtime's functions and its module's imports are: sets the variables that a loader sets in a library. `symbol` gives the address of a
-/// symbol of the code, or NULL.
+/// Gives code access to the runtime's functions and to its module's imports: sets the variables
+/// that a loader sets in a library. `symbol` returns the address of a symbol of the code, or NULL.
 ///
-/// A module whose code looks into its imports is never freed, as a library is never unloaded.
+/// A module whose code searches its imports is never freed, just as a library is never unloaded.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[doc(hidden)]
 #[inline]
 pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Result<()> {
@@ -57,16 +57,17 @@ pub fn connect_code(module: &Module, symbol: impl Fn(&str) -> *mut c_void) -> Re
     Ok(())
 }
 
-/// What the code of a function is given as its handle, which its callers give it as the ABI says.
+/// The handle that the code of a function expects from its callers.
 #[derive(Clone, Copy)]
 pub(super) enum Handle {
-    /// The code does not look at it, so callers may enter the code itself.
+    /// The code ignores its handle, so callers may call it directly.
     Unread,
-    /// The code expects NULL: callers enter by way of [`call_owned`].
+    /// The code expects NULL: callers go through [`call_owned`].
     Null,
 }
 
-/// What a function with code of another needs: its entry point, and the code to stay.
+/// The data of a function whose code belongs to another owner: its entry point, and a reference
+/// that keeps the code loaded.
 struct OwnedCode {
     call: SafeCall,
     _owner: Arc<dyn Any + Send + Sync>,
@@ -79,17 +80,18 @@ unsafe extern "C" fn call_owned(
     num_args: i32,
     result: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: the handle is a function object made below; the arguments are passed on as they came.
+    // SAFETY: the handle is a function object created below; the arguments are passed on unchanged.
     unsafe {
         let function = embedded::closure_of::<OwnedCode>(this);
         (function.call)(core::ptr::null_mut(), args, num_args, result)
     }
 }
 
-/// A function whose code goes with its owner.
+/// Creates a function that keeps the owner of its code alive.
 ///
 /// # Safety
-/// `call` follows the ABI's calling convention, stays as long as the owner, and takes its handle as `handle` says.
+/// `call` follows the ABI's calling convention, stays valid as long as the owner, and expects the
+/// handle that `handle` specifies.
 #[inline]
 pub(super) unsafe fn owned_function(call: SafeCall, owner: Arc<dyn Any + Send + Sync>, handle: Handle) -> Function {
     let entry = match handle {
@@ -97,17 +99,17 @@ pub(super) unsafe fn owned_function(call: SafeCall, owner: Arc<dyn Any + Send + 
         Handle::Null => call_owned,
     };
     let function = embedded::new_function(entry, OwnedCode { call, _owner: owner });
-    // SAFETY: a new function object; its one reference goes to the handle.
+    // SAFETY: a new function object; the handle takes ownership of its one reference.
     unsafe { Function::from_raw(function) }
 }
 
-/// A function whose code is freed with its owner.
+/// Creates a function whose code is freed with its owner.
 ///
 /// # Safety
-/// `call` follows the ABI's calling convention and stays as long as the owner.
+/// `call` follows the ABI's calling convention and stays valid as long as the owner.
 #[doc(hidden)]
 #[inline]
 pub unsafe fn function_of_code(call: SafeCall, owner: Arc<dyn Any + Send + Sync>) -> Function {
-    // SAFETY: promised by the caller; NULL is a handle for all code.
+    // SAFETY: promised by the caller; NULL is a valid handle for all code.
     unsafe { owned_function(call, owner, Handle::Null) }
 }

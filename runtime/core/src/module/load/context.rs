@@ -1,4 +1,5 @@
-//! What a loader owes to generated code, and the other direction: a library's own way to its imports.
+//! The context symbols that a loader provides to generated code, and a library's access to its
+//! imports.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr;
@@ -17,7 +18,8 @@ use crate::provider::{self, Origin};
 use crate::value::{AnyView, Device, IntoAny};
 use crate::{Error, Result, artifact, embedded, thread_pool};
 
-/// Context symbols are variables in the library: writes the address of each registered one into the variable of its name.
+/// Writes the address of each registered context symbol into the library's variable of the same
+/// name.
 #[inline]
 pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
     for (name, value) in registered().unwrap_or_default() {
@@ -29,33 +31,35 @@ pub(in crate::module) fn fill_context_symbols(library: &dyn Symbols) {
     }
 }
 
-/// The context symbols for code in memory: the registered ones, or our own where the implementation that serves does not tell them.
+/// The context symbols for code in memory: the registered ones, or our own if the implementation in
+/// use cannot list them.
 #[inline]
 pub(super) fn symbols_for_code() -> Vec<(String, *mut c_void)> {
     let own = || symbols().map(|(name, address)| (name.to_string_lossy().into_owned(), address)).to_vec();
     registered().unwrap_or_else(own)
 }
 
-/// Whether the libtvm_ffi in this process tells its context symbols, so that our own loader can serve beside it: the stock one does.
+/// Returns whether the libtvm_ffi in this process can list its context symbols, so that our own
+/// loader can be used beside it: the stock one can.
 #[inline]
 pub(in crate::module) fn is_told_by_process() -> bool {
     provider::origin() == Origin::Process && visit_in_process().is_some()
 }
 
-/// The registered context symbols in their order, of which a later one counts; `None` when the implementation that serves does not
-/// tell.
+/// The registered context symbols in their order, in which a later one takes precedence; `None` if
+/// the implementation in use cannot list them.
 #[inline]
 fn registered() -> Option<Vec<(String, *mut c_void)>> {
     let named = |(name, address)| String::from_utf8(name).ok().map(|name| (name, address));
     if provider::origin() != Origin::Process {
         return Some(embedded::module_env::context_symbols().into_iter().filter_map(named).collect());
     }
-    /// What was visited. The addresses are numbers here.
+    /// The visited symbols. Addresses are stored as numbers.
     type Visited = Mutex<Vec<(String, usize)>>;
     #[inline]
     unsafe extern "C" fn note(this: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
-        // SAFETY: the handle is the function made below; the caller passes `count` arguments that live for the call, a string and an
-        // address.
+        // SAFETY: the handle is the function created below; the caller passes `count` arguments
+        // that live for the call, a string and an address.
         unsafe {
             if count == 2
                 && (*args.add(1)).type_index == type_index::OPAQUE_PTR
@@ -70,7 +74,8 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
     }
     let visit = visit_in_process()?;
     let callback = embedded::new_function(note, Visited::default());
-    // SAFETY: the callback raises nothing, so no exception comes out. It is a function made here, whose one reference is ours.
+    // SAFETY: the callback does not raise errors, so no exception is thrown. It is a function
+    // created here, whose one reference is owned.
     unsafe {
         visit(&callback);
         let visited = core::mem::take(
@@ -84,16 +89,16 @@ fn registered() -> Option<Vec<(String, *mut c_void)>> {
 /// `static void Module::VisitContextSymbols(const TypedFunction<void(String, void*)>&)`: a reference to a handle.
 type Visit = unsafe extern "C" fn(callback: *const *mut TVMFFIObject);
 
-/// That function of the libtvm_ffi in this process; only the stock one has it.
+/// Returns that function of the libtvm_ffi in this process; only the stock one has it.
 #[inline]
 fn visit_in_process() -> Option<Visit> {
     let symbol =
         provider::process_symbol(c"_ZN3tvm3ffi6Module19VisitContextSymbolsERKNS0_13TypedFunctionIFvNS0_6StringEPvEEE");
-    // SAFETY: the mangled name fixes the type; NULL is `None`.
+    // SAFETY: the mangled name determines the type; NULL is `None`.
     unsafe { core::mem::transmute::<*mut c_void, Option<Visit>>(symbol) }
 }
 
-/// The context symbols and what libraries find there.
+/// The context symbols and their addresses.
 #[inline]
 pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 8] {
     let api = provider::api();
@@ -110,7 +115,7 @@ pub(super) fn symbols() -> [(&'static CStr, *mut c_void); 8] {
     ]
 }
 
-/// Those that compiled functions call beyond the C ABI.
+/// The functions that compiled code calls beyond the C ABI.
 #[inline]
 fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
     [
@@ -121,19 +126,20 @@ fn backend_symbols() -> [(&'static CStr, *mut c_void); 4] {
     ]
 }
 
-/// Registers the context symbols with the implementation that serves, unless that is done already: Apache TVM's runtime
-/// brings its own, a plain libtvm_ffi has none. Where two give the same name, libraries loaded later get the later one.
+/// Registers the context symbols with the implementation in use, unless that is already done:
+/// Apache TVM's runtime has its own, a plain libtvm_ffi has none. If two artifacts register the
+/// same name, libraries loaded later get the later one.
 ///
-/// What an artifact uses them with calls it: kernels and modules that it carries, the loader. So an artifact without these has no
-/// thread pool.
+/// The code that uses the symbols calls this: kernels and modules that the artifact contains, and
+/// the loader. Therefore an artifact without these does not link the thread pool.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 pub fn offer_context_symbols() -> Result<()> {
     if !cfg!(feature = "embedded") {
         return Ok(());
     }
-    // The first use binds this artifact, and that may come here.
+    // The first use binds this artifact, which may call this function.
     provider::api();
     if OFFERED.swap(true, Ordering::Relaxed) {
         return Ok(());
@@ -141,12 +147,13 @@ pub fn offer_context_symbols() -> Result<()> {
     let stock = (provider::origin_while_binding() == Origin::Process).then(visit_in_process).flatten();
     match stock {
         Some(visit) => note_names_in_process(visit),
-        // The provider is ours. It does not tell names, so a global function says that another artifact has done it.
+        // The provider is ours. It cannot list names, so a global function records that another
+        // artifact has registered them.
         None if Function::find_global(OFFER)?.is_some() => return Ok(()),
         None => {
-            // SAFETY: a new function object, whose one reference goes to the handle.
+            // SAFETY: a new function object; the handle takes ownership of its one reference.
             let done = unsafe { Function::from_raw(embedded::new_function(say_nothing, ())) };
-            // Another artifact may be quicker; both bring the same.
+            // Another artifact may be faster; both register the same symbols.
             let _ = Function::register_global(OFFER, &done);
         }
     }
@@ -160,15 +167,15 @@ pub fn offer_context_symbols() -> Result<()> {
     Ok(())
 }
 
-/// The global function which says that the context symbols are registered; its result is None.
+/// The global function that records that the context symbols are registered; its result is None.
 const OFFER: &str = "kernpack.context_symbols_v1";
 
-/// Whether this artifact has seen to the context symbols.
+/// True if this artifact has registered the context symbols or found them registered.
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
 unsafe extern "C" fn say_nothing(_: *mut c_void, _: *const TVMFFIAny, _: i32, result: *mut TVMFFIAny) -> i32 {
-    // SAFETY: the caller lends memory for a result.
+    // SAFETY: the caller passes memory for a result.
     unsafe { result.write(TVMFFIAny::NONE) };
     0
 }
@@ -176,10 +183,11 @@ unsafe extern "C" fn say_nothing(_: *mut c_void, _: *const TVMFFIAny, _: i32, re
 /// One bit for each of [`symbols`] that the libtvm_ffi of this process has.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// Finds out which context symbols the stock libtvm_ffi of this process has. Its C API does not tell, its C++ one does.
+/// Determines the context symbols that the stock libtvm_ffi of this process has. Its C API cannot
+/// list them, its C++ API can.
 #[inline]
 fn note_names_in_process(visit: Visit) {
-    /// Notes one of [`symbols`]. This artifact is being bound, so it looks at names only.
+    /// Records one of [`symbols`]. This artifact is being bound, so it only reads names.
     #[inline]
     unsafe extern "C" fn note(_: *mut c_void, args: *const TVMFFIAny, count: i32, _: *mut TVMFFIAny) -> i32 {
         if count > 0 {
@@ -193,28 +201,33 @@ fn note_names_in_process(visit: Visit) {
         0
     }
     let callback = embedded::new_function(note, ());
-    // SAFETY: the callback raises nothing, so no exception comes out. The reference is ours.
+    // SAFETY: the callback does not raise errors, so no exception is thrown. The reference is
+    // owned.
     unsafe {
         visit(&callback);
         embedded::dec_ref(callback);
     }
 }
 
-/// Offers what searches the imports of a library, which the `TVMFFIEnvModLookupFromImports` of our own implementation asks before
-/// the global functions. Registered when an artifact loads its first library, so that an artifact that loads none does not contain it.
+/// Registers the function that searches the imports of a library, which
+/// `TVMFFIEnvModLookupFromImports` of our own implementation calls before it searches the global
+/// functions. Registered when an artifact loads its first library, so that an artifact that does
+/// not load any does not link it.
 #[inline]
 pub(in crate::module) fn offer_import_lookup() -> Result<()> {
     let name = embedded::module_env::IMPORT_LOOKUP;
     if provider::origin() != Origin::Process && Function::find_global(name)?.is_none() {
-        // SAFETY: a new function object, whose one reference goes to the handle.
+        // SAFETY: a new function object; the handle takes ownership of its one reference.
         let lookup = unsafe { Function::from_raw(embedded::new_function(lookup_for_library, ())) };
-        // An artifact on another thread may have registered its own since the look-up; all of them do the same.
+        // An artifact on another thread may have registered its own since the lookup; all of them
+        // do the same.
         let _ = Function::register_global(name, &lookup);
     }
     Ok(())
 }
 
-/// Looks a name up in the imports of a library: its context, a name; a function or None.
+/// Looks up a name in the imports of a library. Takes the library's context and a name; returns a
+/// function or None.
 #[inline]
 unsafe extern "C" fn lookup_for_library(
     _: *mut c_void,
@@ -223,7 +236,8 @@ unsafe extern "C" fn lookup_for_library(
     result: *mut TVMFFIAny,
 ) -> i32 {
     guard_nameless(|| {
-        // SAFETY: the ABI's calling convention. A context is a module's handle, and that module is kept alive forever.
+        // SAFETY: the ABI's calling convention. A context is a module's handle, and that module is
+        // kept alive forever.
         unsafe {
             let [context, name] = views(args, count) else {
                 return Err(Error::type_error("expected the context of a library and a name"));
@@ -243,7 +257,7 @@ unsafe extern "C" fn lookup_for_library(
 unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -> Result<Option<Function>> {
     // SAFETY: promised by the caller; the module is kept alive forever.
     let module = unsafe { Module::borrowed(library_ctx) };
-    // No function has a name that is not UTF-8.
+    // Functions do not have names that are not UTF-8.
     let Ok(name) = name.get::<&str>() else { return Ok(None) };
     match module.find_import(name)? {
         None if name == SET_DEVICE && Function::find_global(name)?.is_none() => Ok(Some(set_device())),
@@ -251,10 +265,11 @@ unsafe fn find_for_library(library_ctx: *mut TVMFFIObject, name: &AnyView<'_>) -
     }
 }
 
-/// What code that Apache TVM compiled calls before it launches kernels: kind and index of the device that they are for.
+/// Function that code compiled by Apache TVM calls before it launches kernels, with the kind and
+/// index of their device.
 ///
-/// It is a global function of Apache TVM's runtime, which ends the process when it finds one of its names taken; so it is not a global
-/// function here.
+/// It is a global function of Apache TVM's runtime, which ends the process if one of its names is
+/// taken, so it is not registered as a global function here.
 const SET_DEVICE: &str = "__tvm_set_device";
 
 /// Compiled CPU code passes plain pointers to its kernels, which do not say where they are: then this does.
@@ -263,11 +278,13 @@ fn set_device() -> Function {
     Function::from_fn(|kind: i32, index: i32| set_current_device(Device::new(kind, index)))
 }
 
-/// The function `name` in the imports of this library, or of a crate that it links. A library that was not loaded as a module, because Python imported
-/// it or a program has opened it with `dlopen`, loads itself as one.
+/// Returns the function `name` from the imports of this library, or of a crate that it links. A
+/// library that was not loaded as a module, because Python imported it or a program opened it with
+/// `dlopen`, loads itself as one.
 #[inline]
 pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
-    // Binding registers what this artifact carries; a kernel may be the first thing that needs it.
+    // Binding registers the modules in this artifact; a kernel may be the first code that needs
+    // them.
     provider::api();
     let context = match artifact::library_context() {
         context if context.is_null() => match context_of_own()? {
@@ -278,7 +295,8 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     };
     let c_name = CString::new(name).map_err(|_| Error::value_error("a function's name cannot contain a NUL byte"))?;
     let mut function: *mut TVMFFIObject = ptr::null_mut();
-    // SAFETY: the context is what the loader stored; the result is borrowed from the loader's cache, so it gets a reference.
+    // SAFETY: the loader stored the context; the result is borrowed from the loader's cache, so it
+    // gets a reference.
     unsafe {
         let status = (provider::api().env_mod_lookup_from_imports)(
             context.cast(),
@@ -293,7 +311,8 @@ pub(crate) fn lookup_in_imports(name: &str) -> Result<Function> {
     }
 }
 
-/// Loads this very library as a module, which stays, and gives its context; `None` in a program, whose import tree has no name for others.
+/// Loads this library itself as a module, which stays, and returns its context; `None` in a
+/// program, whose import tree is not exported.
 #[cold]
 #[inline]
 fn context_of_own() -> Result<Option<*mut c_void>> {
@@ -301,8 +320,8 @@ fn context_of_own() -> Result<Option<*mut c_void>> {
     else {
         return Ok(None);
     };
-    // It is the context from now on, so it is never freed. No lock, as loaders of other languages may run: threads that come here at the same
-    // time load a module each.
+    // It is the context from now on, so it is never freed. No lock is held, because loaders of
+    // other languages may run: threads that arrive here at the same time load a module each.
     core::mem::forget(Module::load(file)?);
     Ok(Some(artifact::library_context()))
 }
@@ -315,7 +334,7 @@ mod tests {
 
     static ROOT: OnceLock<Module> = OnceLock::new();
 
-    /// Looks into the root's imports, of which it is one, to find a function.
+    /// A module that searches the root's imports, of which it is one, to find a function.
     struct Asking;
 
     impl ModuleImpl for Asking {

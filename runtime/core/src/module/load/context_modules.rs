@@ -1,15 +1,16 @@
-//! The modules that libraries have as their context: where a library's code finds its imports.
+//! The modules that are the contexts of libraries, through which a library's code finds its
+//! imports.
 //!
-//! A library's code may read its context at any time, and use what it read, so such a module is never freed. It serves again when the
-//! library is loaded anew and no other code has it any more: loading a library over and over keeps no more of them than were in
-//! use at once.
+//! A library's code may read its context at any time and use it, so such a module is never freed.
+//! It is reused when the library is loaded again and no other code refers to the module any more:
+//! loading a library repeatedly keeps no more modules than were in use at the same time.
 
 use core::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use crate::module::Module;
 
-/// A module, and the library's variable that it was written to.
+/// A module, and the library's variable that points to it.
 struct Context {
     variable: usize,
     module: Module,
@@ -17,10 +18,12 @@ struct Context {
 
 static CONTEXTS: Mutex<Vec<Context>> = Mutex::new(Vec::new());
 
-/// Writes a module without imports into a library's context: one that only the library knows, else a new one.
+/// Stores a module without imports as a library's context: an existing one that only the library
+/// refers to, else a new one.
 ///
 /// # Safety
-/// `variable` is a pointer variable of a library that is never unloaded; `new` makes modules of that library.
+/// `variable` is a pointer variable of a library that is never unloaded; `new` creates modules of
+/// that library.
 #[inline]
 pub(in crate::module) unsafe fn module_of_context(variable: *mut *mut c_void, new: impl FnOnce() -> Module) -> Module {
     let (module, serves_again) = {
@@ -37,7 +40,7 @@ pub(in crate::module) unsafe fn module_of_context(variable: *mut *mut c_void, ne
         (module, serves_again)
     };
     if serves_again {
-        // Unlocked before an import goes: what it does then is its own business.
+        // Unlocked before an import is released: its destructor may run any code.
         module.forget_imports();
     }
     module

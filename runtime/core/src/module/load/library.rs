@@ -14,9 +14,9 @@ use crate::{Error, Result};
 
 pub(in crate::module) struct LibraryModule {
     library: Arc<dyn Symbols>,
-    /// Whether the functions are those of a Kernpack library.
+    /// True if the functions belong to a Kernpack library.
     is_ours: bool,
-    /// What the file exports, once it was read.
+    /// Names of the file's exports, once it was read.
     names: OnceLock<Vec<String>>,
 }
 
@@ -38,7 +38,7 @@ impl LibraryModule {
         }
     }
 
-    /// The function that the address of the symbol `prefix` + `name` stands for, if there is one.
+    /// Returns the function at the address of the symbol `prefix` + `name`, if there is one.
     #[inline]
     fn entry_point(&self, address: *mut c_void, prefix: &str, name: &str) -> Result<Option<SafeCall>> {
         if !address.is_null() && !self.library.is_code(address) {
@@ -58,7 +58,8 @@ impl ModuleImpl for LibraryModule {
         "library"
     }
 
-    /// As in the stock library, though a library cannot be serialized: its place in an import tree is marked instead.
+    /// As in the stock library, although a library cannot be serialized: its place in an import
+    /// tree is marked instead.
     #[inline]
     fn properties(&self) -> ModuleProperties {
         ModuleProperties::BINARY_SERIALIZABLE | ModuleProperties::RUNNABLE
@@ -69,7 +70,8 @@ impl ModuleImpl for LibraryModule {
         let address = self.library.function(name);
         let Some(call) = self.entry_point(address, "__tvm_ffi_", name)? else { return Ok(None) };
         let owner: Arc<dyn Symbols> = Arc::clone(&self.library);
-        // SAFETY: the entry point is a symbol of the library, which stays as long as its `Symbols`.
+        // SAFETY: the entry point is a symbol of the library, which stays loaded as long as its
+        // `Symbols`.
         Ok(Some(unsafe { owned_function(call, owner, if self.is_ours { Handle::Unread } else { Handle::Null }) }))
     }
 

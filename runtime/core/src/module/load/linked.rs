@@ -1,5 +1,5 @@
-//! Import trees of the crates that an artifact links: a program has no other way to its kernels, and a library finds its own by name, but
-//! not those of crates below it.
+//! Import trees of the crates that an artifact links: a program can only reach its kernels this
+//! way, and a library finds its own by name, but not those of crates below it.
 
 use core::ffi::c_void;
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::module::kinds::CarriedKind;
 use crate::module::library_bin::LIBRARY_BIN_SYMBOL;
 use crate::{Error, Result, artifact};
 
-/// The tree of one crate, and the module that is made of it at the first call of a kernel.
+/// The tree of one crate, and its module, which is created at the first call of a kernel.
 struct Carried {
     library_bin: *const u8,
     module: Option<Module>,
 }
 
-// SAFETY: a tree is constant, and stays.
+// SAFETY: a tree is constant and never freed.
 unsafe impl Send for Carried {}
 
-/// One for each crate with modules, in the order of registration.
+/// One entry per crate with modules, in the order of registration.
 static CARRIED: Mutex<Vec<Carried>> = Mutex::new(Vec::new());
 
-/// Notes that this artifact carries modules of a crate.
+/// Records that this artifact contains modules of a crate.
 #[inline]
 pub fn note_carried(kind: &'static CarriedKind) {
     let library_bin = (kind.library_bin)();
@@ -36,8 +36,8 @@ pub fn note_carried(kind: &'static CarriedKind) {
     }
 }
 
-/// The function `name` in the trees of this artifact; where the artifact is a library, its own tree was searched before, and `otherwise` is what
-/// that search said.
+/// Returns the function `name` from the trees of this artifact. If the artifact is a library, its
+/// own tree was searched before, and `otherwise` is the error of that search.
 #[cold]
 #[inline]
 pub(super) fn find(name: &str, otherwise: Option<Error>) -> Result<Function> {
@@ -63,14 +63,15 @@ pub(super) fn find(name: &str, otherwise: Option<Error>) -> Result<Function> {
     }))
 }
 
-/// The module of a tree. The lock is not held while it is made, as loaders may look for functions, too.
+/// Returns the module of a tree. No lock is held while it is created, because loaders may look up
+/// functions, too.
 #[inline]
 fn module(library_bin: *const u8) -> Result<Module> {
     let of_tree = |carried: &mut Carried| carried.library_bin == library_bin;
     let known = |made: Option<Module>| {
         let mut all = CARRIED.lock().unwrap_or_else(PoisonError::into_inner);
         let carried = all.iter_mut().find_map(|carried| of_tree(carried).then_some(&mut carried.module))?;
-        // Another thread may have been quicker.
+        // Another thread may have been faster.
         if carried.is_none() {
             carried.clone_from(&made);
         }
@@ -83,12 +84,12 @@ fn module(library_bin: *const u8) -> Result<Module> {
     Ok(known(Some(made.clone())).unwrap_or(made))
 }
 
-/// A crate that is linked: what it carries of symbols that others look up is its import tree.
+/// A linked crate: its only symbol that can be looked up is its import tree.
 struct Linked {
     library_bin: *const u8,
 }
 
-// SAFETY: the tree is constant, and stays.
+// SAFETY: the tree is constant and never freed.
 unsafe impl Send for Linked {}
 // SAFETY: as above.
 unsafe impl Sync for Linked {}
@@ -116,7 +117,7 @@ impl Symbols for Linked {
 
     #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol is the tree that a build script packed; code that is linked stays.
+        // SAFETY: the symbol is the tree that a build script packed; linked code stays loaded.
         Some(unsafe { packed_tree(address) })
     }
 }

@@ -1,4 +1,4 @@
-//! Loading a library: join, context symbols, import tree (module.md section 4).
+//! Loading of a library: join, context symbols, import tree (module.md section 4).
 
 use core::ffi::c_void;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::provider::Origin;
 use crate::value::Bytes;
 use crate::{Error, Result, artifact, provider};
 
-/// Says what is wrong with a file before the dynamic linker does so less clearly.
+/// Checks a file, to report problems more clearly than the dynamic linker.
 #[inline]
 pub(crate) fn check_file(path: &Path) -> Result<()> {
     let problem = |text: String| Err(crate::error!(RuntimeError, "cannot load {}: {text}", path.display()));
@@ -45,7 +45,8 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
         Err(error) => return problem(error.to_string()),
     };
     match elf::file_kind(&head) {
-        // Other formats (a module kind of a user) have their own loaders, chosen by the file's extension.
+        // Other formats (a user's module kind) have their own loaders, selected by the file's
+        // extension.
         FileKind::NotElf if !is_shared_library_name(path) => Ok(()),
         FileKind::NotElf => problem("it is not a shared library (no ELF header)".to_owned()),
         FileKind::OtherClass(what) => problem(format!("it is {what}, this process is 64-bit little-endian")),
@@ -63,8 +64,8 @@ pub(crate) fn check_file(path: &Path) -> Result<()> {
     }
 }
 
-/// How many bytes of its segments an ELF file lacks at its end. `None` when it is whole, and when it cannot be understood:
-/// the dynamic linker says what is wrong then.
+/// Returns the number of bytes that an ELF file lacks at the end of its segments. `None` if it is
+/// complete, and if it cannot be parsed: the dynamic linker reports the problem then.
 #[inline]
 fn missing_bytes(file: &File, head: &[u8]) -> Option<u64> {
     let size = file.metadata().ok()?.len();
@@ -84,7 +85,8 @@ fn is_shared_library_name(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "so" || extension == "dylib" || extension == "dll")
 }
 
-/// `ffi.ModuleLoadFromFile` of the embedded implementation: the file's extension names the loader.
+/// `ffi.ModuleLoadFromFile` of the embedded implementation: the file's extension determines the
+/// loader.
 #[doc(hidden)]
 #[inline]
 pub fn load_from_file(path: &str) -> Result<Module> {
@@ -113,16 +115,16 @@ pub fn load_from_file(path: &str) -> Result<Module> {
 /// The global function that loads a file.
 pub(in crate::module) const FROM_FILE: &str = "ffi.ModuleLoadFromFile";
 
-/// The global functions that load a shared library: the second one is called by the first.
+/// The global functions that load a shared library: the first one calls the second one.
 const LOADERS: [&str; 2] = [FROM_FILE, "ffi.Module.load_from_file.so"];
 
-/// These functions as this artifact registered them; empty where it did not.
+/// These functions as registered by this artifact; empty if it did not register them.
 static OWN: OnceLock<[Function; 2]> = OnceLock::new();
 
-/// Says that the global functions which load libraries are those of this artifact.
+/// Records that the global functions that load libraries belong to this artifact.
 ///
 /// # Errors
-/// KeyError when they are not registered.
+/// Returns a KeyError if they are not registered.
 #[doc(hidden)]
 #[inline]
 pub fn note_own_loaders() -> Result<()> {
@@ -131,22 +133,24 @@ pub fn note_own_loaders() -> Result<()> {
     Ok(())
 }
 
-/// Whether one of the global functions which load libraries is registered.
+/// Returns whether one of the global functions that load libraries is registered.
 ///
 /// # Errors
-/// What the provider reports.
+/// Returns the provider's error.
 #[doc(hidden)]
 #[inline]
 pub fn has_loaders() -> Result<bool> {
     Ok(Function::find_global(LOADERS[0])?.is_some() || Function::find_global(LOADERS[1])?.is_some())
 }
 
-/// Whether [`load_checked`] loads this file, without a global function in between: a shared library, in a process that this artifact
-/// serves and where no other loader was registered in place of ours.
+/// Returns whether [`load_checked`] loads this file without calling a global function: a shared
+/// library, in a process that this artifact serves and where no other loader was registered in
+/// place of ours.
 ///
-/// In a process of the stock library, too, in place of its loader, which copies what a library carries and believes every length in
-/// it. Modules of ours have the vtable and the layout that the stock library expects of modules, libraries of both loaders share what
-/// `dlopen` gives, and ours are never unloaded.
+/// This also applies to a process with the stock library, in place of its loader, which copies the
+/// data in a library and trusts every length in it. Our modules have the vtable and the layout that
+/// the stock library expects of modules, libraries of both loaders share the handles of `dlopen`,
+/// and ours are never unloaded.
 #[inline]
 pub(in crate::module) fn is_own(path: &str) -> Result<bool> {
     if !is_shared_library_name(Path::new(path)) {
@@ -172,7 +176,7 @@ pub fn load_shared_library(path: &str) -> Result<Module> {
     load_checked(path)
 }
 
-/// Loads a shared library that [`check_file`] found nothing wrong with.
+/// Loads a shared library that [`check_file`] accepted.
 #[inline]
 pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
     check_stand_in(path)?;
@@ -182,7 +186,8 @@ pub(in crate::module) fn load_checked(path: &Path) -> Result<Module> {
     load_symbols(library)
 }
 
-/// The module of a library, with what it imports: fills the context symbols, then restores the import tree.
+/// Creates the module of a library with its imports: fills the context symbols, then restores the
+/// import tree.
 #[inline]
 pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Module> {
     context::offer_import_lookup()?;
@@ -196,8 +201,9 @@ pub(in crate::module) fn load_symbols(library: Arc<dyn Symbols>) -> Result<Modul
     }
 }
 
-/// Refuses a libtvm_ffi in a program that offers the same functions: the library would call the program's in place of its own,
-/// find everything registered, and end the process with an exception in its constructors.
+/// Rejects a libtvm_ffi in a program that exports the same functions: the library would call the
+/// program's functions instead of its own, find everything registered, and end the process with an
+/// exception in its constructors.
 #[inline]
 fn check_stand_in(path: &Path) -> Result<()> {
     if path.file_name().is_none_or(|name| name != "libtvm_ffi.so")
@@ -213,12 +219,12 @@ fn check_stand_in(path: &Path) -> Result<()> {
     ))
 }
 
-/// Refuses a library that was linked to a libtvm_ffi which this process did not have: its types, functions and errors would be
-/// in other tables than ours.
+/// Rejects a library that was linked to a libtvm_ffi which this process did not have: its types,
+/// functions and errors would be in other tables than ours.
 #[inline]
 fn check_implementation(library: &SharedLibrary) -> Result<()> {
     let symbol = library.address(c"TVMFFIGetTypeInfo");
-    // SAFETY: the name is this function's.
+    // SAFETY: the symbol has the name of this function.
     if symbol.is_null() || unsafe { provider::is_in_use(symbol) } {
         return Ok(());
     }
@@ -233,7 +239,7 @@ fn check_implementation(library: &SharedLibrary) -> Result<()> {
     })
 }
 
-/// Hands our table to a Kernpack library, so that it uses the same types, functions and errors.
+/// Passes our table to a Kernpack library, so that it uses the same types, functions and errors.
 #[inline]
 fn join(library: &SharedLibrary) -> Result<()> {
     let symbol = library.address(c"__kernpack_api_v1");
@@ -253,7 +259,7 @@ fn join(library: &SharedLibrary) -> Result<()> {
     Ok(())
 }
 
-/// The library's import tree, if it carries one.
+/// Reads the library's import tree, if it has one.
 #[inline]
 fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
     let blob = library.symbol(LIBRARY_BIN_SYMBOL).cast::<u8>().cast_const();
@@ -277,18 +283,19 @@ fn read_tree(library: &dyn Symbols) -> Result<Option<LibraryBin<'static>>> {
     LibraryBin::parse(bytes).map(Some).map_err(|error| corrupt(error.to_string()))
 }
 
-/// Restores every module of a library's tree and connects them; the root is the result.
+/// Restores every module of a library's tree and connects them; returns the root.
 #[inline]
 fn build_tree(library: &Arc<dyn Symbols>, tree: &LibraryBin<'static>) -> Result<Module> {
     let mut loaders = Loaders::default();
     connect(tree, |kind, payload| match payload {
         None => Ok(library_module(library)),
-        // A library is never unloaded, so its modules read in place.
+        // A library is never unloaded, so its modules read the payload in place.
         Some(payload) => loaders.restore(kind, Bytes::from_static(payload)),
     })
 }
 
-/// Makes every module of a tree from its kind and payload (none is the library itself) and connects them; the root is the result.
+/// Creates every module of a tree from its kind and payload (`None` for the library itself) and
+/// connects them; returns the root.
 #[inline]
 pub(in crate::module) fn connect<'a>(
     tree: &LibraryBin<'a>,
@@ -298,7 +305,8 @@ pub(in crate::module) fn connect<'a>(
     for entry in tree.modules() {
         modules.push(make(entry.kind(), entry.payload())?);
     }
-    // A loader may give a module that is elsewhere already, and has imports; only then can there be a cycle.
+    // A loader may return a module that is used elsewhere and has imports; only then can there be a
+    // cycle.
     let mut seen = operations::Seen::with_capacity(modules.len());
     let all_new = modules.iter().all(|module| module.imports().is_empty() && seen.insert(module));
     for (index, module) in modules.iter().enumerate() {
@@ -315,8 +323,8 @@ pub(in crate::module) fn connect<'a>(
     modules.into_iter().next().ok_or_else(|| Error::runtime_error("its import tree is empty"))
 }
 
-/// What restores modules from their bytes: the loaders of their kinds. Modules of one kind stand together, as a rule, so the
-/// last loader is remembered.
+/// The loaders that restore modules from their bytes, by kind. Modules of one kind are usually
+/// adjacent, so the last loader is cached.
 #[derive(Default)]
 pub(in crate::module) struct Loaders<'a> {
     last: Option<(&'a str, Function)>,
@@ -341,7 +349,8 @@ impl<'a> Loaders<'a> {
     }
 }
 
-/// The library's own module; tells the library how to find what it imports.
+/// Creates the library's own module, and stores it in the library's context variable for its
+/// imports.
 #[inline]
 fn library_module(library: &Arc<dyn Symbols>) -> Module {
     let new = || new_module(LibraryModule::new(Arc::clone(library)));
@@ -349,6 +358,7 @@ fn library_module(library: &Arc<dyn Symbols>) -> Module {
     if context.is_null() {
         return new();
     }
-    // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; no library is ever unloaded.
+    // SAFETY: the ABI reserves the symbol for a pointer variable that the loader sets; libraries
+    // are never unloaded.
     unsafe { context_modules::module_of_context(context, new) }
 }

@@ -1,4 +1,5 @@
-//! Libraries as modules: shared libraries and what a program registers of itself, their contexts, and the order in which a tree is connected.
+//! Libraries as modules: shared libraries and symbols that a program registers for itself, their
+//! contexts, and the order in which a tree is connected.
 
 pub(in crate::module) mod code;
 pub(in crate::module) mod context;

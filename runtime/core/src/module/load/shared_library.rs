@@ -9,22 +9,24 @@ use super::symbols::Symbols;
 use crate::Result;
 use crate::embedded::dynamic_linker::{Scope, flags, with_last_error};
 
-/// A library that `dlopen` loaded. It stays loaded for the life of the process.
+/// A library that `dlopen` loaded. It stays loaded until the process ends.
 pub(in crate::module) struct SharedLibrary {
     scope: Scope,
     path: PathBuf,
-    /// The segment of code in which a function was found last: where the next one is, too, as a rule.
+    /// The code segment in which a function was last found, which usually contains the next one,
+    /// too.
     code: Mutex<Range<usize>>,
 }
 
 impl SharedLibrary {
-    /// Loads a library; its constructors run.
+    /// Loads a library, which runs its constructors.
     #[inline]
     pub(in crate::module) fn open(path: &Path) -> Result<Self> {
         let c_path = CString::new(path.as_os_str().as_encoded_bytes())
             .map_err(|_| crate::error!(ValueError, "the path {} contains a NUL byte", path.display()))?;
-        // Objects and functions of a library may outlive the module, so nothing is ever unloaded: RTLD_NODELETE.
-        // SAFETY: loading runs the library's constructors: that is what the caller asks for.
+        // Objects and functions of a library may outlive the module, so libraries are never
+        // unloaded: RTLD_NODELETE.
+        // SAFETY: loading runs the library's constructors, which the caller requests.
         let open = |time| unsafe { Scope::open(&c_path, time | flags::LOCAL | flags::NODELETE) };
         let scope = match open(flags::NOW) {
             Some(scope) => scope,
@@ -38,7 +40,7 @@ impl SharedLibrary {
                         path.display()
                     ));
                 }
-                // Other functions that are nowhere matter when they are called.
+                // Other missing functions matter only when they are called.
                 open(flags::LAZY)
                     .ok_or_else(|| crate::error!(RuntimeError, "cannot load {}: {}", path.display(), last_error()))?
             }
@@ -46,7 +48,7 @@ impl SharedLibrary {
         Ok(Self { scope, path: path.to_owned(), code: Mutex::new(0..0) })
     }
 
-    /// Address of a symbol, NULL when the library does not have it.
+    /// Returns the address of a symbol, NULL if the library does not have it.
     #[inline]
     pub(in crate::module) fn address(&self, name: &CStr) -> *mut c_void {
         self.scope.symbol(name)
@@ -54,7 +56,7 @@ impl SharedLibrary {
 }
 
 impl SharedLibrary {
-    /// Address of the symbol whose name has two parts; short names need no memory.
+    /// Returns the address of the symbol whose name has two parts; short names do not allocate.
     #[inline]
     fn address_of(&self, [prefix, name]: [&str; 2]) -> *mut c_void {
         let mut short = [0u8; 128];
@@ -66,7 +68,7 @@ impl SharedLibrary {
         } else {
             CString::new([prefix, name].concat()).map(Cow::Owned).ok()
         };
-        // A name with a NUL byte is not a symbol's.
+        // A name with a NUL byte is not the name of a symbol.
         whole.map_or(core::ptr::null_mut(), |whole| self.address(&whole))
     }
 }
@@ -123,13 +125,13 @@ fn last_error() -> String {
     with_last_error(|text| text.map_or("unknown error".into(), |text| text.to_string_lossy().into_owned()))
 }
 
-/// Whether what is missing is something of an implementation of the ABI.
+/// Returns whether the missing symbol or library belongs to an implementation of the ABI.
 #[inline]
 fn lacks_functions(reason: &str) -> bool {
     reason.contains("undefined symbol: TVM") || reason.contains("libtvm_ffi.so: cannot open")
 }
 
-/// The readable memory from `address` to the end of the loaded segment that it is in.
+/// Returns the readable memory from `address` to the end of its loaded segment.
 #[inline]
 fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     let end = segment(address.cast(), PF_R)?.end;
@@ -141,14 +143,14 @@ fn loaded_bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
 const PF_X: u32 = 1;
 const PF_R: u32 = 4;
 
-/// The same where the system does not tell.
+/// The same for systems that do not provide this information.
 #[cfg(not(target_os = "linux"))]
 #[inline]
 fn segment(_address: *const c_void, _flag: u32) -> Option<Range<usize>> {
     None
 }
 
-/// The loaded segment that `address` is in, if its flags contain `flag`.
+/// Returns the loaded segment that contains `address`, if its flags contain `flag`.
 #[cfg(target_os = "linux")]
 #[inline]
 fn segment(address: *const c_void, flag: u32) -> Option<Range<usize>> {

@@ -4,34 +4,36 @@ use std::path::Path;
 
 use crate::module::library_bin::LibraryBin;
 
-/// Where a library module finds its functions: a file that was loaded, or what a program registered of itself.
+/// The source of a library module's functions: a loaded file, or the symbols that a program
+/// registered for itself.
 pub(in crate::module) trait Symbols: Any + Send + Sync {
-    /// Address of a symbol, NULL when the library does not have it.
+    /// Returns the address of a symbol, NULL if the library does not have it.
     fn symbol(&self, name: &str) -> *mut c_void;
 
-    /// Address of a packed function, NULL when the library does not have it.
+    /// Returns the address of a packed function, NULL if the library does not have it.
     #[inline]
     fn function(&self, name: &str) -> *mut c_void {
         self.symbol(&format!("__tvm_ffi_{name}"))
     }
 
-    /// What messages call the library.
+    /// The name of the library in messages.
     fn name(&self) -> String;
 
-    /// The file that it was loaded from.
+    /// The file that the library was loaded from.
     fn path(&self) -> Option<&Path>;
 
-    /// Whether what a symbol points to can be called.
+    /// Returns whether the target of a symbol is callable.
     fn is_code(&self, address: *const c_void) -> bool;
 
-    /// The memory that can be read from the address of the library's `library_bin` on: at least all of it when it is sound.
+    /// Returns the memory that can be read starting at the address of the library's `library_bin`:
+    /// at least the whole blob if it is valid.
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]>;
 }
 
-/// The bytes of an import tree that is in this process, whose size is in front.
+/// Returns the bytes of an import tree in this process, which begins with its size.
 ///
 /// # Safety
-/// The address is that of a tree that a packer wrote, and it stays.
+/// The address is that of a tree that a packer wrote, and the tree is never freed.
 #[inline]
 pub(super) unsafe fn packed_tree(address: *const u8) -> &'static [u8] {
     // SAFETY: promised by the caller: a tree begins with the eight bytes of its size.

@@ -12,7 +12,7 @@ use crate::embedded::module_env::system_lib_symbol;
 use crate::module::Module;
 use crate::{Result, error};
 
-/// The part of the system library whose symbols have a prefix, which callers leave out.
+/// The part of the system library whose symbols have a prefix, which callers omit.
 struct SystemLibrary {
     prefix: String,
 }
@@ -25,7 +25,8 @@ impl SystemLibrary {
     }
 }
 
-// The code that registered a symbol is responsible for it: it may be anywhere, also in memory that no library brought.
+// The code that registered a symbol is responsible for it: it may be anywhere, including memory
+// outside of any library.
 impl Symbols for SystemLibrary {
     #[inline]
     fn symbol(&self, name: &str) -> *mut c_void {
@@ -54,12 +55,14 @@ impl Symbols for SystemLibrary {
 
     #[inline]
     fn library_bin(&self, address: *const u8) -> Option<&'static [u8]> {
-        // SAFETY: the symbol's name says that it is a tree, and the code that registered it promises that it stays.
+        // SAFETY: the symbol's name identifies a tree, and the code that registered it promises
+        // that it is never freed.
         Some(unsafe { packed_tree(address) })
     }
 }
 
-/// The modules that were made, one for each prefix, and those that are being made, and by whom.
+/// The modules that exist, one per prefix, and those that are being created, with the creating
+/// threads.
 struct Modules {
     made: Vec<(String, Module)>,
     in_the_making: Vec<(String, ThreadId)>,
@@ -73,11 +76,12 @@ fn lock() -> MutexGuard<'static, Modules> {
     MODULES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The module of the system library's symbols with a prefix: always the same one, with what it imports.
+/// Returns the module of the system library's symbols with a prefix, including its imports; always
+/// the same module.
 ///
 /// # Errors
-/// What loading reports; RuntimeError when a loader that is called for this module asks for it, or for one that another thread
-/// is making.
+/// Returns the error of loading, or a RuntimeError if a loader that runs for this module requests
+/// the module, or one that another thread is making.
 #[doc(hidden)]
 #[inline]
 pub fn system_library(prefix: &str) -> Result<Module> {
@@ -90,7 +94,7 @@ pub fn system_library(prefix: &str) -> Result<Module> {
         if !modules.in_the_making.iter().any(|(name, _)| name == prefix) {
             break;
         }
-        // Threads that make one module and wait for another could wait for each other.
+        // Threads that create one module and wait for another could deadlock.
         if modules.in_the_making.iter().any(|(_, thread)| *thread == this_thread) {
             return Err(error!(
                 RuntimeError,
@@ -101,7 +105,7 @@ pub fn system_library(prefix: &str) -> Result<Module> {
     }
     modules.in_the_making.push((prefix.to_owned(), this_thread));
     drop(modules);
-    // Loaders are called here, which may ask for the system library, too.
+    // Loaders are called here, which may request the system library, too.
     let library = Arc::new(SystemLibrary { prefix: prefix.to_owned() });
     let module = std::panic::catch_unwind(|| loader::load_symbols(library));
     let mut modules = lock();

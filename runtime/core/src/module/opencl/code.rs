@@ -1,4 +1,4 @@
-//! What an image of OpenCL code is on each device.
+//! The compiled programs of an image of OpenCL code, one per device.
 
 use core::ffi::{CStr, c_void};
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use crate::device::RawStream;
 use crate::module::device_image::{ImageCode, OwnedImage};
 use crate::module::launch::{DeviceCode, KernelArg, LaunchConfig, RawKernel};
 
-/// The code of an image, and the program that it became on each device where it was used.
+/// The code of an image, and the program built from it on each device where it was used.
 pub(super) struct OpenClCode {
     format: String,
     code: ImageCode,
-    /// One slot for each device: what waits for one compiler does not keep another device waiting.
+    /// One slot per device: waiting for one compiler does not block other devices.
     programs: Mutex<HashMap<i32, Arc<Slot>>>,
 }
 
@@ -29,7 +29,7 @@ impl OpenClCode {
         Self { format: image.format().to_owned(), code: image.code(), programs: Mutex::default() }
     }
 
-    /// The program on a device; it is built there at first.
+    /// Returns the program on a device; it is built at the first call.
     #[inline]
     fn program(&self, index: i32) -> Result<Arc<Program>> {
         let slot = {
@@ -67,7 +67,8 @@ impl DeviceCode for OpenClCode {
         args: &[KernelArg],
         stream: RawStream,
     ) -> Result<()> {
-        // SAFETY: a kernel of one of our programs, as the caller promises; these live as long as this does.
+        // SAFETY: a kernel of one of this object's programs, as the caller promises; these live as
+        // long as this object does.
         let kernel = unsafe { &*kernel.0.cast::<Kernel>() };
         // SAFETY: promised by the caller.
         unsafe { kernel.launch(config, args, stream) }

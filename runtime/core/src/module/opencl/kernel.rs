@@ -20,8 +20,9 @@ use crate::{Result, bail, ensure};
 
 /// A kernel on a device.
 ///
-/// A `cl_kernel` holds the arguments of the next launch, so only one thread at a time may use it. Each launch takes one out of
-/// `idle`, or makes one: there are as many as ever launched at once.
+/// A `cl_kernel` holds the arguments of the next launch, so only one thread at a time may use it.
+/// Each launch takes one from `idle`, or creates one: there are as many as there were concurrent
+/// launches.
 pub(super) struct Kernel {
     target: Target,
     program: cl_program,
@@ -30,19 +31,19 @@ pub(super) struct Kernel {
     limits: Limits,
 }
 
-/// What the device and the compiled kernel allow.
+/// The limits of the device and of the compiled kernel.
 struct Limits {
-    /// Parameters of the kernel in the code.
+    /// Number of parameters of the kernel in the code.
     params: usize,
-    /// Work items of a group.
+    /// Maximum number of work items of a group.
     group: usize,
-    /// Work items of a group in each dimension.
+    /// Maximum number of work items of a group in each dimension.
     items: [usize; 3],
-    /// The one size of groups that the code allows (`reqd_work_group_size`), if it says so.
+    /// The only group size that the code allows (`reqd_work_group_size`), if it declares one.
     required: Option<[usize; 3]>,
-    /// Bytes of local memory of the device, and what the kernel uses of it on its own.
+    /// Bytes of local memory of the device, and the number that the kernel itself uses.
     local: (u64, u64),
-    /// Where in a buffer an argument may begin: multiples of so many bytes.
+    /// Required alignment in bytes of an argument's offset in a buffer.
     alignment: u64,
 }
 
@@ -51,7 +52,7 @@ unsafe impl Send for Kernel {}
 // SAFETY: as above; everything else of OpenCL may be used by several threads.
 unsafe impl Sync for Kernel {}
 
-/// Part of a buffer, as an object of its own until the launch is queued.
+/// Part of a buffer, as a separate object until the launch is queued.
 struct SubBuffer<'a> {
     target: &'a Target,
     memory: cl_mem,
@@ -60,13 +61,14 @@ struct SubBuffer<'a> {
 impl Drop for SubBuffer<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
+        // SAFETY: this value owns the reference; OpenCL keeps memory that queued work still needs.
+        // A failure cannot be handled.
         let _ = unsafe { cl_call!(self.target.library, clReleaseMemObject(self.memory)) };
     }
 }
 
 impl Kernel {
-    /// The kernel of a built program.
+    /// Creates the kernel of a built program.
     #[inline]
     pub(super) fn new(target: &Target, program: cl_program, symbol: &CStr) -> Result<Self> {
         let kernel = make(target, program, symbol).map_err(|why| match why {
@@ -75,7 +77,7 @@ impl Kernel {
             }
             why => target.failed(format_args!("the kernel cannot be made"), why),
         })?;
-        // From here on it is released, whatever happens.
+        // From here on it is released in every case.
         let limits = Limits::NONE;
         let (target, symbol, idle) = (target.clone(), symbol.to_owned(), Mutex::new(vec![kernel]));
         let mut this = Self { target, program, symbol, idle, limits };
@@ -89,10 +91,10 @@ impl Kernel {
         &self.symbol
     }
 
-    /// Puts the kernel into a stream.
+    /// Enqueues the kernel in a stream.
     ///
     /// # Safety
-    /// The arguments are of the kernel's types, and the stream is one of the device.
+    /// The arguments match the kernel's types, and the stream belongs to the device.
     #[inline]
     pub(super) unsafe fn launch(&self, config: &LaunchConfig, args: &[KernelArg], stream: RawStream) -> Result<()> {
         let local = self.limits.check(config, args.len())?;
@@ -108,7 +110,7 @@ impl Kernel {
         outcome
     }
 
-    /// Sets the arguments and puts the kernel into the queue.
+    /// Sets the arguments and enqueues the kernel.
     ///
     /// # Safety
     /// As for [`Kernel::launch`]; no other code uses `kernel` meanwhile.
@@ -152,7 +154,7 @@ impl Kernel {
         }
         if let Some(size) = local {
             let position = args.len();
-            // SAFETY: local memory has a size and no value.
+            // SAFETY: local memory has a size but no value.
             unsafe { cl_call!(library, clSetKernelArg(kernel, position as u32, size, ptr::null())) }
                 .map_err(|why| self.wrong_argument(position, size, why))?;
         }
@@ -160,7 +162,8 @@ impl Kernel {
         let items: [usize; 3] = core::array::from_fn(|axis| group[axis].saturating_mul(config.grid[axis] as usize));
         let dimensions = (1..=3).rev().find(|axis| items[axis - 1] > 1).unwrap_or(1);
         let queue = if stream == RawStream::DEFAULT { self.target.queue } else { stream.0 };
-        // SAFETY: the queue is one of the device, all arguments are set, and the sizes have as many items as there are dimensions.
+        // SAFETY: the queue belongs to the device, all arguments are set, and the sizes have as
+        // many items as there are dimensions.
         unsafe {
             cl_call!(
                 library,
@@ -180,7 +183,7 @@ impl Kernel {
         .map_err(|why| self.target.failed(format_args!("the launch failed"), why))
     }
 
-    /// The part of a buffer that begins `offset` bytes into it.
+    /// Creates the part of a buffer that begins at `offset` bytes.
     ///
     /// # Safety
     /// `buffer` is memory of the device.
@@ -200,12 +203,13 @@ impl Kernel {
         });
         let failed = |why| target.failed(format_args!("argument {position} is not part of its buffer"), why);
         let whole = whole.and_then(|value| info::number(&value)).map_err(failed)?;
-        // A view of nothing at the end of a buffer begins where no part can.
+        // An empty view at the end of a buffer begins where no part can begin.
         if whole <= offset {
             bail!(ValueError, "argument {position} begins {offset} bytes into a buffer of {whole} bytes");
         }
         let region = cl_buffer_region { origin: offset as usize, size: (whole - offset) as usize };
-        // SAFETY: the region is in the buffer. Flags of 0: it may be used as the buffer may be.
+        // SAFETY: the region is in the buffer. With flags of 0, the part inherits the access of the
+        // buffer.
         let memory = unsafe {
             cl_make!(library, clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, (&raw const region).cast()))
         };
@@ -224,7 +228,8 @@ impl Drop for Kernel {
     #[inline]
     fn drop(&mut self) {
         for kernel in self.idle.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
+            // SAFETY: this object owns the reference; OpenCL keeps objects that queued work still
+            // needs. A failure cannot be handled.
             let _ = unsafe { cl_call!(self.target.library, clReleaseKernel(kernel)) };
         }
     }
@@ -237,13 +242,13 @@ fn make(target: &Target, program: cl_program, symbol: &CStr) -> Result<cl_kernel
 }
 
 impl Limits {
-    /// Until they are known.
+    /// Placeholder until the limits are known.
     const NONE: Self = Self { params: 0, group: 0, items: [0; 3], required: None, local: (0, 0), alignment: 1 };
 
     #[inline]
     fn of(target: &Target, kernel: cl_kernel) -> Result<Self, Failure> {
         let (library, id) = (target.library, target.id);
-        // SAFETY: kernel and device are alive; `read` gives places to write to.
+        // SAFETY: kernel and device are alive; `read` passes writable places.
         let params = info::read(|size, value, needed| unsafe {
             cl_call!(library, clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, size, value, needed))
         })?;
@@ -266,7 +271,8 @@ impl Limits {
         })
     }
 
-    /// Checks a launch against what is allowed; gives the size of the kernel's `__local` parameter, if it has one.
+    /// Checks a launch against the limits; returns the size of the kernel's `__local` parameter, if
+    /// it has one.
     #[inline]
     fn check(&self, config: &LaunchConfig, args: usize) -> Result<Option<usize>> {
         let block = config.block.map(|extent| extent as usize);
@@ -325,7 +331,7 @@ impl Limits {
     }
 }
 
-/// The first three of a list of sizes; those that are missing are 1.
+/// Returns the first three of a list of sizes; missing ones are 1.
 #[inline]
 fn extents(sizes: &[u8]) -> Result<[usize; 3], Failure> {
     let mut extents = [1; 3];

@@ -1,6 +1,7 @@
-//! Modules of kind `opencl` (Cargo feature `opencl`): OpenCL C, or what a device's compiler made of it.
+//! Modules of kind `opencl` (Cargo feature `opencl`): OpenCL C, or the output of a device's
+//! compiler.
 //!
-//! The payload is TVM's ([`device_image`](super::device_image)). Its format says what the code is:
+//! The payload is TVM's ([`device_image`](super::device_image)). Its format determines the code:
 //!
 //! | format | code |
 //! |---|---|
@@ -8,10 +9,12 @@
 //! | `xclbin`, `awsxclbin`, `aocx` | a program binary, made by a vendor's compiler |
 //! | `clbin` | a program binary of one device and driver, made by [`compile`]; Apache TVM does not know this one |
 //!
-//! Buffers are given to a kernel as `cl_mem`. A view that begins inside of a buffer becomes a sub-buffer for the launch, for which it must
-//! begin at a multiple of the device's `CL_DEVICE_MEM_BASE_ADDR_ALIGN` (often 128 bytes); one that does not must be copied first.
-//! Dynamic shared memory is what a `__local` pointer gets that stands after all other parameters and is not in the function table:
-//! OpenCL has no other. A launch of `grid` and `block` has `grid * block` work items, in groups of `block`.
+//! Buffers are passed to a kernel as `cl_mem`. A view that begins inside a buffer becomes a
+//! sub-buffer for the launch, which must begin at a multiple of the device's
+//! `CL_DEVICE_MEM_BASE_ADDR_ALIGN` (often 128 bytes); a view that does not must be copied first.
+//! Dynamic shared memory is the memory of a `__local` pointer that comes after all other parameters
+//! and is not in the function table: OpenCL does not have another form. A launch of `grid` and
+//! `block` has `grid * block` work items, in groups of `block`.
 
 mod code;
 mod kernel;
@@ -34,22 +37,23 @@ use crate::{Error, Result, ensure};
 const KIND: &str = "opencl";
 /// Format of source.
 const SOURCE_FORMAT: &str = "cl";
-/// Format of what [`compile`] makes.
+/// Format of the output of [`compile`].
 const BINARY_FORMAT: &str = "clbin";
 /// Formats of program binaries.
 const BINARY_FORMATS: [&str; 4] = [BINARY_FORMAT, "xclbin", "awsxclbin", "aocx"];
 
-/// How its modules are restored.
+/// The kind and the loader of its modules.
 pub(super) const KIND_INFO: KindInfo = KindInfo { kind: KIND, loader: || Function::from_fn(load) };
 
-/// The module of an image.
+/// Creates the module of an image.
 #[inline]
 fn load(payload: Bytes) -> Result<Module> {
     image_module(KIND, payload, |image| Ok(Arc::new(OpenClCode::new(image))))
 }
 
-/// Compiles an `opencl` module in format `cl` for a device: the result has the same kernels in format `clbin`, and loads without a
-/// compiler wherever the same device and driver are. Nothing else can load it, so ship the source, too.
+/// Compiles an `opencl` module in format `cl` for a device: the result has the same kernels in
+/// format `clbin`, and loads without a compiler on systems with the same device and driver. Other
+/// systems cannot load it, so ship the source, too.
 ///
 /// ```no_run
 /// use kernpack::{Device, Module, module::opencl};
@@ -61,7 +65,8 @@ fn load(payload: Bytes) -> Result<Module> {
 /// ```
 ///
 /// # Errors
-/// ValueError for a device or a module of another kind; RuntimeError with the compiler's log when the code cannot be built.
+/// Returns a ValueError for a device or a module of another kind, and a RuntimeError with the
+/// compiler's log if the code cannot be built.
 #[inline]
 pub fn compile(module: &Module, device: Device) -> Result<Module> {
     ensure!(

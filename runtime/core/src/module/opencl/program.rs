@@ -1,4 +1,4 @@
-//! A program of OpenCL, built for one device.
+//! An OpenCL program, built for one device.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -22,26 +22,26 @@ use crate::device::{self, DeviceAttribute};
 use crate::value::Device;
 use crate::{Error, Result, bail, error_kind};
 
-/// Most bytes of what a compiler says that are shown.
+/// Maximum number of bytes of a compiler's log in a message.
 const LOG: usize = 16 << 10;
 
-/// A built program, and the kernels of it that were asked for.
+/// A built program, and its kernels that were requested.
 pub(super) struct Program {
     target: Target,
     program: cl_program,
-    /// Boxed: kernels stay where they are.
+    /// Boxed, so that kernels do not move.
     #[expect(clippy::vec_box, reason = "the addresses are handed out")]
     kernels: Mutex<Vec<Box<Kernel>>>,
 }
 
-/// A device as OpenCL knows it.
+/// A device with its OpenCL objects.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) library: &'static Library,
     pub(super) id: cl_device_id,
     pub(super) queue: cl_command_queue,
     context: cl_context,
-    /// `opencl:0 (name)`.
+    /// The name of the device: `opencl:0 (name)`.
     name: String,
 }
 
@@ -55,7 +55,8 @@ unsafe impl Send for Program {}
 unsafe impl Sync for Program {}
 
 impl Target {
-    /// The device with this index. Its context is the one of the process, whichever library made it.
+    /// Returns the device with this index. Its context is shared in the process, regardless of the
+    /// library that created it.
     #[inline]
     pub(super) fn find(index: i32) -> Result<Self> {
         let api = device::api(device_type::OPENCL)?;
@@ -67,10 +68,10 @@ impl Target {
         Ok(Self { library, id, queue, context, name })
     }
 
-    /// A number that OpenCL says about the device.
+    /// Returns a numeric property of the device.
     #[inline]
     pub(super) fn number(&self, what: u32) -> Result<u64, Failure> {
-        // SAFETY: the device is one of the library.
+        // SAFETY: the device belongs to the library.
         info::number(&unsafe { info::of_device(self.library, self.id, what) }?)
     }
 
@@ -98,12 +99,13 @@ impl Program {
                 BINARY_FORMATS.join(", ")
             );
         };
-        // From here on it is released, whatever happens.
+        // From here on it is released in every case.
         let built = Self { target, program, kernels: Mutex::default() };
         let Target { library, id, name, .. } = &built.target;
         let options = if format == SOURCE_FORMAT { opencl_options(code) } else { "" };
         let options = CString::new(options).unwrap_or_default();
-        // SAFETY: program and device are alive; there is no callback, so it is built on return.
+        // SAFETY: program and device are alive; there is no callback, so the build is complete on
+        // return.
         let outcome = unsafe { cl_call!(library, clBuildProgram(program, 1, id, options.as_ptr(), None, null_mut())) };
         match outcome {
             Ok(()) => Ok(built),
@@ -115,11 +117,11 @@ impl Program {
         }
     }
 
-    /// What the compiler said.
+    /// The compiler's log.
     #[inline]
     fn log(&self) -> String {
         let Target { library, id, .. } = self.target;
-        // SAFETY: program and device are alive; `read` gives places to write to.
+        // SAFETY: program and device are alive; `read` passes writable places.
         let log = info::read(|size, value, needed| unsafe {
             cl_call!(library, clGetProgramBuildInfo(self.program, id, CL_PROGRAM_BUILD_LOG, size, value, needed))
         });
@@ -132,7 +134,7 @@ impl Program {
         log
     }
 
-    /// A kernel, which lives as long as the program.
+    /// Returns a kernel, which lives as long as the program.
     #[inline]
     pub(super) fn kernel(&self, symbol: &CStr) -> Result<&Kernel> {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,16 +146,16 @@ impl Program {
                 kernels.len() - 1
             }
         };
-        // SAFETY: boxed, and never taken out before the program goes.
+        // SAFETY: boxed, and never removed before the program is dropped.
         Ok(unsafe { &*ptr::from_ref::<Kernel>(&kernels[position]) })
     }
 
-    /// The machine code that the device's compiler made.
+    /// Returns the machine code from the device's compiler.
     #[inline]
     pub(super) fn binary(&self) -> Result<Vec<u8>> {
         let library = self.target.library;
         let failed = |why| self.target.failed(format_args!("the binary of a program cannot be read"), why);
-        // SAFETY: the program is alive; `read` gives places to write to.
+        // SAFETY: the program is alive; `read` passes writable places.
         let size = info::read(|size, value, needed| unsafe {
             cl_call!(library, clGetProgramInfo(self.program, CL_PROGRAM_BINARY_SIZES, size, value, needed))
         });
@@ -163,7 +165,7 @@ impl Program {
         }
         let mut binary = vec![0u8; size as usize];
         let mut place = binary.as_mut_ptr();
-        // SAFETY: the program has one device, for which there is one place of the size that was asked for.
+        // SAFETY: the program has one device, for which there is one place of the reported size.
         let outcome = unsafe {
             let place = (&raw mut place).cast();
             cl_call!(
@@ -206,9 +208,10 @@ impl Target {
 impl Drop for Program {
     #[inline]
     fn drop(&mut self) {
-        // Kernels first: they are of the program.
+        // Kernels first: they belong to the program.
         self.kernels.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        // SAFETY: the reference is ours; OpenCL keeps what queued work still needs. There is nothing to do about a failure.
+        // SAFETY: this object owns the reference; OpenCL keeps objects that queued work still
+        // needs. A failure cannot be handled.
         let _ = unsafe { cl_call!(self.target.library, clReleaseProgram(self.program)) };
     }
 }

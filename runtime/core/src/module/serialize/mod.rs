@@ -1,4 +1,4 @@
-//! Import trees as bytes: what travels as `__tvm_ffi__library_bin`, and back.
+//! Conversion of import trees to the bytes of `__tvm_ffi__library_bin` and back.
 
 mod tree;
 
@@ -10,19 +10,19 @@ use crate::{Error, Result};
 use kernpack_formats::library_bin::order::order;
 pub(super) use tree::ImportTree;
 
-/// The linker of the modules that can become a part of a library.
+/// The treatment of modules that can become part of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exportable {
     /// The library: they are written as `_lib`, all in one place.
     Library,
-    /// No one type: they are written through their bytes, as the others.
+    /// No special treatment: they are written through their bytes, like the others.
     Bytes,
 }
 
 /// A tree that is ready to be written.
 #[derive(Default)]
 pub(super) struct Serialized {
-    /// Kind and payload of each place; no payload is the library.
+    /// Kind and payload of each place; the library does not have a payload.
     entries: Vec<(String, Option<Bytes>)>,
     imports: Vec<Vec<usize>>,
 }
@@ -31,7 +31,7 @@ impl Serialized {
     /// Serializes each module once.
     ///
     /// # Errors
-    /// RuntimeError that names the module's path in the tree.
+    /// Returns a RuntimeError that contains the module's path in the tree.
     #[inline]
     pub(super) fn of(tree: &ImportTree, exportable: Exportable, compress: bool) -> Result<Self> {
         let modules = tree.modules();
@@ -56,7 +56,7 @@ impl Serialized {
         Ok(serialized)
     }
 
-    /// What writes the tree.
+    /// Returns the writer of the tree.
     #[inline]
     pub(super) fn writer(&self) -> Result<LibraryBinWriter<'_>> {
         let mut writer = LibraryBinWriter::new();
@@ -76,7 +76,7 @@ impl Serialized {
     }
 }
 
-/// Kind and payload of a module that is not the library.
+/// Returns kind and payload of a module that is not the library.
 #[inline]
 fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Option<Bytes>)> {
     let module = &tree.modules()[index];
@@ -113,23 +113,26 @@ fn entry(tree: &ImportTree, index: usize, compress: bool) -> Result<(String, Opt
 }
 
 impl Module {
-    /// The import tree as `__tvm_ffi__library_bin` has it, for the library that this module and its imports are exported to: all
-    /// modules that become a part of the library (compilation-exportable ones) share the one place `_lib`, the others are
-    /// written through their bytes, each once. The bytes are those of Apache TVM 0.27 where that one writes the tree.
+    /// Serializes the import tree to the bytes of `__tvm_ffi__library_bin`, for the library that
+    /// this module and its imports are exported to: all modules that become part of the library
+    /// (compilation-exportable ones) share the one place `_lib`, the others are written through
+    /// their bytes, each once. For trees that Apache TVM 0.27 can write, the bytes are identical.
     ///
-    /// [`Module::export_library`] makes the library.
+    /// [`Module::export_library`] builds the library.
     ///
     /// # Errors
-    /// RuntimeError that names the path of a module which can be neither serialized nor exported, whose payload is empty (stock
-    /// the stock library cannot load that), or which was loaded from a library file; and the path of a cycle: of the tree, or the one that
-    /// merging the library's parts would make. What `save_to_bytes` of a module reports.
+    /// Returns a RuntimeError with the path of a module that can be neither serialized nor
+    /// exported, whose payload is empty (the stock library cannot load that), or that was loaded
+    /// from a library file; and with the path of a cycle, either of the tree or after merging the
+    /// library's parts. Also returns the error of a module's `save_to_bytes`.
     #[inline]
     pub fn serialize(&self) -> Result<Vec<u8>> {
         let serialized = Serialized::of(&ImportTree::of(self)?, Exportable::Library, false)?;
         Ok(serialized.writer()?.to_vec())
     }
 
-    /// The import tree with every module written through its bytes, so that [`Module::deserialize`] restores it without a library.
+    /// Serializes the import tree with every module written through its bytes, so that
+    /// [`Module::deserialize`] restores it without a library.
     ///
     /// # Errors
     /// As for [`Module::serialize`]; a module that can only be exported (`llvm`) is an error, too.
@@ -139,7 +142,7 @@ impl Module {
         Ok(serialized.writer()?.to_vec())
     }
 
-    /// Restores an import tree through the loaders of the kinds; the root is the result.
+    /// Restores an import tree through the loaders of the kinds; returns the root.
     ///
     /// ```
     /// use kernpack::Module;
@@ -152,8 +155,9 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// RuntimeError for bytes that are not an import tree, for a kind without a loader, and for a tree with `_lib` in it: that one
-    /// belongs to a library, and [`Module::load`] reads it there. What a loader reports.
+    /// Returns a RuntimeError for bytes that are not an import tree, for a kind without a loader,
+    /// and for a tree with `_lib` in it, which belongs to a library and can only be read by
+    /// [`Module::load`]. Also returns the error of a loader.
     #[inline]
     pub fn deserialize(bytes: &[u8]) -> Result<Self> {
         let tree = LibraryBin::parse(bytes).map_err(|error| Error::runtime_error(error.to_string()))?;
@@ -167,7 +171,7 @@ impl Module {
         let mut loaders = loader::Loaders::default();
         loader::connect(&tree, |kind, payload| match payload {
             Some(payload) => loaders.restore(kind, Bytes::new(payload)),
-            // Refused above.
+            // Rejected above.
             None => Err(Error::runtime_error("_lib is not allowed during module serialization")),
         })
     }

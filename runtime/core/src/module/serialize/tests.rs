@@ -5,7 +5,7 @@ use crate::value::Bytes;
 use crate::{Function, Module, Result};
 use kernpack_formats::library_bin::order::order;
 
-/// A module of any kind, properties and payload.
+/// A module with any kind, properties and payload.
 struct Plain {
     kind: &'static str,
     properties: ModuleProperties,
@@ -44,7 +44,7 @@ fn cycles_are_named() {
     let [root, a, b] = ["root", "a", "b"].map(plain);
     root.append_imports(&[plain("leaf"), a.clone()]);
     a.append_imports(std::slice::from_ref(&b));
-    // No check: what a faulty module of another language may do.
+    // Without a check, as a faulty module of another language may do.
     b.append_imports(&[plain("other"), a.clone()]);
     let expected = "RuntimeError: the import tree has a cycle, which no file can hold: root -> [1] a -> [0] b -> [1] a";
     assert_eq!(message(&root), expected);
@@ -153,11 +153,11 @@ fn trees() -> impl Strategy<Value = (Vec<Vec<usize>>, Vec<bool>)> {
 }
 
 proptest! {
-    /// What must hold of an order, asked in the plainest way.
+    /// Checks the properties of a valid order in the simplest way.
     #[test]
     fn orders_are_sound((imports, in_library) in trees()) {
         let count = imports.len();
-        // Which module reaches which when the library is one module.
+        // Reachability between modules if the library is one module.
         let same = |a: usize, b: usize| a == b || (in_library[a] && in_library[b]);
         let mut reaches = vec![vec![false; count]; count];
         for (a, row) in imports.iter().enumerate() {

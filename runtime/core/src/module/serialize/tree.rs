@@ -1,4 +1,4 @@
-//! A module's import tree as data: every module once, and which modules each imports.
+//! A module's import tree as data: every module once, and the imports of each.
 
 use core::fmt::Write as _;
 use rustc_hash::FxHashMap;
@@ -6,29 +6,32 @@ use rustc_hash::FxHashMap;
 use crate::Result;
 use crate::module::Module;
 
-/// How many modules of a path are shown at its start and at its end.
+/// Number of modules that are shown at the start and at the end of a path.
 const SHOWN: usize = 8;
 
-/// Every module that a root reaches, the root first. There is no cycle in it.
+/// Every module that a root reaches, the root first. There are no cycles.
 pub(in crate::module) struct ImportTree {
     modules: Vec<Module>,
-    /// For each module the indices of what it imports, in its own order, doubles included.
+    /// For each module the indices of its imports, in its own order, including duplicates.
     imports: Vec<Vec<usize>>,
-    /// For each module but the root: which module was found to import it first, and the place among that module's imports.
+    /// For each module except the root: the module that was first found to import it, and the
+    /// position among that module's imports.
     importer: Vec<Option<(usize, usize)>>,
 }
 
 impl ImportTree {
-    /// Walks the tree. It takes time and memory in proportion to the modules and imports, and no stack as deep as the tree.
+    /// Walks the tree. Time and memory are proportional to the number of modules and imports, and
+    /// the stack does not grow with the depth of the tree.
     ///
     /// # Errors
-    /// RuntimeError that names the path of a cycle.
+    /// Returns a RuntimeError that contains the path of a cycle.
     #[inline]
     pub(in crate::module) fn of(root: &Module) -> Result<Self> {
         let mut tree = Self { modules: vec![root.clone()], imports: Vec::new(), importer: vec![None] };
         let mut index_of = FxHashMap::from_iter([(root.address(), 0)]);
         tree.imports.push(Vec::new());
-        // The path to where the walk is: each module, what it imports, and how far that has been walked.
+        // The path to the current position: each module, its imports, and the number of imports
+        // that have been visited.
         let mut path = vec![(0, root.imports(), 0)];
         let mut is_on_path = vec![true];
         while let Some((importer, imports, next)) = path.last_mut() {
@@ -67,14 +70,14 @@ impl ImportTree {
         &self.modules
     }
 
-    /// For each module the indices of what it imports.
+    /// For each module the indices of its imports.
     #[inline]
     pub(in crate::module) fn imports(&self) -> &[Vec<usize>] {
         &self.imports
     }
 
-    /// How messages name a module: the kinds on the way from the root to it, each with its place among the imports of the one
-    /// before, such as `llvm -> [0] opencl`.
+    /// The name of a module in messages: the kinds on the path from the root to it, each with its
+    /// index among the imports of the previous one, such as `llvm -> [0] opencl`.
     #[inline]
     pub(in crate::module) fn path(&self, module: usize) -> String {
         let mut steps = vec![(None, module)];
@@ -90,7 +93,7 @@ impl ImportTree {
         self.shown(&steps)
     }
 
-    /// The path to `from`, and on through `via`, of which each imports the next.
+    /// The path to `from`, and further through `via`, in which each module imports the next.
     #[inline]
     pub(in crate::module) fn path_through(&self, from: usize, via: &[usize]) -> String {
         let mut text = self.path(from);
@@ -103,7 +106,8 @@ impl ImportTree {
         text
     }
 
-    /// The error of a cycle: `steps` are the modules of the path and the place of the next one in each.
+    /// Creates the error of a cycle: `steps` contains the modules of the path and the position of
+    /// the next one in each.
     #[inline]
     fn cycle(&self, steps: &[(usize, usize)], again: &Module) -> crate::Error {
         let mut shown = vec![(None, steps[0].0)];

@@ -1,44 +1,48 @@
-//! The record of live views: which addresses are being viewed, and how.
+//! The record of live views: the addresses that are being viewed, and the kind of access.
 //!
-//! Views of different memory share no cache line. Each range of addresses that is viewed has a cell of its own: a cache line that says how
-//! many readers there are, or that there is a writer. It stays when the last view ends, so the next view of the same range finds it by a
-//! hash of the range and changes one word.
+//! Views of different memory do not share a cache line. Each range of addresses that is viewed has
+//! its own cell: a cache line with the number of readers, or a writer mark. The cell stays when the
+//! last view ends, so the next view of the same range finds it by a hash of the range and changes
+//! one word.
 //!
-//! That one word is enough because of the rule of this file: *a live cell that is not crowded overlaps no other live cell and no entry of
-//! the crowd*. Where ranges overlap without being the same (a matrix and one of its rows), the range that comes second goes to the crowd, a
-//! list under a lock, and the cells that it overlaps are marked as crowded: a new view of those takes the lock as well. The lock is also
-//! taken for a range that has no cell yet.
+//! Changing one word is enough because of this file's invariant: *a live cell that is not crowded
+//! overlaps no other live cell and no entry of the crowd*. If ranges overlap without being equal (a
+//! matrix and one of its rows), the second one goes to the crowd, a list under a lock, and the
+//! cells that it overlaps are marked as crowded: a new view of those takes the lock as well. The
+//! lock is also taken for a range that does not have a cell yet.
 //!
-//! `tests/loom` runs this file in every order in which threads can take their steps.
+//! `tests/loom` runs this file with every possible interleaving of threads.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
 
 use super::sync::{AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
-/// Cells that a range can have. They are tried in order.
+/// Number of cells that a range can use. They are tried in order.
 pub(super) const WAYS: usize = 4;
 
-/// The low half of a cell's state: the number of readers, and these three marks. The high half counts the ranges that the cell has had.
+/// The low half of a cell's state: the number of readers, and the three marks below. The high half
+/// is a generation: it counts the ranges that the cell has had.
 const MOST_READERS: u32 = (1 << 28) - 1;
 const WRITER: u32 = 1 << 29;
 /// New views take the lock.
 const CROWDED: u32 = 1 << 30;
-/// The cell has a range. All zeros is a cell without one.
+/// The cell has a range. A cell without one is all zeros.
 const LIVE: u32 = 1 << 31;
 
-/// What [`Record::acquire`] gives for a view that is in the crowd. A cell is at no such address.
+/// The result of [`Record::acquire`] for a view in the crowd. A cell never has this address.
 pub(super) const IN_CROWD: usize = 1;
 
-/// How often ranges that overlap an idle cell go to the crowd, one after another, before the cell is given up for them.
+/// Number of consecutive ranges overlapping an idle cell that go to the crowd before the cell is
+/// given up for them.
 const PATIENCE: u8 = 2;
 
-/// Of so many ranges whose cells are all taken, one gets the cell of another that is idle: where more ranges take turns than there are
-/// cells, most of them stay as they are.
+/// Of this many ranges whose cells are all taken, one gets another range's idle cell: if more
+/// ranges alternate than there are cells, most of them keep their cells.
 const TURNED_AWAY: usize = 8;
 
-/// One range of addresses, and its views. A cache line. Libraries share it: its layout, the meaning of its numbers and [`set_of`] belong to the version in the
-/// table's name.
+/// A range of addresses and its views, in one cache line. Libraries share it: its layout, the
+/// meaning of its numbers and [`set_of`] belong to the version in the table's name.
 #[repr(C, align(64))]
 pub(super) struct Cell {
     state: AtomicU64,
@@ -48,19 +52,21 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// All three are 0.
+    /// Creates a cell; all three values are 0.
     pub(super) const fn new(state: AtomicU64, start: AtomicUsize, end: AtomicUsize) -> Self {
         Self { state, start, end }
     }
 
-    /// Begins a view of a range: a number for [`end`]; `None` when the cell has another range, or a view must not begin without the lock.
+    /// Begins a view of a range. Returns a token for [`end`]; `None` if the cell has another range,
+    /// or if the view must not begin without the lock.
     #[inline]
     fn begin(&self, range: &Range<usize>, write: bool) -> Option<usize> {
         let mut state = self.state.load(Ordering::Acquire);
         while self.has(range)
             && let Some(wanted) = with_view(state, write)
         {
-            // The state has the generation, so this cannot succeed when the cell got another range meanwhile.
+            // The state contains the generation, so this cannot succeed if the cell got another
+            // range meanwhile.
             match self.state.compare_exchange_weak(state, wanted, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return Some(core::ptr::from_ref(self).expose_provenance()),
                 Err(now) => state = now,
@@ -74,10 +80,11 @@ impl Cell {
         self.start.load(Ordering::Relaxed) == range.start && self.end.load(Ordering::Relaxed) == range.end
     }
 
-    /// Ends the live range if it has no view. Only under the lock.
+    /// Releases the cell from its range if it does not have a view. Only under the lock.
     fn give_up(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        // A view that ends only makes the cell idle, and one that begins changes the state, so one attempt is enough.
+        // A view that ends only makes the cell idle, and one that begins changes the state, so one
+        // attempt is enough.
         marks(state) & (MOST_READERS | WRITER) == 0
             && self.state.compare_exchange(state, next_generation(state), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -93,10 +100,10 @@ fn next_generation(state: u64) -> u64 {
     ((state >> 32) + 1) << 32
 }
 
-/// The state with one more view; `None` when that must not begin without the lock.
+/// The state with one more view; `None` if the view must not begin without the lock.
 #[inline]
 fn with_view(state: u64, write: bool) -> Option<u64> {
-    // Every mark but LIVE is above the number of readers, and no mark at all is above that.
+    // The result exceeds the maximum number of readers if any other mark is set, or if LIVE is not.
     let readers = marks(state).wrapping_sub(LIVE);
     match write {
         true => (readers == 0).then_some(state + u64::from(WRITER)),
@@ -111,30 +118,31 @@ struct Entry {
     written: bool,
 }
 
-/// What the record knows of a live cell.
+/// The record's data about a live cell.
 struct Live {
     end: usize,
     cell: (usize, usize),
-    /// How many ranges that overlap it have come since its last view.
+    /// Number of overlapping ranges since the last view of the cell.
     passed: u8,
 }
 
-/// Views that have no cell.
+/// Views that do not have a cell.
 #[derive(Default)]
 struct Entries(Vec<Entry>);
 
-/// What is under the lock.
+/// The data under the lock.
 pub(super) struct Crowd {
-    /// Views that have no cell; `None` before the first. Zeros, as all of the record: a static of zeros takes no place in a file.
+    /// Views that do not have a cell; `None` before the first. Zeros, like the whole record: a
+    /// static of zeros does not take space in a file.
     entries: Option<Box<Entries>>,
     /// Live cells by the start of their range. They do not overlap.
     live: BTreeMap<usize, Live>,
-    /// How many ranges found all their cells taken by others.
+    /// Number of ranges that found all their cells taken by others.
     turned_away: usize,
 }
 
 impl Crowd {
-    /// None.
+    /// An empty crowd.
     pub(super) const fn new() -> Self {
         Self { entries: None, live: BTreeMap::new(), turned_away: 0 }
     }
@@ -151,13 +159,14 @@ pub(super) struct Record<const SETS: usize> {
 }
 
 impl<const SETS: usize> Record<SETS> {
-    /// A record without views, of new cells and a crowd of none.
+    /// Creates an empty record from new cells and an empty crowd.
     pub(super) const fn new(cells: [[Cell; SETS]; WAYS], crowd: Mutex<Crowd>) -> Self {
         assert!(SETS.is_power_of_two());
         Self { cells, crowd }
     }
 
-    /// Records a view of a range that is not empty: a number for [`Record::release`], or 0 when another view is in the way.
+    /// Records a view of a range that is not empty. Returns a token for [`Record::release`], or 0
+    /// if another view conflicts with it.
     #[inline]
     pub(super) fn acquire(&self, range: Range<usize>, write: bool) -> usize {
         let set = set_of::<SETS>(&range);
@@ -167,15 +176,16 @@ impl<const SETS: usize> Record<SETS> {
             .unwrap_or_else(|| self.acquire_slowly(range, write))
     }
 
-    /// The cells that ranges have first.
+    /// The first cell of each set, which ranges use first.
     pub(super) const fn first_way(&self) -> &[Cell; SETS] {
         &self.cells[0]
     }
 
-    /// Takes a view back.
+    /// Removes the record of a view.
     ///
     /// # Safety
-    /// `token` is what [`Record::acquire`] of this record gave for the same range and `write`, and was not given back before.
+    /// `token` is the result of [`Record::acquire`] of this record for the same range and `write`,
+    /// and was not released before.
     #[inline]
     pub(super) unsafe fn release(&self, range: Range<usize>, write: bool, token: usize) {
         // SAFETY: promised by the caller.
@@ -217,7 +227,7 @@ impl<const SETS: usize> Record<SETS> {
             }
             if is_alone {
                 for (start, (way, set)) in in_the_way {
-                    // Closed and idle above, and new views of it take the lock.
+                    // Closed and idle above, so new views of it take the lock.
                     is_alone &= self.cells[way][set].give_up() && crowd.live.remove(&start).is_some();
                 }
             }
@@ -233,18 +243,20 @@ impl<const SETS: usize> Record<SETS> {
         IN_CROWD
     }
 
-    /// A view of a live cell, under the lock: 0 when another view of it is in the way, `None` when it can count no more readers.
-    /// With `is_alone`, nothing in the crowd overlaps the cell.
+    /// Begins a view of a live cell, under the lock. Returns 0 if another view of the cell
+    /// conflicts with it, `None` if the cell cannot count more readers. With `is_alone`, no view in
+    /// the crowd overlaps the cell.
     fn acquire_live(&self, cell: &Cell, write: bool, is_alone: bool) -> Option<usize> {
         let mut state = cell.state.load(Ordering::Acquire);
         loop {
             let open = state & !u64::from(CROWDED);
             let Some(wanted) = with_view(open, write) else {
-                // As many readers as a cell can count are not obstacle for another one.
+                // A cell with the maximum number of readers does not prevent another reader.
                 return if write || close(cell, false).is_none() { Some(0) } else { None };
             };
             let wanted = if is_alone { wanted } else { wanted | u64::from(CROWDED) };
-            // Releases as well: a view that finds the cell open again comes after the views in the crowd that have ended.
+            // Release as well: a view that finds the cell open again comes after the views in the
+            // crowd that have ended.
             match cell.state.compare_exchange_weak(state, wanted, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(core::ptr::from_ref(cell).expose_provenance()),
                 Err(now) => state = now,
@@ -252,7 +264,8 @@ impl<const SETS: usize> Record<SETS> {
         }
     }
 
-    /// Gives a range a cell, with a first view. Nothing overlaps the range. `None` when all its cells are in use.
+    /// Assigns a cell to a range, with a first view. The range does not overlap with others.
+    /// Returns `None` if all its cells are in use.
     fn settle(&self, crowd: &mut Crowd, range: &Range<usize>, write: bool) -> Option<usize> {
         let set = set_of::<SETS>(range);
         let is_free = |way: &usize| marks(self.cells[*way][set].state.load(Ordering::Relaxed)) & LIVE == 0;
@@ -289,14 +302,15 @@ impl<const SETS: usize> Record<SETS> {
     }
 }
 
-/// Begins a view in the first cell of its range: what [`Record::acquire`] gives, or `None` when that has to look further. `first_way` is what
-/// [`Record::first_way`] gives, of this artifact's record or another's.
+/// Begins a view in the first cell of its range. Returns the result of [`Record::acquire`], or
+/// `None` if that function has to search further. `first_way` is the result of
+/// [`Record::first_way`] of this artifact's record or another's.
 #[inline]
 pub(super) fn begin<const SETS: usize>(first_way: &[Cell; SETS], range: &Range<usize>, write: bool) -> Option<usize> {
     first_way[set_of::<SETS>(range)].begin(range, write)
 }
 
-/// Takes a view back that is in a cell; false, and nothing is done, for one that is in the crowd.
+/// Ends a view that is in a cell. Returns false without an effect for a view that is in the crowd.
 ///
 /// # Safety
 /// As for [`Record::release`], of any artifact's record.
@@ -308,7 +322,7 @@ pub(super) unsafe fn end(write: bool, token: usize) -> bool {
     // SAFETY: a token is the address of a cell, as the caller promises.
     let state = unsafe { &(*core::ptr::with_exposed_provenance::<Cell>(token)).state };
     if write {
-        // While there is a writer, the state is the writer's.
+        // While there is a writer, only the writer changes the state.
         let held = state.load(Ordering::Relaxed);
         state.store(held & !u64::from(WRITER), Ordering::Release);
     } else {
@@ -327,8 +341,8 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
-/// Marks a cell as crowded, because a view of some of its addresses begins: whether it has no views itself; `None` when one of those
-/// is in the way. Only under the lock.
+/// Marks a cell as crowded, because a view of some of its addresses begins. Returns whether the
+/// cell does not have views itself; `None` if one of those conflicts. Only under the lock.
 fn close(cell: &Cell, write: bool) -> Option<bool> {
     let mut state = cell.state.load(Ordering::Acquire);
     loop {

@@ -10,7 +10,7 @@ fn record<const SETS: usize>() -> Record<SETS> {
     Record::new(core::array::from_fn(|_| core::array::from_fn(|_| cell())), sync::Mutex::new(Crowd::new()))
 }
 
-/// Numbers that look random; the same ones each time.
+/// Reproducible pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -20,7 +20,7 @@ impl Numbers {
     }
 
     fn range(&mut self) -> Range<usize> {
-        // Few enough that the same ones come back.
+        // Few enough that the same ranges come back.
         let (start, len) = (16 + self.below(12) * 4, 1 + self.below(4) * 7);
         start..start + len
     }
@@ -45,13 +45,14 @@ fn readers_share_and_writers_do_not() {
     assert!(Borrow::new(high, true).is_some());
 }
 
-/// What the record answers is what a list of all views says, with any mixture of ranges.
+/// Checks that the record gives the same answers as a list of all views, with any mixture of
+/// ranges.
 fn as_a_list<const SETS: usize>(seed: u64) {
     let (record, mut numbers) = (record::<SETS>(), Numbers(seed));
     let mut views: Vec<(Range<usize>, bool, usize)> = Vec::new();
     let mut refused = 0;
     for step in 0..20_000 {
-        // Times with many views and times with few.
+        // Phases with many views and phases with few.
         let wanted = [1, 3, 12][step / 64 % 3];
         if views.len() < wanted {
             let (range, write) = (numbers.range(), numbers.below(3) == 0);
@@ -88,7 +89,7 @@ fn answers_are_those_of_a_list() {
 
 #[test]
 fn views_of_other_ranges_do_not_touch_a_cell() {
-    // The process's own; no allocation is at these addresses.
+    // The process's own record; no allocation is at these addresses.
     let record = &RECORD;
     let ranges = (0..64).map(|place| 4096 + place * 100..4096 + place * 100 + 90);
     let tokens: Vec<usize> = ranges.clone().map(|range| record.acquire(range, false)).collect();
@@ -136,7 +137,7 @@ fn more_ranges_than_cells() {
 fn threads_exclude_each_other() {
     const STEPS: usize = if cfg!(miri) { 200 } else { 50_000 };
     let record = record::<2>();
-    // For each address, the number of its readers, or -1.
+    // For each address, the number of its readers, or -1 for a writer.
     let state: Vec<AtomicI32> = (0..128).map(|_| AtomicI32::new(0)).collect();
     let work = |seed| {
         let mut numbers = Numbers(seed);

@@ -1,4 +1,4 @@
-//! What a packed call of a kernel takes, and what it says of everything else.
+//! The arguments that a packed call of a kernel accepts, and the errors for all others.
 
 use super::*;
 

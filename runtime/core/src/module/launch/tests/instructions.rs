@@ -1,8 +1,9 @@
-//! What a launch costs without a device, for callgrind.
+//! The cost of a launch without a device, for callgrind.
 
 use super::*;
 
-/// Device code that does nothing, to count the instructions of a launch: the difference between `KERNPACK_LAUNCHES=1` and 1001 of
+/// Device code that does nothing, to count the instructions of a launch: the difference between
+/// `KERNPACK_LAUNCHES=1` and 1001 of
 /// `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*one_launch_typed*' PROGRAM instructions_of_a_launch --ignored`.
 struct Nothing;
 

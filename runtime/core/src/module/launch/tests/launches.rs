@@ -1,4 +1,4 @@
-//! Launchers, modules of others, errors of devices, kinds that do not run here.
+//! Launchers, foreign modules, errors of devices, kinds that do not run here.
 
 use super::*;
 
@@ -36,7 +36,8 @@ fn typed_launches() {
     let tensor = Fake::on(1);
     f.launch(4, 128, (tensor.view(), 9)).unwrap();
     assert_eq!(log.take()[1], "1: [4, 1, 1] x [128, 1, 1] programmatic shared 0: 0x1000+8@ext_dev:1 0x9:4");
-    // What the table does not have goes to the device, too: there is no call in between.
+    // Settings that the table does not have are passed to the device, too: there is no packed call
+    // in between.
     let config =
         LaunchConfig { cluster: Some([2, 1, 1]), dynamic_shared_memory: 99, ..LaunchConfig::new((4, 2), [8, 8, 2]) };
     f.launch_with(&config, (tensor.view(), 9)).unwrap();
@@ -61,7 +62,7 @@ fn typed_launches() {
     );
 }
 
-/// A foreign module: its function takes what a packed call passes.
+/// A foreign module: its function accepts the arguments of a packed call.
 struct Elsewhere {
     metadata: Option<&'static str>,
     calls: Arc<Log>,
@@ -149,7 +150,7 @@ fn threads_ask_for_a_kernel_once() {
     assert_eq!(asked, 1);
 }
 
-/// An error for a kind that is kept comes from the call, and from asking for a launcher.
+/// The error for a stored kind is returned by the call, and by the creation of a launcher.
 #[test]
 fn kept_kinds_say_what_would_run_them() {
     let fill = kernel("fill", &[ArgType::POINTER], &["blockIdx.x"]);

@@ -1,4 +1,4 @@
-//! Launches against device code that only notes what it is given.
+//! Launches on device code that only records its arguments.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::without_provenance_mut;
@@ -20,7 +20,7 @@ mod arguments;
 mod instructions;
 mod launches;
 
-/// What device code was given, in words.
+/// The launches that the device code received, as text.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -34,7 +34,7 @@ impl Log {
     }
 }
 
-/// Device code for `ext_dev`, of which there are 20.
+/// Device code for `ext_dev`, with 20 devices.
 struct Noted {
     log: Arc<Log>,
     tensor_maps: bool,
@@ -138,14 +138,14 @@ impl Fake {
 
     fn view(&self) -> AnyView<'_> {
         let tensor = (&raw const self.tensor).cast_mut().cast::<c_void>();
-        // SAFETY: the pointer is valid for the view's lifetime, and it is not written through.
+        // SAFETY: the pointer is valid for the view's lifetime, and is not written through.
         unsafe { AnyView::from_raw(TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor)) }
     }
 }
 
 fn pointer<'a>(address: usize) -> AnyView<'a> {
     let payload = TVMFFIAnyPayload { v_ptr: without_provenance_mut(address) };
-    // SAFETY: an opaque pointer owns nothing.
+    // SAFETY: an opaque pointer does not own anything.
     unsafe { AnyView::from_raw(TVMFFIAny { type_index: type_index::OPAQUE_PTR, small_len: 0, payload }) }
 }
 
