@@ -13,8 +13,8 @@ use crate::ir::visit::{Visit, for_each_expr, walk_expr};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
 use crate::te::operation::{bodies_once, input_tensors, root_axes};
 
-/// The regions that are read of each result of an operation: a set for each dimension, or an empty
-/// list before the first read.
+/// The regions that are read of each result of an operation: a set for each dimension, which is
+/// empty before the first read.
 pub(crate) struct TensorRegions {
     outputs: Vec<Vec<IntSet>>,
 }
