@@ -1,4 +1,4 @@
-//! Sums and products of two floats without loss: the rounded result and what it lost.
+//! Exact sums and products of two floats: the rounded result and its rounding error.
 
 use super::formula::Value;
 
