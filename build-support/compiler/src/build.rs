@@ -152,7 +152,8 @@ impl LlvmModule {
         };
         let address = jit.symbol(&format!("{PREFIX}{name}"))?;
         let owner: Arc<dyn Any + Send + Sync> = Arc::clone(jit) as _;
-        // SAFETY: the generator gives functions of this prefix this type; the code lives as long as the owner.
+        // SAFETY: the generator emits functions with this prefix with this type; the code lives as
+        // long as the owner.
         Ok(unsafe { function_of_code(core::mem::transmute::<*mut core::ffi::c_void, SafeCall>(address), owner) })
     }
 }

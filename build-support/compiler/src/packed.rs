@@ -1,4 +1,5 @@
-//! Code generation for other languages: `kernpack.build(program, target)` and one function `kernpack.target.build.<kind>` for each kind of target.
+//! Code generation for other languages: `kernpack.build(program, target)` and one function
+//! `kernpack.target.build.<kind>` for each kind of target.
 //!
 //! A target is a string, in the format of [`Target::parse`]. An external target kind is a global
 //! function with that name, which `kernpack.build` finds.

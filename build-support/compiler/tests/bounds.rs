@@ -130,7 +130,8 @@ fn offsets_of_the_caller_are_checked_at_the_entry() {
     }
 }
 
-/// Indices at the limits of their type, in serial, vectorized and parallel loops, and under a condition.
+/// Indices at the limits of their type, in serial, vectorized and parallel loops, and under a
+/// condition.
 #[test]
 fn an_index_from_data_is_an_error_of_the_call() {
     for parallel_work in [0, i64::MAX] {

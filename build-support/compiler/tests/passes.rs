@@ -346,8 +346,8 @@ fn memory_is_used_again() {
     };
     let allocations = |function: &LoweredFunc| count(function, |stmt| matches!(stmt, StmtNode::Alloc { .. }));
     let rows: [(i64, &[i64], usize); 5] = [
-        (0, &[16, 16, 16, 16], 1),  // In place.
-        (1, &[16, 16, 16, 16], 2),  // Two take turns.
+        (0, &[16, 16, 16, 16], 1),  // Works in place.
+        (1, &[16, 16, 16, 16], 2),  // Two allocations alternate.
         (0, &[16, 64, 16], 1),      // The memory is as large as the largest.
         (0, &[16, 16 * 17, 16], 2), // Too large to be shared.
         (0, &[8 * 2], 1),

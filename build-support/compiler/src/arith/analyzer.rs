@@ -223,8 +223,9 @@ pub struct Mark {
 /// ([`bind_value`](Self::bind_value)) and conditions that hold ([`enter`](Self::enter)). They hold
 /// until the analyzer is [restored](Self::restore) to a mark that was taken before.
 ///
-/// Arithmetic on indices (loop variables, sizes, constants) is assumed not to overflow. Arithmetic on data (loads, results of calls, parameters of
-/// functions, and what is computed from them) wraps in two's complement. Unsigned integers and those of 8 and 16 bits are only folded.
+/// Arithmetic on indices (loop variables, sizes, constants) is assumed not to overflow. Arithmetic
+/// on data (loads, results of calls, parameters of functions, and values computed from them) wraps
+/// in two's complement. Unsigned integers and those of 8 and 16 bits are only folded.
 ///
 /// ```
 /// use kernpack_compiler::arith::Analyzer;

@@ -279,7 +279,8 @@ fn at_limit(op: CompareOp, left: &Sum, right: &Sum) -> Option<bool> {
     }
 }
 
-/// Terms with positive factors and the positive constant, and the others negated: `left - right` is the sum.
+/// Terms with positive factors and the positive constant, and the negated others: `left - right` is
+/// the sum.
 fn sides(sum: &Sum) -> (Sum, Sum) {
     let (mut left, mut right) = (Sum::constant(sum.dtype, 0), Sum::constant(sum.dtype, 0));
     for term in &sum.terms {

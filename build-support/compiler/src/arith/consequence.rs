@@ -147,7 +147,8 @@ impl State {
                     self.assume_not_positive(&part, depth - 1);
                 }
             } else if term.upper == WHOLE && term.lower > 1 && term.scale.abs() == 1 && fact.terms.len() > 1 {
-                // floordiv(x, c) + r <= 0 is x + c*r - (c-1) <= 0, and r - floordiv(x, c) <= 0 is c*r - x <= 0.
+                // floordiv(x, c) + r <= 0 is x + c*r - (c-1) <= 0, and r - floordiv(x, c) <= 0 is
+                // c*r - x <= 0.
                 let mut part = others().scaled(term.lower);
                 let index = self.sum_of(&term.index);
                 part.add_scaled(&index, term.scale);

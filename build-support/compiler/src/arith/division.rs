@@ -151,7 +151,8 @@ impl State {
                 quotient.add_term(term);
                 continue;
             }
-            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale * part.
+            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale *
+            // part.
             let part = c / gcd(term.scale, c);
             let set = term.modular();
             if set.coeff > 1

@@ -140,7 +140,7 @@ impl ConstInterval {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// `k` such that the interval lies in `k * c .. (k + 1) * c`; `c` is positive.
+    /// `k` such that the interval is in `k * c .. (k + 1) * c`; `c` is positive.
     pub fn block(self, c: i64) -> Option<i64> {
         if !self.is_finite() {
             return None;

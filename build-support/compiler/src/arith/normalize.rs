@@ -156,7 +156,7 @@ impl State {
                 let inner = self.sum_of(value);
                 let (range, modular) = (self.range(&inner), inner.modular());
                 let fits = ConstInterval::of_type(dtype).includes(range);
-                // Casting there and back gives the value itself.
+                // A cast to a wider type and back results in the value itself.
                 if fits
                     && let Some(term) = inner.as_term()
                     && term.is_whole()

@@ -333,7 +333,7 @@ impl State {
 /// The part of the range that starts and ends with members of the set.
 fn aligned(range: ConstInterval, set: ModularSet) -> ConstInterval {
     let (base, coeff) = (i128::from(set.base), i128::from(set.coeff));
-    // Members near the ends of i64 may lie beyond them.
+    // Members near the ends of i64 may be beyond them.
     let down = |value: i128| (value - base).div_euclid(coeff) * coeff + base;
     let end = |member: i128, old: i64| i64::try_from(member).unwrap_or(old);
     let min = match range.min {

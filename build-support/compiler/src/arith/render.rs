@@ -1,4 +1,5 @@
-//! Canonical sums as expressions, in a fixed order: terms with positive factors by descending factor, the constant, terms with negative factors.
+//! Canonical sums as expressions, in a fixed order: terms with positive factors by descending
+//! factor, the constant, terms with negative factors.
 
 use kernpack::DataType;
 

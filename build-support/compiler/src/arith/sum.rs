@@ -347,21 +347,21 @@ impl Sum {
 /// One term for two of the same index, if the first one is the quotient or the whole:
 /// `v(l', u) = v(l, u) * (l / l') + v(l', l)`, for `l'` that divides `l`, and `l` that divides `u`.
 fn join(high: &Term, other: &Term) -> Option<Term> {
-    // Quotient and remainder give the whole.
+    // Quotient and remainder form the whole.
     if other.upper == high.lower && high.lower % other.lower == 0 {
         let ratio = high.lower / other.lower;
         if other.scale.checked_mul(ratio) == Some(high.scale) {
             return Some(high.with(other.lower, high.upper, other.scale));
         }
     }
-    // The whole without the quotient gives the remainder.
+    // The whole without the quotient is the remainder.
     if other.upper == high.upper && other.lower % high.lower == 0 && other.lower > high.lower {
         let ratio = other.lower / high.lower;
         if high.scale.checked_mul(ratio).and_then(i64::checked_neg) == Some(other.scale) {
             return Some(high.with(high.lower, other.lower, high.scale));
         }
     }
-    // The whole without the remainder gives the quotient.
+    // The whole without the remainder is the quotient.
     if other.lower == high.lower && other.upper != WHOLE && other.upper < high.upper {
         let divides = high.upper == WHOLE || high.upper % other.upper == 0;
         if divides && high.scale.checked_neg() == Some(other.scale) {

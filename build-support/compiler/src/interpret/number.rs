@@ -278,8 +278,8 @@ mod tests {
 
     #[test]
     fn small_floats_are_rounded_to_even() {
-        // Between each pair of neighbors: the middle is rounded to the even one, numbers just
-        // beside it to the nearer one.
+        // Between each pair of neighbors: the middle is rounded to the even one, numbers next to it
+        // to the nearer one.
         for (dtype, infinity) in [(F16, 0x7c00u64), (BF16, 0x7f80)] {
             for bits in 0..infinity - 1 {
                 let (low, high) = (to_f64(dtype, bits), to_f64(dtype, bits + 1));

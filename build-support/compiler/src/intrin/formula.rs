@@ -22,7 +22,8 @@ pub(super) struct Formula {
     scopes: RefCell<Vec<Vec<(Var, Expr)>>>,
 }
 
-/// A value of a formula. Operators combine values of one type; constants take the type of the value.
+/// A value of a formula. Operators combine values of one type; constants take the type of the
+/// value.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     formula: &'a Formula,
@@ -347,7 +348,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An operand beside a value: another value, or a constant.
+/// An operand of an operator on a value: another value, or a constant.
 pub(super) trait Operand<'a>: Copy {
     /// The operand as a value of the type of `value`.
     fn beside(self, value: Value<'a>) -> Value<'a>;

@@ -26,7 +26,8 @@ const LOG64: &[f64] = &[
     0.14795631969507841,
 ];
 
-/// The base of a logarithm: 1 / ln base and log_base 2, each in two parts. Products of the first parts with 12 (27) bits and with exponents are exact.
+/// The base of a logarithm: 1 / ln base and log_base 2, each in two parts. Products of the first
+/// parts with 12 (27) bits and with exponents are exact.
 struct Base {
     reciprocal: [f64; 2],
     of_two: [f64; 2],

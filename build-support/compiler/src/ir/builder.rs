@@ -309,7 +309,8 @@ fn odd_double(value: u64) -> f64 {
     (if is_exact { value } else { (value | ((value & cut) + cut)) & !cut }) as f64
 }
 
-/// Rounds to `digits` binary digits, half to even, with exponents from `min` (denormals below) to `max` (infinity above).
+/// Rounds to `digits` binary digits, half to even, with exponents from `min` (denormals below) to
+/// `max` (infinity above).
 fn round_to_bits(value: f64, digits: i32, min: i32, max: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;

@@ -336,7 +336,8 @@ handle! {
     Reducer => ReducerNode
 }
 
-/// A commutative and associative function of partial results, as expressions over variables for both sides.
+/// A commutative and associative function of partial results, as expressions over variables for
+/// both sides.
 #[derive(Object)]
 #[object(key = "kernpack.ir.Reducer")]
 #[repr(C)]

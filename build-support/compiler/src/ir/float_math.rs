@@ -1,6 +1,7 @@
 //! The math functions by name, as implemented for the evaluator and the interpreter.
 
-// SAFETY: a function of the C library that every std program is linked with; it takes and gives a plain double.
+// SAFETY: a function of the C library, which every std program links; it takes and returns a plain
+// double.
 unsafe extern "C" {
     safe fn erf(x: f64) -> f64;
 }

@@ -74,7 +74,8 @@ pub struct LoweredFuncNode {
     pub thread_axes: Array<IterVar>,
     /// The statements of the function.
     pub body: Stmt,
-    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc` (text), `noinline` (int), ..
+    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc`
+    /// (text), `noinline` (int), ..
     pub attrs: Map<Str, Any>,
 }
 

@@ -106,7 +106,7 @@ impl Mutate for Statements {
 /// name, a part of a reduction.
 type Region = usize;
 
-/// Returns true if a part of a node starts a region of its own.
+/// Returns true if a part of a node starts a separate region.
 fn begins_region(expr: &Expr, part: usize) -> bool {
     match &**expr {
         ExprNode::IfThenElse { .. } => part > 0,

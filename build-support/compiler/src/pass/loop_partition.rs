@@ -61,7 +61,7 @@ impl Mutate for Unlikely {
     }
 }
 
-/// The maximum depth to which the parts beside a clean part are partitioned themselves.
+/// The maximum depth to which the parts before and after a clean part are partitioned themselves.
 const MAX_DEPTH: usize = 2;
 
 struct Partition<'a> {
@@ -236,8 +236,8 @@ impl Partition<'_> {
         Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
     }
 
-    /// Rewrites loops inside of the parts beside the clean part, which are also partitioned up to
-    /// the maximum depth.
+    /// Rewrites loops inside of the parts before and after the clean part, which are also
+    /// partitioned up to the maximum depth.
     fn guarded(&mut self, body: &Stmt) -> Result<Stmt> {
         if self.depth >= MAX_DEPTH {
             return Ok(body.clone());

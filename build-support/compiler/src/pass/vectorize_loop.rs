@@ -477,7 +477,7 @@ impl Lanewise<'_> {
             }
             StmtNode::Evaluate { value } => {
                 let new = self.expr(value)?;
-                // A hint about memory is given once.
+                // A hint about memory is emitted once.
                 if let ExprNode::Call { name, .. } = &**value
                     && name.as_str() == builtin::PREFETCH
                     && new.lanes() == 1

@@ -212,8 +212,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// Returns the reduction that is the stage, or whose elements the stage's elements are expressions
-/// of; or the reason why there is none.
+/// Returns the reduction that is the stage itself, or the one from whose elements the stage's
+/// elements are computed; or the reason why there is none.
 pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<StageId, String> {
     let out = schedule[id].operation();
     if is_reduction(out) {

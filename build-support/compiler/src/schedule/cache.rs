@@ -16,7 +16,7 @@ use crate::te::operation::{input_tensors, reduction_results, replace_inputs, roo
 
 impl Schedule {
     /// Adds a copy of a tensor in memory of a scope, which the given stages read instead of the
-    /// tensor. The copy is a stage of its own: compute it in the loops of its readers.
+    /// tensor. The copy is a separate stage: compute it in the loops of its readers.
     ///
     /// # Errors
     /// Returns an error for an unknown scope, without readers, or if a reader does not read the

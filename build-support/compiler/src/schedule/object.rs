@@ -1,5 +1,5 @@
-//! Schedules for other languages: objects `kernpack.schedule.Schedule` and `kernpack.schedule.Stage`, and a global function `kernpack.schedule.*` for each
-//! primitive.
+//! Schedules for other languages: objects `kernpack.schedule.Schedule` and
+//! `kernpack.schedule.Stage`, and a global function `kernpack.schedule.*` for each primitive.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

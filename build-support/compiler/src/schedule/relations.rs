@@ -39,7 +39,8 @@ pub enum Relation {
         /// The treatment of the tail.
         tail: Tail,
     },
-    /// `outer = min + floordiv(fused, extent(inner))`, `inner = min + floormod(fused, extent(inner))`.
+    /// `outer = min + floordiv(fused, extent(inner))`,
+    /// `inner = min + floormod(fused, extent(inner))`.
     Fuse {
         /// The slow axis.
         outer: IterVar,

@@ -55,7 +55,8 @@ pub(crate) fn checked_shape(what: &str, name: &str, shape: Vec<Expr>, here: &Loc
 }
 
 impl Tensor {
-    /// The element at these indices: `a.at([&i, &j])`, `a.at((&i, j + 1, 0))`, `a.at(&indices[..])`.
+    /// The element at these indices: `a.at([&i, &j])`, `a.at((&i, j + 1, 0))`,
+    /// `a.at(&indices[..])`.
     ///
     /// A wrong number of indices, and indices that are not integers, are reported.
     #[track_caller]

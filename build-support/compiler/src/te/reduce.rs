@@ -1,4 +1,5 @@
-//! Reductions: sums, extrema, positions of extrema, and any other commutative and associative function.
+//! Reductions: sums, extrema, positions of extrema, and any other commutative and associative
+//! function.
 
 use core::panic::Location;
 use std::collections::HashSet;
@@ -48,8 +49,8 @@ pub fn reduce_max(source: impl Into<Expr>, axes: impl Axes) -> Expr {
 /// additional to a CPU's min or max instruction, and it does not depend on the partial result.
 ///
 /// Measured in microseconds for a pool of 3 x 3 with AVX-512 and AVX2: 46 and 88; with the element
-/// itself in place of NaN: 55 and 106; with the larger one of both orders, joined by bits: 55 and
-/// 103.
+/// itself in place of NaN: 55 and 106; with the larger one of both orders, joined by bits:
+/// 55 and 103.
 fn better_or_nan(a: &Expr, b: &Expr, is_better: impl Fn(&Expr, &Expr) -> Expr) -> Expr {
     let better = Expr::select(is_better(b, a), b, a);
     Expr::select(b.differs(b), Expr::float(a.dtype(), f64::NAN), better)

@@ -104,7 +104,7 @@ fn escape(value: &str, quote: char, out: &mut String) {
     }
 }
 
-/// The names given so far.
+/// The names that are assigned so far.
 #[derive(Default)]
 pub(super) struct Names {
     vars: HashMap<Var, String>,

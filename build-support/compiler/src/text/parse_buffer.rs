@@ -100,7 +100,8 @@ impl Parser<'_> {
         }))
     }
 
-    /// An extent, stride or offset; in a parameter a new name is a symbol, a size unless a type says otherwise.
+    /// An extent, stride or offset; in a parameter, a new name is a symbol, which is a size unless
+    /// it has another type.
     pub(super) fn extent(&mut self, param: bool) -> Result<Expr> {
         if let Token::Name { text, .. } = self.peek().clone()
             && param

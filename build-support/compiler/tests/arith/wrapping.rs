@@ -233,7 +233,7 @@ fn of_indices(random: &mut Random, vars: &[Var], depth: u32) -> Expr {
     }
 }
 
-/// Returns true if all parts lie in the middle half of their types, as is assumed for indices.
+/// Returns true if all parts are in the middle half of their types, as is assumed for indices.
 fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     let mut lies = true;
     for_each_expr(expr, |part| {
@@ -283,7 +283,7 @@ fn large_indices_keep_their_values() {
     assert!(looked_at > cases(4000), "{looked_at}");
 }
 
-/// Returns true if a value lies in an interval, whose infinite ends are not bounds.
+/// Returns true if a value is in an interval, whose infinite ends are not bounds.
 fn holds(interval: ConstInterval, value: i128) -> bool {
     (interval.min == ConstInterval::NEG_INF || i128::from(interval.min) <= value)
         && (interval.max == ConstInterval::POS_INF || value <= i128::from(interval.max))

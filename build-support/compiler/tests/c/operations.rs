@@ -220,7 +220,7 @@ fn floats_become_integers_with_limits() {
 
 #[test]
 fn half_precisions_are_rounded_once() {
-    // From double precision through the sum: every f16 and bf16 between, at and beside the
+    // From double precision through the sum: every f16 and bf16 between, at and next to the
     // midpoints of neighbors.
     let inputs: Vec<f64> = (0..200)
         .flat_map(|k| {

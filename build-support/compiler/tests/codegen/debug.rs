@@ -146,7 +146,7 @@ fn a_debugger_stops_at_a_loop_of_the_schedule() {
     let frame = format!("kernels.kir:{store}");
     assert!(said.contains("#0  ") && said.contains("add (") && said.contains(&frame), "{said}\n{listing}");
     assert!(said.contains("#1  ") && said.contains("main ("), "{said}");
-    // The line itself, from the text that was written beside the object.
+    // The line itself, from the text that was written next to the object.
     let line = listing.lines().nth(store - 1).unwrap().trim();
     assert!(said.contains(line), "{line}:\n{said}");
 }

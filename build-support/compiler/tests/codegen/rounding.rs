@@ -77,7 +77,7 @@ fn float_bits(dtype: DataType) -> Vec<u64> {
     all.iter().flat_map(|bits| [*bits, bits | sign]).collect()
 }
 
-/// Integers of a type: its ends, and numbers at and beside the midpoints between floats of all
+/// Integers of a type: its ends, and numbers at and next to the midpoints between floats of all
 /// types.
 pub(crate) fn integers(dtype: DataType) -> Vec<i128> {
     let (min, max) = ends(dtype);

@@ -14,7 +14,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 const INPUT: i64 = 64;
 const OUTPUT: i64 = 512;
 
-/// A program from a list of choices: loops of all kinds with guards, index arithmetic with floor division, local memory, padding.
+/// A program from a list of choices: loops of all kinds with guards, index arithmetic with floor
+/// division, local memory, padding.
 struct Program<'a> {
     choices: &'a [u8],
     /// The loop variables and other integers in scope, and a bound of each.

@@ -206,7 +206,8 @@ fn odd_double(unit: &mut Unit, from: DataType, value: &str) -> String {
     format!("{name}({value})")
 }
 
-/// `a * b + c` of half precision or bfloat16 as a double: the product is exact, the sum is rounded to odd.
+/// `a * b + c` of half precision or bfloat16 as a double: the product is exact, the sum is rounded
+/// to odd.
 fn odd_fma(unit: &mut Unit, values: &[&str]) -> String {
     let bits = reinterpret(unit, F64, U64, "sum");
     let back = reinterpret(unit, U64, F64, "n");

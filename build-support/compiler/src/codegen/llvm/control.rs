@@ -139,7 +139,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     fn set_loop_id(&self, back: InstructionValue<'ctx>, properties: &[MetadataValue<'ctx>]) {
         let kind = self.context.get_kind_id("llvm.loop");
         let raw = self.context.raw();
-        // SAFETY: all of it lives in this context. The temporary node is replaced by the one that names it, and freed by that.
+        // SAFETY: all nodes live in this context. The temporary node is replaced by the node that
+        // contains it, which frees the temporary one.
         unsafe {
             let mut nodes = vec![LLVMTemporaryMDNode(raw, core::ptr::null_mut(), 0)];
             nodes.extend(properties.iter().map(|property| LLVMValueAsMetadata(property.as_value_ref())));

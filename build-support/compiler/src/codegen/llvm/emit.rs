@@ -39,7 +39,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     ) -> Result<Value<'ctx>> {
         let value = self.op(opcode, a, b)?;
         if nsw && is_instruction(value) {
-            // SAFETY: an addition, subtraction, multiplication or shift of integers that was just made.
+            // SAFETY: an addition, subtraction, multiplication or shift of integers that was just
+            // created.
             unsafe { LLVMSetNSW(value.as_value_ref(), 1) };
         }
         Ok(value)
@@ -55,7 +56,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Sets the function's fast-math flags on a floating-point instruction.
     pub(super) fn set_fast_math(&self, value: Value<'ctx>) {
         if self.state.fast_math != 0 && is_instruction(value) {
-            // SAFETY: an instruction of floats that was just made.
+            // SAFETY: an instruction on floats that was just created.
             unsafe { LLVMSetFastMathFlags(value.as_value_ref(), self.state.fast_math) };
         }
     }
@@ -199,7 +200,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
 
 /// Returns true if a value is an instruction that selects lanes of two vectors.
 pub(super) fn is_shuffle(value: Value<'_>) -> bool {
-    // Opcodes are not read: LLVM 23 has other numbers for some, and later versions may have new ones.
+    // Opcodes are not read: LLVM 23 has other numbers for some, and later versions may have new
+    // ones.
     // SAFETY: a live value.
     !unsafe { LLVMIsAShuffleVectorInst(value.as_value_ref()) }.is_null()
 }

@@ -58,7 +58,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 self.builder.build_int_nsw_add(scaled, wide.const_int(offset, false), "")?
             }
         };
-        // SAFETY: a field of an element that the program says is there.
+        // SAFETY: a field of an element that exists according to the program.
         let place = unsafe { self.builder.build_in_bounds_gep(context.i8_type(), base, &[element], "")? };
         Ok((place, ty))
     }

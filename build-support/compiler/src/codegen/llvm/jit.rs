@@ -38,7 +38,7 @@ unsafe impl Sync for Jit {}
 
 /// Consumes an error and returns its text.
 fn message(error: LLVMErrorRef) -> String {
-    // SAFETY: an error that was just returned; its message is taken once and given back.
+    // SAFETY: an error that was just returned; its message is taken once and disposed.
     unsafe {
         let message = LLVMGetErrorMessage(error);
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
@@ -69,11 +69,12 @@ impl Jit {
         // This initializes the back end of the target.
         super::target_machine(target)?;
         let mut jit = ptr::null_mut();
-        // SAFETY: a null builder asks for the default one; the result is written before success is returned.
+        // SAFETY: a null builder requests the default one; the result is written before success is
+        // returned.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, ptr::null_mut()) })?;
         let this = Self { jit, reports: Box::default(), problem: OnceLock::new() };
-        // SAFETY: the session is alive; names and bytes are copied by the functions; interned names and the unit of symbols go to the library, and
-        // the buffer to the session.
+        // SAFETY: the session is alive; the functions copy names and bytes; the library takes
+        // ownership of interned names and the unit of symbols, and the session of the buffer.
         unsafe {
             let reports = (&raw const *this.reports).cast_mut().cast::<c_void>();
             LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit), report, reports);
@@ -123,7 +124,8 @@ impl Jit {
 
 impl Drop for Jit {
     fn drop(&mut self) {
-        // SAFETY: the session is this one's own, and nothing runs in it: functions hold a reference to this.
+        // SAFETY: the session is owned by this object, and no code in it is running: functions hold
+        // a reference to this object.
         let _ = check(unsafe { LLVMOrcDisposeLLJIT(self.jit) });
     }
 }

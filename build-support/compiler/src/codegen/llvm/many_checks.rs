@@ -118,7 +118,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             // SAFETY: the table has as many columns, and a row for each number that was written.
             let place = unsafe { self.builder.build_in_bounds_gep(number, rows, &[index], "")? };
             let start = self.builder.build_load(number, place, "")?.into_int_value();
-            // SAFETY: the start of a text. Where a part is missing the address is one outside, which is not selected.
+            // SAFETY: the start of a text. For a missing part, the address is out of bounds, but it
+            // is not selected.
             let text = unsafe { self.builder.build_in_bounds_gep(byte, texts, &[start], "")? };
             if column == 0 {
                 kind = text;

@@ -76,7 +76,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return Ok(base);
         }
         let ty = self.memory_scalar(dtype)?;
-        // SAFETY: the program's indices are within the buffer; that is what the lowered program promises, and what the interpreter checks.
+        // SAFETY: the program's indices are within the buffer; the lowered program guarantees this,
+        // and the interpreter checks it.
         Ok(unsafe { self.builder.build_in_bounds_gep(ty, base, &[index], "")? })
     }
 

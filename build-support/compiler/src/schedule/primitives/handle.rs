@@ -138,7 +138,7 @@ impl StageHandle<'_> {
         self.id.clone().map_err(|error| context.wrap(&error))
     }
 
-    /// The position of a leaf; the error gives the reason why the axis is not a leaf.
+    /// The position of a leaf; the error contains the reason why the axis is not a leaf.
     pub(crate) fn leaf(&self, context: &Context, axis: &IterVar) -> Result<(StageId, usize)> {
         let id = self.checked(context)?;
         let position = self.schedule.leaf_of(context, id, axis)?;

@@ -197,7 +197,7 @@ impl<'a> Reads<'a> {
             let ends = self.ends(&index, &self.analyzer);
             let checked = if attained { self.ends(&index, &self.plain) } else { ends.clone() };
             self.bounds(tensor, dimension, &index, &extent, [&ends, &checked], attained);
-            // The elements of another operation that are read lie in the box of all indices; its
+            // The elements of another operation that are read are in the box of all indices; its
             // corners are read if no axis occurs in two indices.
             part.exact &= attained && self.axes_of(&index).into_iter().all(|var| used.insert(var));
             part.ranges.push(match ends {
