@@ -85,10 +85,11 @@ pub const HANDLE_ADD_BYTE_OFFSET: &str = "handle_add_byte_offset";
 /// `warp_shuffle(mask, value, lane, width, warp_size)`, and the variants `_up`, `_down`, `_xor`.
 pub const WARP_SHUFFLE: &str = "warp_shuffle";
 /// `dot(sums, a, b)`: adds to each lane of `sums`, a 32-bit integer, the products of a group of
-/// adjacent lanes of `a` and `b`, which are integers of 8 or 16 bits. The group size is the number
-/// of lanes of `a` divided by that of `sums`. The factors are widened first; sums wrap. Unsigned
-/// and signed bytes in groups of 4, and pairs of 16 bits, are one instruction on targets that
-/// support it.
+/// adjacent lanes of `a` and `b`, which are integers of 8 or 16 bits.
+///
+/// The group size is the number of lanes of `a` divided by that of `sums`. The factors are widened
+/// first; sums wrap. Unsigned and signed bytes in groups of 4, and pairs of 16 bits, are one
+/// instruction on targets that support it.
 pub const DOT: &str = "dot";
 /// `any_lane(mask)`: true if any lane of a vector of truth values is true.
 pub const ANY_LANE: &str = "any_lane";

@@ -126,7 +126,7 @@ struct Digits {
 }
 
 impl Digits {
-    /// Returns true if each element of both belongs to the same thread.
+    /// Returns true if an element that both indices address belongs to one thread.
     fn fit(&self, other: &Self, analyzer: &Analyzer) -> bool {
         let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
         self.threads.len() == other.threads.len()
@@ -541,7 +541,7 @@ impl Sync {
         None
     }
 
-    /// Returns true if each element of both accesses belongs to the same thread.
+    /// Returns true if only one thread accesses an element that both accesses have in common.
     fn same_thread(&self, a: &Access, b: &Access) -> bool {
         if a.only != b.only {
             return false;

@@ -17,6 +17,7 @@ const LINE: i64 = 64;
 /// one can overlap with a neighbor, which must belong to the same thread.
 const GROUP: i64 = 4;
 /// The distance in bytes between lines of the L1 cache that share a set, or about half of them.
+///
 /// With such rows, blocks are processed along the rows of the result: written elements stay in the
 /// cache until their line is complete. Otherwise they are processed along the rows of the source,
 /// which are prefetched. Measured in microseconds with the one order and the other, 1024 x 1024:

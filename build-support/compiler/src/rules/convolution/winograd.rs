@@ -1,8 +1,9 @@
 //! Winograd's algorithm F(4 x 4, 3 x 3): computes 16 pixels of the result from 36 of the source
-//! with 36 multiplications instead of 144. For images of 7 to 12 pixels there is F(2 x 2, 3 x 3),
-//! with 16 instead of 36 multiplications; a transform of its weights in each call would cost as
-//! much as it saves, so this requires weights that are already
-//! [transformed](super::FilterForm::Tiles).
+//! with 36 multiplications instead of 144.
+//!
+//! For images of 7 to 12 pixels there is F(2 x 2, 3 x 3), with 16 instead of 36 multiplications; a
+//! transform of its weights in each call would cost as much as it saves, so this requires weights
+//! that are already [transformed](super::FilterForm::Tiles).
 //!
 //! Weights and source are transformed to tiles; for each of their places there is a matrix product
 //! over the channels, and the products are transformed back. Transforms work on vectors of
