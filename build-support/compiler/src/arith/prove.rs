@@ -145,7 +145,8 @@ impl State {
                 if scale == 0 || (scale > 0) != (term.scale > 0) {
                     continue;
                 }
-                // |scale| * sum <= |term.scale| * fact + rest, where fact <= 0: rest <= 0 is enough.
+                // |scale| * sum <= |term.scale| * fact + rest, where fact <= 0: so rest <= 0 is
+                // sufficient.
                 let common = gcd(scale, term.scale);
                 let (Some(of_sum), Some(of_fact)) = (scale.checked_abs(), term.scale.checked_abs()) else { continue };
                 let mut rest = sum.clone().scaled(of_sum / common);
