@@ -1,11 +1,12 @@
-//! A digest of the sources that code is made by, for caches of objects.
+//! Computes a digest of the sources that determine the generated code, for caches of objects.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// What is between the last text form of a program and the object. Passes before show in the text.
+/// The sources between the last text form of a program and the object. Effects of earlier passes
+/// are visible in the text.
 const SOURCES: [&str; 4] = ["src/codegen", "src/intrin", "src/pass", "src/ir"];
 
 fn main() -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Modules of compiled functions, made at run time.
+//! Modules of functions that are compiled at run time.
 
 use core::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -12,9 +12,9 @@ use crate::codegen::llvm::{Compiled, PREFIX, assembly, compile, jit::Jit, text};
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{IrModule, LoweredFunc};
 
-/// What [`build`] takes: a module, or functions.
+/// The argument of [`build`]: a module, or functions.
 pub trait IntoIrModule {
-    /// The module.
+    /// Converts to a module.
     fn into_ir_module(self) -> IrModule;
 }
 
@@ -48,10 +48,13 @@ impl IntoIrModule for &LoweredFunc {
     }
 }
 
-/// Compiles functions: a module of kind `llvm`, whose packed functions can be called at once if it is for this machine.
+/// Compiles functions to a module of kind `llvm`, whose packed functions can be called immediately
+/// if the target is this machine.
 ///
-/// It can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc` (and `kir`, if the target says `debug`), and it becomes a part of the library that it is
-/// exported to. The code is freed when the module and all of its functions are gone, unless it calls packed functions.
+/// The module can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll`
+/// and `bc` (and `kir`, if the target has `debug`), and is linked into the library to which it is
+/// exported. The code is freed when the module and all of its functions are dropped, unless it
+/// calls packed functions.
 ///
 /// ```
 /// use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, FuncKind, LoweredFunc, LoweredFuncNode, POINTER, Param, ParamNode, Stmt, Var};
@@ -78,7 +81,7 @@ impl IntoIrModule for &LoweredFunc {
 /// ```
 ///
 /// # Errors
-/// A program that cannot be lowered for the target; what LLVM says.
+/// Returns an error for a program that cannot be lowered for the target, and the errors of LLVM.
 pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
     let functions = functions.into_ir_module();
     if target.kind != "llvm" {
@@ -97,10 +100,11 @@ pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
         assembly: OnceLock::new(),
     });
     if let Some(jit) = jit {
-        // Symbols that the code does not have are no error: it has the variables that it reads.
+        // Symbols that the code does not define are not an error: the code defines the variables
+        // that it reads.
         let symbol = |name: &str| jit.symbol(name).unwrap_or(core::ptr::null_mut());
         connect_code(&module, symbol)?;
-        // Of a system library: it tells the runtime its symbols.
+        // For a system library: registers its symbols with the runtime.
         if let Ok(startup) = jit.symbol("__tvm_module_startup")
             && !startup.is_null()
         {
@@ -112,11 +116,11 @@ pub fn build(functions: impl IntoIrModule, target: &Target) -> Result<Module> {
     Ok(module)
 }
 
-/// Compiled functions, with what they were compiled for.
+/// Compiled functions, with their target.
 struct LlvmModule {
     compiled: Compiled,
     target: Target,
-    /// The code in memory, if it is for this machine.
+    /// The code in memory, if the target is this machine.
     jit: Option<Arc<Jit>>,
     system_prefix: Option<String>,
     assembly: OnceLock<String>,
@@ -148,7 +152,8 @@ impl LlvmModule {
         };
         let address = jit.symbol(&format!("{PREFIX}{name}"))?;
         let owner: Arc<dyn Any + Send + Sync> = Arc::clone(jit) as _;
-        // SAFETY: the generator gives functions of this prefix this type; the code lives as long as the owner.
+        // SAFETY: the generator emits functions with this prefix with this type; the code lives as
+        // long as the owner.
         Ok(unsafe { function_of_code(core::mem::transmute::<*mut core::ffi::c_void, SafeCall>(address), owner) })
     }
 }
@@ -162,7 +167,8 @@ impl ModuleImpl for LlvmModule {
         ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    /// The module's own functions, and what Apache TVM asks such a module when it exports it.
+    /// The module's own functions, and the functions that Apache TVM requests from such a module on
+    /// export.
     fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
         match name {
             "__tvm_is_system_module" => {
@@ -214,7 +220,8 @@ impl ModuleImpl for LlvmModule {
         std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
-    /// `ll` (also when nothing is asked for), `s` and `asm`, `bc` in hexadecimal, and `kir`: the text whose lines a target with `debug` has line tables of.
+    /// `ll` (also for an empty format), `s` and `asm`, `bc` in hexadecimal, and `kir`: the text to
+    /// which the line tables of a target with `debug` refer.
     fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
         match format {
             "" | "ll" => self.text(),

@@ -1,4 +1,4 @@
-//! What the compiler says when a program, a schedule or a target does not fit.
+//! The errors of the compiler, for invalid programs, schedules and targets.
 
 use core::fmt;
 use core::panic::Location;
@@ -7,10 +7,10 @@ use std::cell::RefCell;
 /// `Result` with [`CompileError`].
 pub type Result<T, E = CompileError> = core::result::Result<T, E>;
 
-/// Which part of the work found the mistake.
+/// The part of the compiler that found the mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
-    /// An expression whose types, shapes or names do not fit.
+    /// An expression whose types, shapes or names do not match.
     Type,
     /// A schedule primitive that cannot be applied.
     Schedule,
@@ -18,13 +18,13 @@ pub enum ErrorKind {
     Bound,
     /// A pass cannot lower the program.
     Lower,
-    /// The target has no way to do it.
+    /// The target does not support the program.
     Target,
     /// Text that does not parse.
     Syntax,
-    /// The program does something undefined: found by the interpreter.
+    /// The program has undefined behavior, found by the interpreter.
     Run,
-    /// A verifier found that a pass left a broken program: a defect of the compiler.
+    /// A verifier found that a pass left an invalid program: a bug in the compiler.
     Internal,
 }
 
@@ -32,7 +32,7 @@ impl ErrorKind {
     const ALL: [Self; 8] =
         [Self::Type, Self::Schedule, Self::Bound, Self::Lower, Self::Target, Self::Syntax, Self::Run, Self::Internal];
 
-    /// The name that messages begin with.
+    /// The name with which messages begin.
     pub fn name(self) -> &'static str {
         match self {
             Self::Type => "TypeError",
@@ -47,7 +47,7 @@ impl ErrorKind {
     }
 }
 
-/// A mistake, with the places in the user's program and what to do.
+/// A mistake, with the places in the user's program and hints.
 ///
 /// ```
 /// use kernpack_compiler::{CompileError, ErrorKind};
@@ -73,12 +73,12 @@ struct Content {
 }
 
 impl CompileError {
-    /// An error of this kind; `what` is one sentence in lower case without a full stop.
+    /// Creates an error of a kind; `what` is one sentence in lower case without a full stop.
     pub fn new(kind: ErrorKind, what: impl Into<String>) -> Self {
         Self(Box::new(Content { kind, what: what.into(), places: Vec::new(), notes: Vec::new(), others: Vec::new() }))
     }
 
-    /// Adds a place in the user's program, `file:line:column`; an empty one is left out.
+    /// Adds a place in the user's program, `file:line:column`; an empty one is ignored.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Self {
         let place = place.to_string();
@@ -88,14 +88,14 @@ impl CompileError {
         self
     }
 
-    /// Adds a line: a cause, or what to do.
+    /// Adds a line: a cause, or a hint.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.0.notes.push(note.into());
         self
     }
 
-    /// One error of several: all are shown.
+    /// Combines several errors into one that shows all of them.
     pub fn all(errors: Vec<Self>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -103,7 +103,7 @@ impl CompileError {
         Some(first)
     }
 
-    /// What kind of mistake it is.
+    /// The kind of the mistake.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -113,7 +113,7 @@ impl CompileError {
         &self.0.what
     }
 
-    /// Every mistake as a complete message.
+    /// All mistakes, each as a complete message.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = vec![self.single()];
         for other in &self.0.others {
@@ -163,7 +163,8 @@ impl From<CompileError> for kernpack::Error {
     }
 }
 
-/// An error of ours that went through a packed function comes back as it was, the first one of several.
+/// Converts an error of the compiler that passed through a packed function back to the original; of
+/// several, only the first one.
 impl From<kernpack::Error> for CompileError {
     fn from(error: kernpack::Error) -> Self {
         let message = error.message();
@@ -193,7 +194,8 @@ thread_local! {
     static REPORTED: RefCell<Vec<CompileError>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps an error for [`take_reported`]: for operators, which cannot return one. The operation then has a value of the right type in place of its result.
+/// Keeps an error for [`take_reported`]: for operators, which cannot return one. The operation then
+/// returns a placeholder value of the right type.
 pub(crate) fn report(error: CompileError) {
     REPORTED.with_borrow_mut(|errors| {
         if !errors.contains(&error) {
@@ -202,10 +204,10 @@ pub(crate) fn report(error: CompileError) {
     });
 }
 
-/// All errors that operators of this thread reported since the last call, as one.
+/// Returns all errors that operators reported on this thread since the last call, as one error.
 ///
 /// # Errors
-/// These.
+/// Returns an error if any were reported.
 pub fn take_reported() -> Result<()> {
     match CompileError::all(REPORTED.take()) {
         Some(error) => Err(error),
@@ -217,7 +219,8 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs work whose caller is not Rust code: errors and spans have this place in place of a line of ours; empty: none.
+/// Runs work whose caller is not Rust code: errors and spans contain this place instead of a line
+/// of the compiler. An empty place means none.
 pub(crate) fn with_place<R>(place: &str, work: impl FnOnce() -> R) -> R {
     struct Restore(Option<String>);
     impl Drop for Restore {
@@ -229,7 +232,7 @@ pub(crate) fn with_place<R>(place: &str, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// `file:line:column` of a caller; empty: unknown.
+/// `file:line:column` of a caller; empty if unknown.
 pub(crate) fn place(location: &Location<'_>) -> String {
     if let Some(place) = PLACE.with_borrow(Clone::clone) {
         return place;
@@ -237,7 +240,7 @@ pub(crate) fn place(location: &Location<'_>) -> String {
     format!("{}:{}:{}", location.file(), location.line(), location.column())
 }
 
-/// Returns an error of a kind unless a condition holds.
+/// Returns an error of the given kind unless a condition holds.
 macro_rules! require {
     ($condition:expr, $kind:ident, $($text:tt)*) => {
         if !$condition {
@@ -246,7 +249,7 @@ macro_rules! require {
     };
 }
 
-/// Returns an error of a kind.
+/// Returns an error of the given kind.
 #[allow(unused_macros, reason = "used as rooms are added")]
 macro_rules! fail {
     ($kind:ident, $($text:tt)*) => {

@@ -1,4 +1,4 @@
-//! A kernel as a user writes it: inputs, outputs, what is computed, and how.
+//! A kernel as a user writes it: inputs, outputs, the computation, and its schedule.
 
 use core::panic::Location;
 use std::collections::HashSet;
@@ -14,30 +14,31 @@ use crate::schedule::{Argument, Schedule, StageId, create_schedule, lower_checke
 use crate::te::in_bounds::{self, Checks};
 use crate::te::{self, Exprs};
 
-/// A schedule of the user's.
+/// A schedule from the user.
 type UserSchedule = Arc<dyn Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync>;
 
-/// What a kernel is called with.
+/// A parameter of a kernel.
 #[derive(Clone)]
 pub struct KernelParam {
     /// The name of the argument.
     pub name: String,
-    /// What it is.
+    /// The kind of the argument.
     pub kind: KernelParamKind,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone)]
 pub enum KernelParamKind {
     /// A tensor that is read.
     Input(Tensor),
     /// A tensor that is written.
     Output(Tensor),
-    /// A number.
+    /// A scalar.
     Scalar(Var),
 }
 
-/// Collects what a kernel computes. Made by `Library::te` of kernpack-build, or by [`Kernel::new`].
+/// A builder of a kernel's computation, created by `Library::te` of kernpack-build, or by
+/// [`Kernel::new`].
 ///
 /// ```
 /// use kernpack_compiler::ir::F32;
@@ -61,15 +62,15 @@ pub struct Kernel {
     params: Vec<KernelParam>,
     schedule: Option<UserSchedule>,
     rules: Vec<UserRule>,
-    /// Reads are known to be in bounds.
+    /// True if reads are known to be in bounds.
     trusted: bool,
 }
 
-/// A rule of the user's: place, name, function.
+/// A rule from the user: place, name, function.
 type UserRule = (String, String, kernpack::Function);
 
 impl Kernel {
-    /// A kernel without arguments yet.
+    /// Creates a kernel without arguments.
     #[track_caller]
     pub fn new(name: &str) -> Self {
         let place = place(Location::caller());
@@ -84,18 +85,19 @@ impl Kernel {
         }
     }
 
-    /// The documentation, which every language shows.
+    /// Sets the documentation, which is available in every language.
     pub fn doc(&mut self, text: &str) -> &mut Self {
         text.clone_into(&mut self.doc);
         self
     }
 
-    /// A size that the shapes of arguments have: it is read off the first argument that has it, and the others are compared.
+    /// Declares a size of argument shapes: its value comes from the first argument that has it, and
+    /// the other arguments are compared with it.
     pub fn size(&mut self, name: &str) -> Var {
         te::size(name)
     }
 
-    /// A tensor that the kernel reads.
+    /// Declares a tensor that the kernel reads.
     #[track_caller]
     pub fn input(&mut self, name: &str, shape: impl Exprs, dtype: DataType) -> Tensor {
         let tensor = te::placeholder(shape, dtype, name);
@@ -103,7 +105,7 @@ impl Kernel {
         tensor
     }
 
-    /// A number that the kernel is called with.
+    /// Declares a scalar argument.
     #[track_caller]
     pub fn scalar(&mut self, name: &str, dtype: DataType) -> Var {
         let var = te::var(name, dtype);
@@ -111,7 +113,8 @@ impl Kernel {
         var
     }
 
-    /// A tensor that the kernel writes. Its memory is the caller's and must not overlap that of other arguments.
+    /// Declares a tensor that the kernel writes. Its memory belongs to the caller and must not
+    /// overlap that of other arguments.
     #[track_caller]
     pub fn output(&mut self, name: &str, tensor: Tensor) {
         if matches!(*tensor.op, OperationNode::Placeholder { .. }) {
@@ -124,7 +127,8 @@ impl Kernel {
         self.add(name, KernelParamKind::Output(tensor));
     }
 
-    /// How the kernel is computed, in place of the rules. The closure is called for each CPU level that the kernel is compiled for.
+    /// Sets the schedule of the kernel, which replaces the rules. The closure is called for each
+    /// CPU level for which the kernel is compiled.
     pub fn schedule<F>(&mut self, schedule: F)
     where
         F: Fn(&mut Schedule, &TargetDescription) -> Result<()> + Send + Sync + 'static,
@@ -132,8 +136,10 @@ impl Kernel {
         self.schedule = Some(Arc::new(schedule));
     }
 
-    /// A rule of the user's own, tried on each stage of this kernel at its place among the others: `first`, `last`, `before:NAME`, `after:NAME` or
-    /// `instead:NAME`. Schedules that the user gives override all rules. Packed functions of other languages: [`Self::packed_rule`].
+    /// Adds a user-defined rule, which is tried on each stage of this kernel at its place among the
+    /// others: `first`, `last`, `before:NAME`, `after:NAME` or `instead:NAME`. A schedule from the
+    /// user overrides all rules. For packed functions of other languages, see
+    /// [`Self::packed_rule`].
     ///
     /// ```
     /// use kernpack_compiler::rules::Outcome;
@@ -154,12 +160,14 @@ impl Kernel {
         self.packed_rule(place, name, &rules::function(rule));
     }
 
-    /// As [`Self::rule`], a packed function `(schedule, stage, target) -> nothing, or the reason why it does not fit`.
+    /// Like [`Self::rule`], with a packed function `(schedule, stage, target)` that returns
+    /// nothing, or the reason why the rule does not match.
     pub fn packed_rule(&mut self, place: &str, name: &str, rule: &kernpack::Function) {
         self.rules.push((place.to_owned(), name.to_owned(), rule.clone()));
     }
 
-    /// Leaves out the checks of reads: the code that made the kernel guarantees that they are in bounds.
+    /// Omits the checks of reads: the code that created the kernel guarantees that they are in
+    /// bounds.
     #[doc(hidden)]
     pub fn trust_reads(&mut self) {
         self.trusted = true;
@@ -186,20 +194,20 @@ impl Kernel {
         &self.doc
     }
 
-    /// Where the user made it.
+    /// The place where the user created it.
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// What it is called with, in order.
+    /// The parameters, in order.
     pub fn params(&self) -> &[KernelParam] {
         &self.params
     }
 
-    /// The mistakes that were reported while the kernel was made, and a kernel without outputs.
+    /// Checks that no mistakes were reported while the kernel was built, and that it has outputs.
     ///
     /// # Errors
-    /// These.
+    /// Returns these mistakes as an error.
     pub fn check(&self) -> Result<()> {
         take_reported()?;
         if !self.params.iter().any(|param| matches!(param.kind, KernelParamKind::Output(_))) {
@@ -210,10 +218,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// The schedule for a target: the user's, or that of the rules. What rules declined is noted in the context.
+    /// Returns the schedule for a target: the user's, or that of the rules. The reasons of rules
+    /// that declined are recorded in the context.
     ///
     /// # Errors
-    /// Those of the user's schedule.
+    /// Returns the errors of the user's schedule.
     pub fn scheduled(&self, target: &TargetDescription, context: &PassContext) -> Result<Schedule> {
         let outputs: Vec<Operation> = self
             .params
@@ -240,7 +249,7 @@ impl Kernel {
         Ok(schedule)
     }
 
-    /// The checks that its reads need.
+    /// The checks for its reads.
     fn checks(&self) -> Result<Checks> {
         if self.trusted {
             return Ok(Checks::default());
@@ -260,13 +269,15 @@ impl Kernel {
         in_bounds::check(&self.name, &outputs, &known)
     }
 
-    /// The kernel as loops for a target, after all passes that do not depend on the code generator.
+    /// Lowers the kernel to loops for a target, with all passes that do not depend on the code
+    /// generator.
     ///
-    /// Reads of tensors are proved to be in bounds. Where sizes decide that, they are checked when the kernel is called;
-    /// reads that depend on data are checked one by one.
+    /// Reads of tensors are proved to be in bounds. Where this depends on sizes, the sizes are
+    /// checked when the kernel is called; data-dependent reads are checked one by one.
     ///
     /// # Errors
-    /// Mistakes in the kernel and its schedule, with their places; reads that are certainly out of bounds.
+    /// Returns an error for mistakes in the kernel and its schedule, with their places, and for
+    /// reads that are certainly out of bounds.
     pub fn lower(&self, target: &TargetDescription, context: &PassContext) -> Result<LoweredFunc> {
         self.check()?;
         let checks = self.checks()?;

@@ -1,6 +1,8 @@
-//! Tensor expressions to machine code: what to compute (`te`), how (`schedule`), loops (`ir`), passes over them, and code generators.
+//! A compiler from tensor expressions to machine code: expressions (`te`), schedules (`schedule`),
+//! loops (`ir`), passes over them, and code generators.
 //!
-//! At run time, from the expression to a result (in `build.rs`, `Library::te` of kernpack-build does so):
+//! At run time, from the expression to a result (in `build.rs`, `Library::te` of kernpack-build
+//! does this):
 //!
 //! ```
 //! # #[cfg(feature = "llvm")] {
@@ -20,7 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite them through their registered fields.
+//! The nodes are objects: other languages build, read, print, compare, copy, serialize and rewrite
+//! them through their registered fields.
 
 kernpack::library!();
 

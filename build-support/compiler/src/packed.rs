@@ -1,6 +1,8 @@
-//! Code generation for other languages: `kernpack.build(program, target)` and one function `kernpack.target.build.<kind>` for each kind of target.
+//! Code generation for other languages: `kernpack.build(program, target)` and one function
+//! `kernpack.target.build.<kind>` for each kind of target.
 //!
-//! A target is a text, as [`Target::parse`] reads it. A kind of target from elsewhere is a global function of that name: `kernpack.build` finds it.
+//! A target is a string, in the format of [`Target::parse`]. An external target kind is a global
+//! function with that name, which `kernpack.build` finds.
 
 use kernpack::module::ExportOptions;
 use kernpack::{Any, Array, Function, Module, ObjRef, Result, error, packed_func};
@@ -9,13 +11,13 @@ use crate::TargetDescription;
 use crate::codegen::Target;
 use crate::ir::{IrModule, LoweredFunc};
 
-/// What the functions of targets are called: this, then the kind.
+/// The prefix of the names of the target functions; the kind follows.
 const PREFIX: &str = "kernpack.target.build.";
 
-/// A module, a function, or an array of functions, as a module.
+/// Converts a module, a function, or an array of functions to a module.
 ///
 /// # Errors
-/// Anything else.
+/// Returns an error for any other value.
 pub(crate) fn module_of(program: &Any, who: &str) -> Result<IrModule> {
     if let Ok(module) = program.to::<IrModule>() {
         return Ok(module);
@@ -33,7 +35,7 @@ pub(crate) fn module_of(program: &Any, who: &str) -> Result<IrModule> {
     }
 }
 
-/// Builds functions for a target, by the function that its kind has.
+/// Builds functions for a target with the function of its kind.
 #[packed_func(name = "kernpack.build")]
 fn build(program: Any, target: &str) -> Result<Module> {
     let kind = Target::parse(target)?.kind;
@@ -43,7 +45,8 @@ fn build(program: Any, target: &str) -> Result<Module> {
     }
 }
 
-/// Machine code by LLVM: a module of kind `llvm`. It can be called if it is for this machine, written and exported.
+/// Generates machine code with LLVM: a module of kind `llvm`. It can be called if the target is
+/// this machine, and it can be written and exported.
 #[cfg(feature = "llvm")]
 #[packed_func(name = "kernpack.target.build.llvm")]
 fn build_llvm(program: Any, target: &str) -> Result<Module> {
@@ -51,26 +54,28 @@ fn build_llvm(program: Any, target: &str) -> Result<Module> {
     Ok(crate::build(module, &Target::parse(target)?)?)
 }
 
-/// C source: a module of kind `c`, whose functions reach the runtime through variables that their loader sets.
+/// Generates C source: a module of kind `c`, whose functions access the runtime through variables
+/// that their loader sets.
 #[packed_func(name = "kernpack.target.build.c")]
 fn build_c(program: Any, target: &str) -> Result<Module> {
     let module = module_of(&program, "kernpack.target.build.c")?;
     Ok(crate::codegen::c::build_module(&module, &Target::parse(target)?)?)
 }
 
-/// This machine, as a text that names CPU and features.
+/// Returns this machine as a target string with the CPU and its features.
 #[packed_func(name = "kernpack.target.host")]
 fn host() -> String {
     Target::host().description()
 }
 
-/// What rules know of a target.
+/// Returns the properties of a target that rules use.
 #[packed_func(name = "kernpack.target.describe")]
 fn describe(target: &str) -> Result<ObjRef<TargetDescription>> {
     Ok(TargetDescription::of(&Target::parse(target)?).object())
 }
 
-/// Writes a module with all that it imports into one shared library, by the C compiler: `CC`, else `cc`. `flags` are added to its command.
+/// Writes a module with all modules that it imports to one shared library, with the C compiler
+/// `CC`, or `cc` by default. `flags` are added to its command line.
 #[packed_func(name = "kernpack.module.export_library")]
 fn export_library(module: Module, path: &str, flags: Vec<String>) -> Result<()> {
     let options = flags.into_iter().fold(ExportOptions::new(), ExportOptions::flag);

@@ -1,5 +1,7 @@
-//! Reads of te kernels: what is proved costs nothing, what is certainly outside is an error of the build, what sizes decide is checked at the entry, and
-//! what depends on data is an error of the call. In each case the interpreter, which finds every read that is out of bounds, and compiled code agree.
+//! Reads of te kernels: proved reads cost nothing, reads that are certainly out of bounds are build
+//! errors, reads that depend on sizes are checked at the entry, and reads that depend on data are
+//! errors of the call. In each case the interpreter, which finds every read that is out of bounds,
+//! and compiled code agree.
 
 #[path = "bounds/choices.rs"]
 mod choices;
@@ -27,7 +29,7 @@ fn asserts(function: &LoweredFunc) -> usize {
     found
 }
 
-/// Elements of an argument: 0, 1, 2, .. which gathers take as indices.
+/// The elements of an argument: 0, 1, 2, .. which gathers use as indices.
 fn elements(count: i64) -> Vec<i64> {
     (0..count).collect()
 }
@@ -95,7 +97,7 @@ fn each_read_is_proved_or_checked() {
     }
 }
 
-/// A number of the caller moves what is read: the sums wrap where it is large.
+/// A scalar of the caller shifts the reads: the sums wrap where it is large.
 #[test]
 fn offsets_of_the_caller_are_checked_at_the_entry() {
     let mut k = Kernel::new("f");
@@ -128,7 +130,8 @@ fn offsets_of_the_caller_are_checked_at_the_entry() {
     }
 }
 
-/// Indices at the limits of their type, in serial, vectorized and parallel loops, and under a condition.
+/// Indices at the limits of their type, in serial, vectorized and parallel loops, and under a
+/// condition.
 #[test]
 fn an_index_from_data_is_an_error_of_the_call() {
     for parallel_work in [0, i64::MAX] {

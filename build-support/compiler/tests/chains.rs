@@ -1,4 +1,5 @@
-//! Expressions and tensors whose parts are used twice, 60 and 300 deep: what compiles them takes time in proportion to their number.
+//! Expressions and tensors whose parts are used twice, 60 and 300 levels deep: the compile time is
+//! proportional to their number.
 #![cfg(feature = "llvm")]
 
 use std::time::{Duration, Instant};
@@ -9,10 +10,10 @@ use kernpack_compiler::ir::{Expr, F32, Tensor};
 use kernpack_compiler::te::{compute, max, select};
 use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 
-/// Far above what a chain takes, and far below what one takes that doubles.
+/// Far above the time for a chain, and far below the time if it doubles with each level.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What follows a value that it uses twice, as an expression and as it is computed.
+/// The next value, which uses the previous one twice, as an expression and as a function.
 type Link = (&'static str, fn(&Expr) -> Expr, fn(f32) -> f32);
 
 const LINKS: &[Link] = &[

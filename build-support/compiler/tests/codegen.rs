@@ -114,7 +114,8 @@ fn loops_run_and_arguments_are_checked() {
 
 #[test]
 fn integer_arithmetic_has_defined_results() {
-    // The operation, both operands, the result; `i32` wraps, floor division rounds down, shifts by too much shift everything out.
+    // The operation, both operands, the result; `i32` wraps, floor division rounds down, a shift by
+    // too many bits shifts out all of them.
     let rows = [
         (BinaryOp::Add, i32::MAX, 1, i32::MIN),
         (BinaryOp::Mul, i32::MIN, -1, i32::MIN),
@@ -141,7 +142,7 @@ fn integer_arithmetic_has_defined_results() {
     }
 }
 
-/// A copy of `from` to `to` with conversion, in vectors of `lanes` from `start` on with a stride.
+/// A copy of `from` to `to` with a conversion, in vectors of `lanes` from `start` on with a stride.
 fn copy(from: DataType, to: DataType, lanes: u16, start: i64, stride: i64) -> LoweredFunc {
     let a = Buffer::new("a", from, [Expr::int(64)], "global");
     let out = Buffer::new("out", to, [Expr::int(i64::from(lanes))], "global");
@@ -226,7 +227,7 @@ fn workspace(name: &str, elements: impl Into<Expr>) -> Buffer {
     Buffer::new(name, F32, [elements.into()], "global")
 }
 
-/// Kilobytes of address space of this process.
+/// The kilobytes of address space of this process.
 fn address_space() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -235,7 +236,8 @@ fn address_space() -> usize {
 
 #[test]
 fn failing_functions_give_back_their_workspaces() {
-    // 16 MiB outside, 16 MiB in each iteration; fails, leaves the loop, or ends the function in the middle.
+    // 16 MiB outside, 16 MiB in each iteration; the loop body fails, leaves the loop, or ends the
+    // function in the middle.
     for exit in ["fail", "break", "return"] {
         let (n, i) = (Var::new("n", I64), Var::index("i"));
         let (outer, inner) = (workspace("outer", 4 << 20), workspace("inner", &n * 0 + (4 << 20)));
@@ -323,7 +325,7 @@ fn errors_leave_parallel_loops_and_called_functions() {
     assert!(result.view::<f32>().unwrap().iter().enumerate().all(|(i, x)| x == i as f32));
     assert_eq!(f.call((&result, 999)).unwrap_err().to_string(), "ValueError: beyond n");
 
-    // A function of the module with a value, which checks its argument.
+    // A function of the module that returns a value, and checks its argument.
     let x = Var::new("x", I32);
     let checked = Stmt::seq([assert_that(x.greater(0), "x is not positive"), Stmt::return_value(&x * 2)]);
     let inner = LoweredFunc::from_node(LoweredFuncNode {
@@ -344,7 +346,7 @@ fn errors_leave_parallel_loops_and_called_functions() {
 
 #[test]
 fn while_loops_break_and_continue() {
-    // Sums the odd numbers below 100, and stops behind 7 of them.
+    // Sums the odd numbers below 100, and stops after 7 of them.
     let n = Var::new("n", I64);
     let cells = Buffer::new("cells", I64, [Expr::int(3)], "local");
     let (at, sum, count) = (Expr::load(&cells, 0), Expr::load(&cells, 1), Expr::load(&cells, 2));
@@ -445,7 +447,7 @@ fn conversions_between_types() {
 fn half_precisions_round_after_each_operation() {
     use kernpack_compiler::ir::{BF16, F16, F64};
     for (dtype, expected) in [(F16, 2048.0), (BF16, 256.0)] {
-        // Adding 1 ends where the next number is 2 further.
+        // Adding 1 has no effect from the point where the next number is 2 away.
         let (n, i) = (Var::new("n", I64), Var::index("i"));
         let cell = Buffer::new("cell", dtype, [Expr::int(1)], "local");
         let more = Stmt::store(cell.clone(), 0, Expr::load(&cell, 0) + 1);
@@ -484,7 +486,7 @@ fn strides_and_offsets_are_read_from_the_argument() {
     let result = Tensor::from_slice(&[0f32; 12], &[12]).unwrap();
     f.call((&whole, &result)).unwrap();
     assert_eq!(result.view::<f32>().unwrap().to_vec(), values);
-    // Behind the first two elements.
+    // After the first two elements.
     let part = whole.slice(2..6).unwrap();
     let four = Tensor::from_slice(&[0f32; 4], &[4]).unwrap();
     f.call((&part, &four)).unwrap();

@@ -1,4 +1,5 @@
-//! Products of bytes: what the rule `dot` makes of them is what the graph says, in the interpreter and as machine code, for bytes at both ends of their ranges.
+//! Products of bytes: the code of the rule `dot` computes the values of the graph, in the
+//! interpreter and as machine code, for bytes at both ends of their ranges.
 #![cfg(feature = "llvm")]
 
 use kernpack::{DataType, Tensor};
@@ -9,7 +10,7 @@ use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{compute, reduce_axis, round, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
-/// A product, as the rule meets it.
+/// A product in a form that the rule matches.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     batch: i64,
@@ -18,9 +19,9 @@ struct Case {
     depth: i64,
     a: DataType,
     b: DataType,
-    /// The second operand lies in panels.
+    /// True if the second operand is packed in panels.
     packed: bool,
-    /// What is written is a rounded multiple of the sum, saturated to a byte.
+    /// True if the result is a rounded multiple of the sum, saturated to a byte.
     quantized: bool,
 }
 
@@ -41,7 +42,7 @@ impl Case {
         let [a_shape, b_shape] = self.shapes();
         let a = k.input("a", extents(&a_shape), self.a);
         let b = k.input("b", extents(&b_shape), self.b);
-        // An argument that nothing reads is a mistake.
+        // An unused argument is an error.
         let scale = self.quantized.then(|| k.input("scale", [self.columns], F32));
         let r = reduce_axis(0, self.depth, "r");
         let sums = compute((self.batch, self.rows, self.columns), |[n, i, j]| {
@@ -68,7 +69,7 @@ impl Case {
         k
     }
 
-    /// Bytes with both ends of their ranges among them.
+    /// Bytes including both ends of their ranges.
     fn bytes(count: i64, seed: i64) -> Vec<u8> {
         (0..count)
             .map(|at| match (at * 5 + seed) % 7 {
@@ -105,7 +106,7 @@ fn cases() -> Vec<Case> {
             .enumerate()
     {
         for (a, b) in [(U8, I8), (I8, I8), (U8, U8), (I8, U8)] {
-            // What has no instruction of its own is widened, in all shapes alike.
+            // Types without an instruction are widened, in the same way for all shapes.
             if (a, b) != (U8, I8) && at % 3 != 1 {
                 continue;
             }
@@ -118,7 +119,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Few columns: of vectors with all 16 the first lanes alone matter, and loops are written out.
+/// Few columns: only the first lanes of 16-lane vectors are used, and loops are unrolled.
 fn few_columns() -> Vec<Case> {
     let mut cases = Vec::new();
     for (columns, depth) in [(1, 15), (1, 16), (1, 31), (2, 16), (2, 64), (3, 16), (4, 32), (5, 64)] {
@@ -133,7 +134,7 @@ fn scales(columns: i64) -> Vec<f32> {
     (0..columns).map(|column| 0.001 + column as f32 / 4096.0).collect()
 }
 
-/// What the graph itself says.
+/// The values of the graph itself.
 fn expected(case: &Case, kernel: &Kernel, a: &[u8], b: &[u8]) -> Vec<f64> {
     let [a_shape, b_shape] = case.shapes();
     let scale = scales(case.columns);
@@ -237,7 +238,8 @@ fn machine_code_computes_what_the_graph_says() {
     }
 }
 
-/// Images whose channels lie beside each other by four, apart by the remainders of a stride of 2 in one dimension.
+/// Images whose channels are in groups of four, split by the remainders of a stride of 2 in one
+/// dimension.
 #[test]
 fn convolutions() {
     for (filters, blocks, rows, columns) in [(13, 2, 5, 9), (1, 1, 4, 16), (25, 3, 7, 7)] {
@@ -305,7 +307,7 @@ fn convolutions() {
     }
 }
 
-/// One instruction for each vector of a tile, and no others that multiply.
+/// One instruction for each vector of a tile, and no other instructions that multiply.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn instructions() {

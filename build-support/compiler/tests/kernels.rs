@@ -1,4 +1,5 @@
-//! Kernels from the closure to loops, by rules, for several targets: what the interpreter computes is what the graph says.
+//! Kernels from the closure to loops, scheduled by rules, for several targets: the interpreter
+//! computes the values of the graph.
 
 use kernpack::{Any, Array, Function};
 use kernpack_compiler::interpret::{Arg, Block, Machine};
@@ -10,7 +11,8 @@ use kernpack_compiler::te::{
 };
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription};
 
-/// Threads share out everything on the last two: the interpreter finds what they would both write.
+/// On the last two, everything is distributed over threads: the interpreter finds locations that
+/// two threads write.
 fn targets() -> [TargetDescription; 4] {
     [
         TargetDescription::x86_64(),
@@ -20,14 +22,14 @@ fn targets() -> [TargetDescription; 4] {
     ]
 }
 
-/// Lowers a kernel for each target and compares the interpreter with the evaluator. `shapes`: those of the inputs. Whole numbers are compared exactly, unless
-/// a tolerance is given.
+/// Lowers a kernel for each target and compares the interpreter with the evaluator. `shapes` are
+/// those of the inputs. Integers are compared exactly, unless a tolerance is set.
 #[track_caller]
 fn check(name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
     check_on(&targets(), name, kernel, shapes, tolerance);
 }
 
-/// As [`check`], for some targets.
+/// Like [`check`], for some targets.
 #[track_caller]
 fn check_on(targets: &[TargetDescription], name: &str, kernel: &Kernel, shapes: &[&[i64]], tolerance: f64) {
     let mut evaluator = Evaluator::new();
@@ -143,7 +145,7 @@ fn products() {
             for transposed in [false, true] {
                 for epilogue in [false, true] {
                     let mut k = Kernel::new("f");
-                    // No rows: only where they are counted at run time.
+                    // Without rows only where their number is dynamic.
                     let rows = if symbolic || m == 0 { k.size("m").expr().clone() } else { m.into() };
                     let a = k.input("a", (&rows, depth), F32);
                     let shape = if transposed { [n, depth] } else { [depth, n] };
@@ -206,7 +208,7 @@ fn rows() {
     }
 }
 
-/// Outputs that share the reductions of rows: what both read is computed before both.
+/// Outputs that share the reductions of rows: stages that both read are computed before both.
 #[test]
 fn rows_with_two_outputs() {
     for (has_mean, has_deviation) in [(true, false), (false, true), (true, true)] {
@@ -259,7 +261,8 @@ fn reductions() {
     check("over a dimension in between", &k, &[&[3, 9, 70]], 0.0);
 }
 
-/// Reductions with two results, along the last axis and along the first one, with sizes that are known and that are not.
+/// Reductions with two results, along the last axis and along the first one, with constant and
+/// symbolic sizes.
 #[test]
 fn reductions_with_two_results() {
     let both = comm_reducer([F32, F32], |[s, q], [t, r]| [s + t, q.max(r)], [0.0.into(), f64::NEG_INFINITY.into()]);
@@ -297,7 +300,7 @@ fn reductions_with_two_results() {
     }
 }
 
-/// Long enough for places of 32 bits; equal values are everywhere, and the first one wins.
+/// Long enough for 32-bit positions; equal values are everywhere, and the first one wins.
 #[test]
 fn places_in_long_rows() {
     for (m, n) in [(3, 64), (5, 200), (2, 1000), (200, 7), (90, 40)] {
@@ -321,14 +324,15 @@ fn places_in_long_rows() {
     let mut k = Kernel::new("f");
     let x = k.input("x", [2, 100], F32);
     let r = reduce_axis(0, 100, "r");
-    // What is found otherwise is not a number.
+    // The only value in the row is NaN.
     let [place, value] = compute([2], |[i]| argmax(&r, x.at([&i, &r]) / 0.0 * 0.0, &r));
     k.output("place", place);
     k.output("value", value);
     check("nothing but NaN", &k, &[&[2, 100]], 0.0);
 }
 
-/// In two steps: the first NaN is found, zeros of both signs are equal, and infinity is a value as any other.
+/// In two steps: the first NaN is found, zeros of both signs are equal, and infinity is an ordinary
+/// value.
 #[test]
 fn places_of_special_values() {
     const COUNT: usize = 75;
@@ -402,7 +406,8 @@ fn places_of_special_values() {
     }
 }
 
-/// Integers in rows of a tensor with three dimensions; rows that are too long for the second cache stay one reduction.
+/// Integers in rows of a tensor with three dimensions; rows that are too long for the L2 cache stay
+/// one reduction.
 #[test]
 fn places_in_three_dimensions() {
     let mut k = Kernel::new("f");
@@ -484,7 +489,7 @@ fn one_more() -> Kernel {
 fn a_rule_of_the_users_in_rust() {
     let mut k = one_more();
     k.rule("before:elementwise", "never", |schedule, stage, _| {
-        // What a rule that declines has done is undone.
+        // The changes of a rule that declines are undone.
         let last = schedule[stage].leaves.last().cloned().expect("it has loops");
         schedule.stage(stage).unroll(&last)?;
         Ok(Outcome::Declined("it changed its mind".into()))
@@ -507,7 +512,7 @@ fn a_rule_of_the_users_in_rust() {
     assert!(notes.contains(&"stage `y`: rule `never` declined: it changed its mind".to_owned()), "{notes:?}");
     assert!(notes.iter().any(|note| note.starts_with("stage `y`: rule `gemm` declined: ")), "{notes:?}");
 
-    // A schedule of the user's overrides all rules.
+    // A schedule from the user overrides all rules.
     k.schedule(|_, _| Ok(()));
     assert!(!k.scheduled(&TargetDescription::x86_64_v3(), &context).unwrap().loop_nest().contains("j.outer"));
     assert!(context.take_notes().is_empty());
@@ -515,7 +520,7 @@ fn a_rule_of_the_users_in_rust() {
 
 #[test]
 fn a_rule_that_is_a_packed_function() {
-    // As another language writes it: by packed functions alone.
+    // As in another language: only with packed functions.
     let call = |name: &str| Function::global(name).unwrap();
     let (split, vectorize) = (call("kernpack.schedule.split"), call("kernpack.schedule.vectorize"));
     let rule = Function::from_fn(move |_: Any, stage: Any, target: Any| -> kernpack::Result<Option<String>> {
@@ -600,7 +605,7 @@ fn small_kernels_wake_no_threads() {
     }
 }
 
-/// What a convolution of the tests is like.
+/// The parameters of a convolution in the tests.
 #[derive(Clone, Copy)]
 struct Window {
     channels: i64,
@@ -611,11 +616,11 @@ struct Window {
     dilation: i64,
     padding: i64,
     images: i64,
-    /// Whether the number of images is known when the kernel is compiled.
+    /// True if the number of images is known at compile time.
     fixed: bool,
 }
 
-/// `NCHW`, as models have it; with an expression behind it.
+/// `NCHW`, as in models; optionally with an epilogue.
 fn convolution(of: Window, epilogue: bool, channels_last_weights: bool) -> (Kernel, Vec<Vec<i64>>) {
     let Window { channels, depth, image: [height, width], window: [kh, kw], stride, dilation, padding, images, fixed } =
         of;
@@ -710,7 +715,7 @@ fn convolutions_with_channels_first() {
     }
 }
 
-/// What follows a convolution may be stages of its own, and read it several times.
+/// The epilogue of a convolution may consist of separate stages, and read it several times.
 #[test]
 fn convolutions_with_stages_behind() {
     type Behind = fn(&Tensor, &Tensor, &[i64; 4]) -> Tensor;
@@ -721,7 +726,7 @@ fn convolutions_with_stages_behind() {
         })
     };
     let scaled: Behind = |conv, factor, shape| {
-        // An image is read at 0, as operators that broadcast do it.
+        // The image is read at index 0, like operators that broadcast.
         let by = compute(*shape, |[n, o, y, x]| {
             conv.at((if shape[0] == 1 { Expr::int(0) } else { n.expr() }, &o, &y, &x)) * factor.at((&o, 0, 0))
         });
@@ -760,7 +765,7 @@ fn convolutions_with_stages_behind() {
     }
 }
 
-/// Vectors go over output channels there.
+/// Vectors span output channels in this case.
 #[test]
 fn convolutions_with_few_pixels() {
     let plain = Window {
@@ -898,7 +903,8 @@ fn small_windows() {
     }
 }
 
-/// Convolutions of each channel by itself: groups of rows and vectors of columns in the middle, at the ends, and with few of them.
+/// Depthwise convolutions: groups of rows and vectors of columns in the middle, at the ends, and
+/// with few of them.
 #[test]
 fn convolutions_of_each_channel() {
     let own = |image: [i64; 2], window: [i64; 2], stride: i64, dilation: i64, padding: i64| {
@@ -946,7 +952,7 @@ fn convolutions_of_each_channel() {
     }
 }
 
-/// Windows at every second column: columns are loaded once, and taken apart in registers.
+/// Windows at every second column: columns are loaded once, and deinterleaved in registers.
 #[test]
 fn pools_with_stride_2() {
     for (images, [h, w], [window_h, window_w], padding) in [

@@ -1,4 +1,4 @@
-//! Schedules to loops: whatever the schedule, the function computes what the graph says.
+//! Lowering of schedules to loops: for any schedule, the function computes the values of the graph.
 
 #[path = "lower/check.rs"]
 mod check;
@@ -61,7 +61,7 @@ fn elementwise_splits() {
     });
 }
 
-/// Loops, guards and masked stores of a function after the usual passes.
+/// The loops, guards and masked stores of a function after the usual passes.
 fn shape_of(function: &kernpack_compiler::ir::LoweredFunc) -> [usize; 3] {
     let context = PassContext::default();
     let passes = kernpack_compiler::pass::pipeline::of(&context);
@@ -96,7 +96,7 @@ fn rests_of_splits() {
             s.stage(&b).split_tail(&outer, 2, tail).map(drop)
         });
     }
-    // A loop without masks and what is left, or one loop whose vectors all have masks.
+    // A loop without masks and a tail, or one loop whose vectors all have masks.
     assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Guard)).unwrap())[0], 2);
     assert_eq!(shape_of(&graph.lowered(|s| vectors(s, Tail::Predicate)).unwrap()), [1, 0, 1]);
     // An axis of a reduction.
@@ -396,7 +396,7 @@ fn recurrences() {
         s.stage(&steps).compute_at(&out, &outer)?;
         Ok(())
     });
-    // The first steps are an input, and a step looks at its neighbours.
+    // The first steps are an input, and a step reads its neighbors.
     let first = placeholder((2, &n), F32, "first");
     let state = placeholder([&m, &n], F32, "state");
     let update = compute([&m, &n], |[t, i]| {
@@ -757,7 +757,7 @@ fn arguments_with_strides() {
     let [i] = s.stage(&c).axes().unwrap();
     let (_, inner) = s.stage(&c).split(&i, 4).unwrap();
     s.stage(&c).vectorize(&inner).unwrap();
-    // One element for all of them, every element, every second one, backwards.
+    // One element for all of them, every element, every second one, reversed.
     let buffer = |tensor: &Tensor| {
         let node = Buffer::new(&tensor.name(), F32, tensor.shape.iter(), "global").to_node();
         let (stride, offset) = (Var::index("stride"), Var::index("offset"));
@@ -1005,7 +1005,8 @@ fn memory_of_regions_is_constant() {
     "#]].assert_eq(&text);
 }
 
-/// The problem that random decisions lead to, with the schedule in words; none if all is well or the schedule was refused.
+/// The problem of a schedule from random decisions, with a description of the schedule; `None` if
+/// there is none or the schedule was rejected.
 fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<String> {
     let mut random = fuzz::Random::graph(choices);
     if to_the_end {
@@ -1021,11 +1022,11 @@ fn random_problem(choices: &mut choices::Choices, to_the_end: bool) -> Option<St
     });
     match result {
         Ok(()) => None,
-        // Refused, or so much computed more than once that it takes too long.
+        // Rejected, or with so much redundant computation that it takes too long.
         Err(problem) if problem.starts_with("schedule:") || problem.contains("the limit of") => None,
-        // Threads that may need a barrier where not all of them come by: that they do not is not proven.
+        // Threads that may need a barrier which not all of them reach: the opposite is not proven.
         Err(problem) if problem.starts_with("ThreadSync: LowerError") => None,
-        // Memory of a thread that other threads would have to read.
+        // Private memory of a thread that other threads would have to read.
         Err(problem)
             if problem.starts_with("lowering: BoundError") && problem.contains(" is in local memory, and ") =>
         {
@@ -1052,10 +1053,12 @@ fn random_schedules() {
     fuzz(0..100);
 }
 
-/// A long run: every schedule through all passes, and compiled where it is for the cpu.
+/// A long run: every schedule through all passes, and compiled if it is for the CPU.
 ///
-/// `KERNPACK_FUZZ_SECONDS=900 nice cargo test -p kernpack-compiler --test lower -- --ignored random --nocapture`: from the seed of the clock, or from
-/// `KERNPACK_FUZZ_SEEDS` on (`5000` or `5000..6000`), until the time is over. What it finds is shrunk and printed at once; it ends after eight.
+/// Run it with `KERNPACK_FUZZ_SECONDS=900` in the environment:
+/// `nice cargo test -p kernpack-compiler --test lower -- --ignored random --nocapture`.
+/// Seeds start at the clock, or at `KERNPACK_FUZZ_SEEDS` (`5000` or `5000..6000`), until the time
+/// is over. Failures are shrunk and printed immediately; the run ends after eight.
 #[test]
 #[ignore = "as long as KERNPACK_FUZZ_SECONDS says, a minute if it says nothing"]
 fn random_schedules_for_long() {

@@ -1,5 +1,7 @@
-//! What LLVM makes of the innermost loops that the rules write: all sums stay in registers, and there is one multiply-add for each vector of a tile. How long
-//! that takes: `cargo test [--release] -p kernpack-compiler --test microkernels -- --ignored --nocapture`, on a machine that does nothing else.
+//! LLVM's code for the innermost loops that the rules generate: all sums stay in registers, and
+//! there is one multiply-add for each vector of a tile. To measure the run time:
+//! `cargo test [--release] -p kernpack-compiler --test microkernels -- --ignored --nocapture`, on
+//! an idle machine.
 #![cfg(all(feature = "llvm", target_arch = "x86_64"))]
 
 use std::time::Instant;
@@ -10,7 +12,7 @@ use kernpack_compiler::ir::{Expr, F32};
 use kernpack_compiler::te::{compute, reduce_axis, sum};
 use kernpack_compiler::{Kernel, KernelParamKind, PassContext, TargetDescription, build};
 
-/// A loop of the assembly without other loops in it.
+/// A loop of the assembly without inner loops.
 struct Loop<'a> {
     lines: Vec<&'a str>,
 }
@@ -48,14 +50,15 @@ fn innermost(assembly: &str) -> Vec<Loop<'_>> {
         .collect()
 }
 
-/// Loops of which two fifths are multiply-adds have a whole number of tiles, of the first size or of one of the others, and do not spill; one has the first size.
+/// Checks that loops of which two fifths are multiply-adds have a whole number of tiles, of the
+/// first size or of one of the others, and do not spill; one has to have the first size.
 #[track_caller]
 fn check(name: &str, kernel: &Kernel, cpu: &str, tiles: &[usize]) {
     let target = Target { cpu: cpu.into(), features: String::new(), ..Target::host() };
     let function = kernel.lower(&TargetDescription::of(&target), &PassContext::default()).unwrap();
     let module = build(&function, &target).unwrap();
     let assembly = module.inspect_source("s").unwrap();
-    // Transforms have multiply-adds as well, but among other arithmetic.
+    // Transforms also have multiply-adds, but among other arithmetic.
     let is_kernel = |inner: &Loop<'_>| inner.multiply_adds() >= 8 && inner.multiply_adds() * 5 >= inner.lines.len() * 2;
     let kernels: Vec<Loop<'_>> = innermost(&assembly).into_iter().filter(is_kernel).collect();
     for kernel in &kernels {
@@ -98,14 +101,15 @@ fn products() {
     let kernel = product(84, 100, 256);
     check("product", &kernel, "x86-64-v4", &[14 * 2]);
     check("product", &kernel, "x86-64-v3", &[6 * 2]);
-    // Rows that are 4 KiB apart: no more of them than the first cache has ways.
+    // Rows that are 4 KiB apart: no more of them than the L1 cache has ways.
     let kernel = product(64, 1024, 64);
     check("product with rows of 4 KiB", &kernel, "x86-64-v4", &[8 * 2]);
 }
 
 #[test]
 fn convolutions() {
-    // 84 channels are 7 tiles of 12 rows or 14 of 6; 144 pixels have one vector more than whole tiles of two.
+    // 84 channels are 7 tiles of 12 rows or 14 of 6; 144 pixels have one vector more than whole
+    // tiles of two.
     let strided = convolution(84, 24, 2);
     check("direct convolution", &strided, "x86-64-v4", &[12 * 2, 12]);
     check("direct convolution", &strided, "x86-64-v3", &[6 * 2]);
@@ -115,7 +119,8 @@ fn convolutions() {
     check("Winograd's convolution", &dense, "x86-64-v3", &[6 * 2, 2 * 2]);
 }
 
-/// Blocks are transposed by instructions that have two operands and no others: four steps of 16 for AVX-512, three of 8 for AVX2.
+/// Blocks are transposed by instructions with two operands and no others: four steps of 16 for
+/// AVX-512, three of 8 for AVX2.
 #[test]
 fn transposes() {
     let kernel = transpose(64, 96);
@@ -131,7 +136,7 @@ fn transposes() {
     }
 }
 
-/// A convolution with padding, as it is in a model.
+/// A convolution with padding, as in models.
 fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kernel {
     let (around, out) = (window / 2, (size + 2 * (window / 2) - window) / stride + 1);
     let mut k = Kernel::new("f");
@@ -153,7 +158,7 @@ fn padded_convolution([depth, channels, size, window, stride]: [i64; 5]) -> Kern
     k
 }
 
-/// A matrix with rows and columns exchanged.
+/// A transposed matrix.
 fn transpose(rows: i64, columns: i64) -> Kernel {
     let mut k = Kernel::new("f");
     let x = k.input("x", [rows, columns], F32);
@@ -161,7 +166,8 @@ fn transpose(rows: i64, columns: i64) -> Kernel {
     k
 }
 
-/// How long kernels that transpose blocks run, in microseconds on one thread. The shortest of 300 times counts.
+/// The run time of kernels that transpose blocks, in microseconds on one thread: the minimum of 300
+/// runs.
 #[test]
 #[ignore = "a benchmark"]
 fn run_times() {
@@ -199,7 +205,8 @@ fn run_times() {
     }
 }
 
-/// How long kernels with much code take to compile, in milliseconds: rules and passes, and LLVM. The shortest of ten times counts.
+/// The compile time of kernels with much code, in milliseconds: rules and passes, and LLVM. The
+/// minimum of ten runs.
 #[test]
 #[ignore = "a benchmark"]
 fn compile_times() {

@@ -1,4 +1,5 @@
-//! Passes: each program means the same before and after, and has the form that the pass promises.
+//! Passes: each program has the same semantics before and after, and has the form that the pass
+//! guarantees.
 
 #[path = "passes/kernels.rs"]
 mod kernels;
@@ -35,7 +36,8 @@ fn func(a: &Buffer, b: &Buffer, body: Stmt) -> LoweredFunc {
     })
 }
 
-/// The output for an input 1, 2, .. of `extent` elements: bits of each element, or none where it is not written.
+/// The output for an input 1, 2, .. of `extent` elements: the bits of each element, or `None` where
+/// it is not written.
 fn result_of(function: &LoweredFunc, extent: i64, out: i64) -> Vec<Option<u64>> {
     let values: Vec<f32> = (1..=extent).map(|value| value as f32).collect();
     let (input, output) = (Block::from_f32(&values), Block::uninit(F32, &[out]));
@@ -48,7 +50,7 @@ fn buffers(extent: i64, out: i64) -> (Buffer, Buffer) {
     (Buffer::new("a", F32, [Expr::int(extent)], "global"), Buffer::new("b", F32, [Expr::int(out)], "global"))
 }
 
-/// Runs a pass; the result computes the same.
+/// Runs a pass and checks that the result computes the same.
 #[track_caller]
 fn same(function: &LoweredFunc, extent: i64, out: i64, pass: Pass, context: &PassContext) -> LoweredFunc {
     let after = pass(function, context).unwrap_or_else(|error| panic!("{error}"));
@@ -70,7 +72,8 @@ fn loops(function: &LoweredFunc) -> usize {
     count(function, |stmt| matches!(stmt, StmtNode::For { .. }))
 }
 
-/// Bodies of a vectorized loop over `i` in 0..8, from `a[16]` to `b[16]`, and how many loops are left.
+/// The bodies of a vectorized loop over `i` in 0..8, from `a[16]` to `b[16]`, and the number of
+/// remaining loops.
 #[test]
 fn loops_become_vectors() {
     let (a, b) = buffers(16, 16);
@@ -208,7 +211,7 @@ fn loops_are_written_out() {
     let context = PassContext::default();
     let after = same(&func(&a, &b, nest(ForKind::Unrolled)), 16, 16, unroll_loop, &context);
     assert_eq!(loops(&after), 1);
-    // Copies define names of their own.
+    // Copies define their own names.
     let mut names = std::collections::HashSet::new();
     for_each_stmt(&after.body, |stmt| {
         if let StmtNode::Bind { var, .. } = &**stmt {
@@ -273,7 +276,7 @@ fn conditions_leave_loops() {
         }
     });
     assert_eq!(around, 1);
-    // What is read may change.
+    // The memory that the condition reads may change.
     let reads = Stmt::if_then(Expr::load(&b, 0).less(9.0), store, None);
     let f = func(
         &a,
@@ -293,7 +296,7 @@ fn selects_do_not_read_out_of_bounds() {
     let i = Var::index("i");
     let lanes = Expr::int(8).ramp(1, 16);
     let context = PassContext::default();
-    // Scalar: the choice becomes conditional.
+    // Scalar: the select becomes conditional.
     let scalar = Stmt::store(b.clone(), &i, Expr::select((&i + 8).less(16), Expr::load(&a, &i + 8), 0.0));
     let f = func(&a, &b, Stmt::for_loop(i.clone(), 0, 16, ForKind::Serial, scalar));
     assert!(
@@ -320,7 +323,8 @@ fn selects_do_not_read_out_of_bounds() {
     assert_eq!(masked, 1);
 }
 
-/// A chain `a -> t0 -> t1 -> .. -> b`, each twice the one before, and how much memory is left.
+/// A chain `a -> t0 -> t1 -> .. -> b`, each twice the previous one, and the amount of memory that
+/// is left.
 #[test]
 fn memory_is_used_again() {
     let (a, b) = buffers(16, 16);
@@ -342,8 +346,8 @@ fn memory_is_used_again() {
     };
     let allocations = |function: &LoweredFunc| count(function, |stmt| matches!(stmt, StmtNode::Alloc { .. }));
     let rows: [(i64, &[i64], usize); 5] = [
-        (0, &[16, 16, 16, 16], 1),  // In place.
-        (1, &[16, 16, 16, 16], 2),  // Two take turns.
+        (0, &[16, 16, 16, 16], 1),  // Works in place.
+        (1, &[16, 16, 16, 16], 2),  // Two allocations alternate.
         (0, &[16, 64, 16], 1),      // The memory is as large as the largest.
         (0, &[16, 16 * 17, 16], 2), // Too large to be shared.
         (0, &[8 * 2], 1),

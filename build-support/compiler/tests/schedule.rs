@@ -1,4 +1,5 @@
-//! Schedules: what primitives do to loops, that results stay the same (interpreter against reference evaluator), and every error.
+//! Schedules: the effect of primitives on loops, unchanged results (the interpreter compared with
+//! the reference evaluator), and every error.
 
 #[path = "schedule/behaviours.rs"]
 mod behaviours;

@@ -1,4 +1,5 @@
-//! Tensor expressions: what they compute (by the reference evaluator), and what is reported for those that do not fit.
+//! Tensor expressions: their results (with the reference evaluator), and the reported errors of
+//! invalid ones.
 
 use kernpack_compiler::ir::{
     BOOLEAN, DataType, Expr, ExprNode, F16, F32, F64, I8, I32, I64, IterKind, OperationNode, Stmt, Tensor, U8,
@@ -216,7 +217,7 @@ fn math_functions_and_their_types() {
 
 #[test]
 fn scans_go_step_by_step() {
-    // A running sum that begins with the first row, by way of another stage.
+    // A running sum that starts with the first row, through another stage.
     let (m, n) = (size("m"), size("n"));
     let x = placeholder([&m, &n], F32, "x");
     let state = placeholder([&m, &n], F32, "state");
@@ -235,7 +236,7 @@ fn scans_go_step_by_step() {
 
 #[test]
 fn scans_of_several_states_with_two_steps_to_begin_with() {
-    // Fibonacci numbers, and how often they were even so far.
+    // Fibonacci numbers, and the number of even ones so far.
     let (f, e) = (placeholder([10], I64, "f"), placeholder([10], I64, "e"));
     let init_f = compute([2], |[i]| i.expr());
     let init_e = compute([2], |[_]| te::constant(1.0, I64));
@@ -245,7 +246,7 @@ fn scans_of_several_states_with_two_steps_to_begin_with() {
     let results = Evaluator::new().run(&[fibonacci, even]).unwrap();
     assert_eq!(results[0].to_vec::<i64>().unwrap(), [0, 1, 1, 2, 3, 5, 8, 13, 21, 34]);
     assert_eq!(results[1].to_vec::<i64>().unwrap(), [1, 1, 1, 2, 2, 2, 3, 3, 3, 4]);
-    // A state of its own time, which is not computed yet.
+    // A state at its own time, which is not computed yet.
     let wrong = compute([10], |[t]| f.at([&t]));
     let [never] = te::scan([&init_f], [&wrong], [&f]);
     let error = Evaluator::new().run(&[never]).unwrap_err();
@@ -346,7 +347,7 @@ fn parts_that_are_shared_are_looked_at_once() {
     assert_eq!(result.to_f64(), [3.0]);
 }
 
-/// Runs code that is wrong, and says what is reported for it; each report names this file.
+/// Runs invalid code, and returns the reported errors; each report names this file.
 fn reported(wrong: impl FnOnce()) -> String {
     take_reported().unwrap();
     wrong();

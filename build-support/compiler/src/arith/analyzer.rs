@@ -1,4 +1,4 @@
-//! The analyzer: what is known, and what follows.
+//! The analyzer: known facts, and the conclusions that follow from them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,52 +12,52 @@ use crate::ir::shared::ByAddress;
 use crate::ir::visit::uses_var;
 use crate::ir::{Expr, Param, Range, Var};
 
-/// What is known of a variable.
+/// The facts about a variable.
 #[derive(Clone)]
 pub(crate) struct VarFacts {
-    /// Keeps the address taken.
+    /// Keeps the node alive, so that its address is not reused.
     pub(crate) var: Var,
     pub(crate) range: ConstInterval,
     pub(crate) modular: ModularSet,
-    /// What stands for it, simplified.
+    /// The value that is substituted for the variable, simplified.
     pub(crate) value: Option<Value>,
-    /// Set for the variable of a loop, but no size: what is made of it may be 0 where bounds do not
-    /// exclude that.
+    /// True for a loop variable that is not a size: an expression of it may be 0 unless its bounds
+    /// exclude 0.
     pub(crate) takes_zero: bool,
 }
 
-/// What stands for a variable.
+/// The value that is substituted for a variable.
 #[derive(Clone)]
 pub(crate) enum Value {
-    /// Of an index type.
+    /// A value of an index type.
     Sum(Rc<Sum>),
-    /// Of another type.
+    /// A value of another type.
     Expr(Expr),
 }
 
-/// Bounds of something that is no variable: `range` of the term.
+/// Bounds of a term that is not a variable: the term's `range`.
 pub(crate) struct AtomFact {
     pub(crate) term: Term,
-    /// Not, once a variable of it was bound again.
+    /// False once a variable of the term is bound again.
     pub(crate) alive: bool,
 }
 
 /// `sum <= 0`.
 pub(crate) struct LinearFact {
     pub(crate) sum: Rc<Sum>,
-    /// Not, once a variable of it was bound again.
+    /// False once a variable of the sum is bound again.
     pub(crate) alive: bool,
 }
 
-/// A condition that holds, or does not.
+/// A condition that holds, or one that does not hold.
 pub(crate) struct Literal {
     pub(crate) condition: Expr,
     pub(crate) holds: bool,
-    /// Not, once a variable of it was bound again.
+    /// False once a variable of the condition is bound again.
     pub(crate) alive: bool,
 }
 
-/// How to take back a fact.
+/// The record that reverts a fact.
 pub(crate) enum Undo {
     Var(usize, Option<VarFacts>),
     Atom,
@@ -69,30 +69,31 @@ pub(crate) enum Undo {
 }
 
 struct Memo {
-    /// Keeps the address taken.
+    /// Keeps the node alive, so that its address is not reused.
     _expr: Expr,
     epoch: u64,
     sum: Rc<Sum>,
 }
 
 struct Simplified {
-    /// Keeps the address taken.
+    /// Keeps the node alive, so that its address is not reused.
     _expr: Expr,
     epoch: u64,
     result: Expr,
 }
 
-/// Conditions that are entered inside of others for one question. In each scope, shared parts are looked at again: without a limit chains of choices would
-/// take time of a high power of their length.
+/// The number of nested conditions that are entered for one query. Each scope simplifies shared
+/// parts again: without a limit, chains of selects would take time of a high power of their length.
 const NESTED_SCOPES: u32 = 48;
 
-/// Cases of minima and maxima that comparisons look at for one question: there are as many as the power of 2 of how deep they are nested.
+/// The number of cases of minima and maxima that the comparisons of one query examine. The number
+/// of cases is exponential in the nesting depth.
 const CASES: u32 = 128;
 
-/// Entries of a memo at which it is emptied.
+/// The number of entries at which a memo is cleared.
 const MEMO_SIZE: usize = 1 << 14;
 
-/// All that the analyzer knows.
+/// The state of the analyzer.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) vars: ByAddress<VarFacts>,
@@ -100,31 +101,32 @@ pub(crate) struct State {
     pub(crate) linear: Vec<LinearFact>,
     pub(crate) literals: Vec<Literal>,
     pub(crate) trail: Vec<Undo>,
-    /// Which set of facts holds. Sets are numbered, and a number is not used again.
+    /// The number of the current set of facts. A number is never reused.
     pub(crate) epoch: u64,
     last_epoch: u64,
     memo: ByAddress<Memo>,
     simplified: ByAddress<Simplified>,
-    /// Whether expressions are data.
+    /// For each expression: true if it is data.
     known_data: RefCell<ByAddress<(Expr, u64, bool)>>,
-    /// Conditions that are entered inside of the expression that is being simplified.
+    /// The number of conditions entered inside of the expression that is being simplified.
     pub(crate) scopes: u32,
-    /// How often conditions may still be entered inside of others, for the expression that was asked about.
+    /// The number of nested conditions that may still be entered for the current query.
     pub(crate) nested_scopes: u32,
-    /// Cases of minima and maxima that comparisons may still look at, for the expression that was asked about.
+    /// The number of cases of minima and maxima that comparisons may still examine for the current
+    /// query.
     pub(crate) cases: u32,
-    /// Variables that count lanes, by their number.
+    /// The variables that represent the lane index, by the number of lanes.
     pub(crate) lanes: Vec<(u16, Var)>,
-    /// Whether a proof is being made: what it simplifies makes none.
+    /// True while a proof is in progress: simplification inside of a proof starts no further proof.
     pub(crate) proving: bool,
-    /// Variables that are data, on which arithmetic wraps.
+    /// The variables that are data, on which arithmetic wraps.
     pub(crate) data: ByAddress<Var>,
-    /// Whether sums inside of quotients have to lie inside of their type.
+    /// True if sums inside of quotients must lie inside of their type.
     pub(crate) strict: bool,
 }
 
 impl State {
-    /// To be called with each new fact.
+    /// Records a new fact. Must be called for each new fact.
     pub(crate) fn learned(&mut self, undo: Undo) {
         self.trail.push(undo);
         self.last_epoch += 1;
@@ -168,14 +170,14 @@ impl State {
         self.memo.insert(expr.address(), memo);
     }
 
-    /// Forgets what expressions were simplified to.
+    /// Clears the memos of simplified expressions.
     pub(crate) fn clear_memos(&mut self) {
         self.memo.clear();
         self.simplified.clear();
         self.known_data.borrow_mut().clear();
     }
 
-    /// Whether an expression is data, if that is known under the facts of now.
+    /// Returns whether an expression is data, if that is known under the current facts.
     pub(crate) fn remembered_data(&self, expr: &Expr) -> Option<bool> {
         let known = self.known_data.borrow();
         let (_, epoch, data) = known.get(&expr.address())?;
@@ -192,7 +194,7 @@ impl State {
 }
 
 impl State {
-    /// What an expression that is no sum was simplified to under the facts of now.
+    /// The memoized result of simplifying an expression that is not a sum, under the current facts.
     pub(crate) fn remembered_expr(&self, expr: &Expr) -> Option<Expr> {
         let memo = self.simplified.get(&expr.address())?;
         (memo.epoch == self.epoch).then(|| memo.result.clone())
@@ -217,11 +219,13 @@ pub struct Mark {
 
 /// Simplifies and proves, with facts about variables that hold in scopes.
 ///
-/// Facts are what loops say about their variables ([`bind`](Self::bind)), what names stand for ([`bind_value`](Self::bind_value)) and conditions that
-/// hold ([`enter`](Self::enter)). They hold until the analyzer is [restored](Self::restore) to a mark that was taken before.
+/// Facts are the ranges of loop variables ([`bind`](Self::bind)), the values of names
+/// ([`bind_value`](Self::bind_value)) and conditions that hold ([`enter`](Self::enter)). They hold
+/// until the analyzer is [restored](Self::restore) to a mark that was taken before.
 ///
-/// Arithmetic on indices (loop variables, sizes, constants) is assumed not to overflow. Arithmetic on data (loads, results of calls, parameters of
-/// functions, and what is computed from them) wraps in two's complement. Unsigned integers and those of 8 and 16 bits are only folded.
+/// Arithmetic on indices (loop variables, sizes, constants) is assumed not to overflow. Arithmetic
+/// on data (loads, results of calls, parameters of functions, and values computed from them) wraps
+/// in two's complement. Unsigned integers and those of 8 and 16 bits are only folded.
 ///
 /// ```
 /// use kernpack_compiler::arith::Analyzer;
@@ -246,12 +250,13 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// An analyzer that knows nothing.
+    /// Creates an analyzer without facts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An analyzer that knows which parameters of a function are data: numbers that are no sizes.
+    /// Creates an analyzer that knows which parameters of a function are data: integers that are
+    /// not sizes.
     pub(crate) fn of_params(params: &Array<Param>) -> Self {
         let analyzer = Self::new();
         let is_extent = |var: &Var| {
@@ -266,12 +271,12 @@ impl Analyzer {
         analyzer
     }
 
-    /// The variable is data: arithmetic on it wraps. Sizes stay indices.
+    /// Marks the variable as data: arithmetic on it wraps. Sizes stay indices.
     pub(crate) fn mark_data(&self, var: &Var) {
         self.with(|state| state.mark_data(var));
     }
 
-    /// Whether an expression is data, on which arithmetic wraps.
+    /// Returns true if an expression is data, on which arithmetic wraps.
     pub(crate) fn is_data(&self, expr: &Expr) -> bool {
         self.with(|state| state.is_data(expr))
     }
@@ -283,42 +288,46 @@ impl Analyzer {
         work(&mut state)
     }
 
-    /// The variable takes the values of a range, which is not empty where the fact is used: inside the loop. Replaces what was known of it.
+    /// Binds the variable to a range. The range must not be empty where the fact is used, which is
+    /// inside the loop. Replaces earlier facts about the variable.
     pub fn bind(&self, var: &Var, range: &Range) {
         self.with(|state| state.bind_range(var, range));
     }
 
-    /// The variable stands for a value: simplification puts the value in its place. Replaces what was known of it.
+    /// Binds the variable to a value, which simplification substitutes for it. Replaces earlier
+    /// facts about the variable.
     pub fn bind_value(&self, var: &Var, value: &Expr) {
         self.with(|state| state.bind_value(var, value));
     }
 
-    /// The variable equals a value, which is not put in its place: bounds, divisibility and proofs know it. Replaces what was known of it.
+    /// Binds the variable to a value that is not substituted: bounds, divisibility and proofs use
+    /// it. Replaces earlier facts about the variable.
     pub fn bind_equal(&self, var: &Var, value: &Expr) {
         self.with(|state| state.bind_equal(var, value));
     }
 
-    /// A condition holds. What it says about memory is not kept, for stores may change it.
+    /// Assumes that a condition holds. Facts about memory are not kept, because stores may change
+    /// it.
     pub fn enter(&self, condition: &Expr) {
         self.with(|state| state.enter(condition));
     }
 
-    /// A condition does not hold.
+    /// Assumes that a condition does not hold.
     pub fn enter_negation(&self, condition: &Expr) {
         self.with(|state| state.enter_negation(condition));
     }
 
-    /// The facts of now, to return to.
+    /// Returns a mark of the current facts, to which [`restore`](Self::restore) returns.
     pub fn mark(&self) -> Mark {
         self.with(|state| state.mark())
     }
 
-    /// Forgets all facts since a mark. Marks after it are void.
+    /// Discards all facts since a mark. Later marks become invalid.
     pub fn restore(&self, mark: Mark) {
         self.with(|state| state.restore(mark));
     }
 
-    /// Runs work, and forgets the facts that it entered.
+    /// Runs `work`, then discards the facts that it entered.
     pub fn scoped<R>(&self, work: impl FnOnce(&Self) -> R) -> R {
         let mark = self.mark();
         let result = work(self);
@@ -326,27 +335,28 @@ impl Analyzer {
         result
     }
 
-    /// The expression in canonical, simpler form; the same node if nothing changes.
+    /// Returns the expression in canonical, simpler form; the same node if nothing changes.
     pub fn simplify(&self, expr: &Expr) -> Expr {
         self.with(|state| state.simplify(expr))
     }
 
-    /// Whether a condition certainly holds, in every lane.
+    /// Returns true if a condition provably holds, in every lane.
     pub fn can_prove(&self, condition: &Expr) -> bool {
         self.with(|state| state.can_prove(condition))
     }
 
-    /// Whether two integers or truth values are certainly equal.
+    /// Returns true if two integers or truth values are provably equal.
     pub fn can_prove_equal(&self, a: &Expr, b: &Expr) -> bool {
         self.with(|state| state.can_prove_equal(a, b))
     }
 
-    /// Bounds of an integer or truth value; of all lanes of a vector. Everything for other types.
+    /// Returns the bounds of an integer or truth value; of a vector, the bounds of all lanes. For
+    /// other types, returns [`ConstInterval::EVERYTHING`].
     pub fn const_interval(&self, expr: &Expr) -> ConstInterval {
         self.with(|state| state.const_interval(expr))
     }
 
-    /// Divisibility of an integer; of all lanes of a vector.
+    /// Returns the divisibility of an integer; of a vector, that of all lanes.
     pub fn modular_set(&self, expr: &Expr) -> ModularSet {
         self.with(|state| state.modular_set(expr))
     }

@@ -6,7 +6,7 @@ use super::sum::{Sum, WHOLE};
 use crate::ir::builder::{floor_div, wrap_int};
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, with_stack};
 
-/// A comparison, or the constant that it is.
+/// Builds a comparison, or the constant that it folds to.
 pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -> Expr {
     if let Some(hint) = hint
         && let ExprNode::Compare { op: own, a: x, b: y } = &**hint
@@ -20,13 +20,13 @@ pub(crate) fn comparison(op: CompareOp, a: Expr, b: Expr, hint: Option<&Expr>) -
 }
 
 impl State {
-    /// A comparison of two scalars of an index type.
+    /// Simplifies a comparison of two scalars of an index type.
     pub(crate) fn compare(&mut self, op: CompareOp, a: &Expr, b: &Expr, expr: &Expr) -> Expr {
         let (left, right) = (self.ring_sum(a), self.ring_sum(b));
         if matches!(op, CompareOp::Eq | CompareOp::Ne)
             && let Some(difference) = left.minus(&right).as_constant()
         {
-            // Modulo 2^n, too.
+            // This also holds modulo 2^n.
             return Expr::bool((wrap_int(left.dtype, difference) == 0) == (op == CompareOp::Eq));
         }
         let (left, right) = (self.settled(left, Some(a)), self.settled(right, Some(b)));
@@ -43,7 +43,7 @@ impl State {
         comparison(op, render(&left, Some(a)), render(&right, Some(b)), Some(expr))
     }
 
-    /// A comparison of whole numbers; `expr` if nothing is known of it.
+    /// Compares whole numbers; returns `expr` if nothing is known about them.
     fn compare_sums(&mut self, op: CompareOp, left: &Sum, right: &Sum, expr: &Expr) -> Expr {
         let difference = left.minus(right);
         if difference.overflow {
@@ -52,7 +52,7 @@ impl State {
         match op {
             CompareOp::Eq | CompareOp::Ne => self.equality(op, difference, expr),
             _ => {
-                // All are `sum < 0`.
+                // All relations become `sum < 0`.
                 let mut sum =
                     if matches!(op, CompareOp::Gt | CompareOp::Ge) { difference.scaled(-1) } else { difference };
                 if matches!(op, CompareOp::Le | CompareOp::Ge) {
@@ -158,7 +158,7 @@ impl State {
         None
     }
 
-    /// `min(x, y) + z < 0` where one of both decides.
+    /// `min(x, y) + z < 0` where one of the operands decides.
     fn by_extreme(&mut self, sum: &Sum, expr: &Expr) -> Option<Expr> {
         for (place, term) in sum.terms.iter().enumerate() {
             let ExprNode::Binary { op: op @ (BinaryOp::Min | BinaryOp::Max), a, b, .. } = &*term.index else {
@@ -171,7 +171,7 @@ impl State {
                 return None;
             }
             self.cases -= 1;
-            // min(x, y) < z and z < max(x, y) hold if one of both does.
+            // min(x, y) < z and z < max(x, y) hold if one of the two comparisons holds.
             let any = (*op == BinaryOp::Min) == (term.scale > 0);
             let mut parts = Vec::with_capacity(2);
             for operand in [a, b] {
@@ -248,7 +248,7 @@ impl State {
         comparison(op, render(left, a), render(right, b), Some(expr))
     }
 
-    /// `sum < 0` with each term where its factor is positive.
+    /// `sum < 0` with each term on the side where its factor is positive.
     fn render_negative(&self, sum: &Sum, expr: &Expr) -> Expr {
         let (mut left, mut right) = sides(sum);
         // A constant stands alone on its side if it can.
@@ -279,7 +279,8 @@ fn at_limit(op: CompareOp, left: &Sum, right: &Sum) -> Option<bool> {
     }
 }
 
-/// Terms with positive factors and the positive constant, and the others negated: `left - right` is the sum.
+/// Terms with positive factors and the positive constant, and the negated others: `left - right` is
+/// the sum.
 fn sides(sum: &Sum) -> (Sum, Sum) {
     let (mut left, mut right) = (Sum::constant(sum.dtype, 0), Sum::constant(sum.dtype, 0));
     for term in &sum.terms {

@@ -8,7 +8,8 @@ use crate::ir::shared::Seen;
 use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, LogicOp};
 
-/// Tells whether evaluation has no effect and cannot fail, whatever the variables are: then it may be changed to what is right only under a condition.
+/// Returns true if evaluation has no effect and cannot fail for any values of the variables. Such
+/// an expression may be replaced by one that is correct only under a condition.
 pub(super) fn is_total(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } | ExprNode::TensorRead { .. } | ExprNode::Call { .. } | ExprNode::Reduce { .. } => true,
@@ -19,17 +20,18 @@ pub(super) fn is_total(expr: &Expr) -> bool {
     })
 }
 
-/// Tells whether a condition may be simplified where others hold: see [`is_total`].
+/// Returns true if a condition may be simplified under the assumption that others hold: see
+/// [`is_total`].
 fn is_movable(condition: &Expr) -> bool {
     is_total(&condition.without_likely().0)
 }
 
-/// Parts of a connective that others are simplified under.
+/// The number of parts of a connective that serve as assumptions for the other parts.
 const MOST_FACTS: usize = 12;
 
-/// The parts of a chain of one connective.
+/// Collects the parts of a chain of one connective.
 fn operands(op: LogicOp, expr: &Expr, parts: &mut Vec<Expr>) {
-    // A work list: chains may be long. What stands in a chain twice says nothing new.
+    // A work list, because chains may be long. A repeated part adds nothing.
     let mut open = vec![expr.clone()];
     let mut seen = Seen::default();
     while let Some(next) = open.pop() {
@@ -47,7 +49,8 @@ fn operands(op: LogicOp, expr: &Expr, parts: &mut Vec<Expr>) {
 }
 
 impl State {
-    /// And, or: each part is simplified where those before it hold (or do not), and what follows from the others is left out.
+    /// And, or: simplifies each part under the assumption that those before it hold (or do not
+    /// hold), and leaves out parts that follow from the others.
     pub(super) fn connect(&mut self, op: LogicOp, expr: &Expr) -> Expr {
         let and = op == LogicOp::And;
         let mut parts = Vec::new();
@@ -62,7 +65,7 @@ impl State {
             let new = if entered == 0 || is_movable(part) {
                 self.simplify(part)
             } else {
-                // What is evaluated in any case keeps indices that are right in any case.
+                // A part that is always evaluated keeps indices that are valid in all cases.
                 self.restore(mark);
                 let new = self.simplify(part);
                 for condition in &kept {
@@ -87,7 +90,7 @@ impl State {
                 self.assume(&new, and);
                 entered += 1;
             }
-            // A part may be a chain itself now.
+            // The simplified part may itself be a chain.
             operands(op, &new, &mut kept);
         }
         self.scopes -= 1;
@@ -103,7 +106,8 @@ impl State {
         parts.fold(first, |a, b| Expr::from_node(ExprNode::Logic { op, a, b }))
     }
 
-    /// Leaves out comparisons that follow from one behind them; those that follow from one before them are gone already.
+    /// Leaves out comparisons that follow from a later one. Those that follow from an earlier one
+    /// are already gone.
     pub(super) fn drop_implied(&mut self, op: LogicOp, kept: &mut Vec<Expr>) -> bool {
         let sums: Vec<Option<Sum>> = kept.iter().map(|part| self.not_positive_form(part)).collect();
         let equal: Vec<Option<Sum>> = kept.iter().map(|part| self.zero_form(part)).collect();

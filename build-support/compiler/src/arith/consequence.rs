@@ -1,4 +1,5 @@
-//! What follows from an inequality: bounds of its terms, and inequalities of what they are made of.
+//! Consequences of an inequality: bounds of its terms, and inequalities of the operands of its
+//! terms.
 
 use std::rc::Rc;
 
@@ -63,7 +64,8 @@ impl State {
         }
     }
 
-    /// What the new bounds of a variable say of others, through facts that were known before.
+    /// Derives facts about other variables from the new bounds of a variable, through earlier
+    /// facts.
     fn spread(&mut self, var: &Expr, depth: u32) {
         if depth < 2 {
             return;
@@ -126,7 +128,7 @@ impl State {
         }
     }
 
-    /// What follows for the operands of min and max, and for the dividends of quotients.
+    /// Derives facts about the operands of min and max, and about the dividends of quotients.
     fn assume_parts(&mut self, fact: &Sum, depth: u32) {
         for (place, term) in fact.terms.iter().enumerate() {
             let others = || {
@@ -145,7 +147,8 @@ impl State {
                     self.assume_not_positive(&part, depth - 1);
                 }
             } else if term.upper == WHOLE && term.lower > 1 && term.scale.abs() == 1 && fact.terms.len() > 1 {
-                // floordiv(x, c) + r <= 0 is x + c*r - (c-1) <= 0, and r - floordiv(x, c) <= 0 is c*r - x <= 0.
+                // floordiv(x, c) + r <= 0 is x + c*r - (c-1) <= 0, and r - floordiv(x, c) <= 0 is
+                // c*r - x <= 0.
                 let mut part = others().scaled(term.lower);
                 let index = self.sum_of(&term.index);
                 part.add_scaled(&index, term.scale);

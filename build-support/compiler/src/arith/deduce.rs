@@ -1,4 +1,5 @@
-//! For which values of a loop variable a condition holds whatever the loops inside do: where a loop may be partitioned.
+//! The values of a loop variable for which a condition holds for all iterations of inner loops: the
+//! places at which a loop may be partitioned.
 
 use std::cell::Cell;
 
@@ -9,11 +10,15 @@ use super::sum::{Sum, Term, WHOLE, ceil_div};
 use crate::ir::visit::uses_var;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
-/// An interval of values of `var` for which a condition certainly holds, for all values of the variables in `relaxed` in their sets. Its ends are
-/// expressions over the other variables; a missing end is no limit. None: there is no such interval that could be found.
+/// Returns an interval of values of `var` for which a condition certainly holds, for all values of
+/// the variables in `relaxed` in their sets. Its ends are expressions over the other variables; a
+/// missing end means that the interval is unbounded on that side. Returns `None` if no such
+/// interval is found.
 ///
-/// The condition is solved through sums, factors of known sign, quotients, min and max; of a disjunction one side is solved. What is assumed: the sums and
-/// the products with constants of indices that bounds are made of do not overflow, as those of the condition do not. Data and constants may have any value.
+/// The condition is solved through sums, factors of known sign, quotients, min and max; of a
+/// disjunction, one side is solved. Assumptions: the sums of indices and the products of indices
+/// with constants that form the bounds do not overflow, as those of the condition do not. Data and
+/// constants may have any value.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -30,14 +35,15 @@ pub fn deduce_bound(var: &Var, condition: &Expr, relaxed: &SetMap, analyzer: &An
     Deduce { var, relaxed, analyzer, steps: Cell::new(MOST_STEPS) }.condition(condition)
 }
 
-/// Conditions and sums that one deduction looks at: parts may be shared, and minima nested.
+/// The number of conditions and sums that one deduction examines, because parts may be shared and
+/// minima nested.
 const MOST_STEPS: u32 = 1024;
 
 struct Deduce<'a> {
     var: &'a Var,
     relaxed: &'a SetMap,
     analyzer: &'a Analyzer,
-    /// Conditions that may still be looked at.
+    /// The number of conditions that may still be examined.
     steps: Cell<u32>,
 }
 
@@ -90,7 +96,7 @@ impl Deduce<'_> {
                 return Some(self.both(below, self.not_positive(&sum.scaled(-1))?));
             }
             CompareOp::Ne => {
-                // One side of the excluded value is enough; which one is the better one is not known here.
+                // One side of the excluded value is enough; the better one is not known here.
                 let holds = self.analyzer.with(|state| state.relation_holds(op, sum));
                 return holds.then(IntSet::everything);
             }
@@ -98,7 +104,7 @@ impl Deduce<'_> {
         self.not_positive(&sum)
     }
 
-    /// Where `sum <= 0`.
+    /// The set of values for which `sum <= 0`.
     fn not_positive(&self, sum: &Sum) -> Option<IntSet> {
         self.steps.set(self.steps.get().checked_sub(1)?);
         if !sum.fits() {
@@ -120,7 +126,7 @@ impl Deduce<'_> {
         }
         let most = self.largest(&rest)?;
         if uses_var(&most, |used| used == self.var) {
-            // Loops inside end where this one says.
+            // The ranges of inner loops depend on this variable.
             let mut closed = self.analyzer.with(|state| state.sum_of(&most));
             closed.add_term(term);
             return with_stack(|| self.not_positive(&closed));
@@ -136,7 +142,7 @@ impl Deduce<'_> {
         self.value(&term, bound, term.scale > 0)
     }
 
-    /// Where `sum <= 0`, a term of which is min or max.
+    /// The set of values for which `sum <= 0`, where one term is a min or max.
     fn by_cases(&self, sum: &Sum, place: usize) -> Option<IntSet> {
         let mut rest = sum.clone();
         let term = rest.terms.remove(place);
@@ -155,7 +161,7 @@ impl Deduce<'_> {
         }
     }
 
-    /// Where the value of a term is at most (or at least) a bound.
+    /// The set of values for which a term is at most (or at least) a bound.
     fn value(&self, term: &Term, bound: Expr, at_most: bool) -> Option<IntSet> {
         if term.upper != WHOLE {
             return None;
@@ -203,7 +209,8 @@ impl Deduce<'_> {
         with_stack(|| self.not_positive(&inside))
     }
 
-    /// Where `x * y` is at most (or at least) a bound, if one of both has a known sign and is the same for all iterations.
+    /// The set of values for which `x * y` is at most (or at least) a bound, if one of the factors
+    /// has a known sign and is the same in all iterations.
     fn product(&self, a: &Expr, b: &Expr, bound: &Expr, at_most: bool) -> Option<IntSet> {
         for (x, factor) in [(a, b), (b, a)] {
             let fixed = |used: &Var| used == self.var || self.relaxed.contains_key(used);
@@ -229,7 +236,7 @@ impl Deduce<'_> {
         None
     }
 
-    /// `-expr`. None: it may overflow.
+    /// `-expr`, or `None` if it may overflow.
     fn negated(&self, expr: &Expr) -> Option<Expr> {
         let negated = match expr.as_int() {
             Some(value) => {
@@ -241,7 +248,8 @@ impl Deduce<'_> {
         self.analyzer.with(|state| !state.is_data(&negated) || state.whole(&negated)).then_some(negated)
     }
 
-    /// Quotient by a positive divisor, rounded up. The dividend is not raised, for it may be near the end of its type.
+    /// Quotient by a positive divisor, rounded up. Nothing is added to the dividend, because it may
+    /// be near the end of its type.
     fn ceil(&self, a: &Expr, b: &Expr) -> Option<Expr> {
         Some(match (a.as_int(), b.as_int()) {
             (Some(a), Some(divisor)) => Expr::constant(b.dtype(), ceil_div(a, divisor)),
@@ -249,7 +257,8 @@ impl Deduce<'_> {
         })
     }
 
-    /// The largest value, over all relaxed variables. None: it is not known, or the sum, as an expression, may wrap.
+    /// The largest value over all relaxed variables. `None` if it is not known, or if the sum, as
+    /// an expression, may wrap.
     fn largest(&self, sum: &Sum) -> Option<Expr> {
         if !self.analyzer.with(|state| state.is_computable(sum)) {
             return None;

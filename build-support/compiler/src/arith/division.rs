@@ -1,8 +1,8 @@
 //! Quotients and remainders of canonical sums.
 //!
-//! What is assumed: sums are whole numbers ([`State::sum_of`]); data that may wrap is one value. A
-//! part of a sum of indices does not overflow where the sum does not. What rules make larger than
-//! that has to fit the type by its bounds.
+//! Assumptions: sums are whole numbers ([`State::sum_of`]); data that may wrap is one opaque value.
+//! A part of a sum of indices does not overflow where the sum does not. A sum that a rule makes
+//! larger has to fit in the type by its bounds.
 
 use std::rc::Rc;
 
@@ -27,7 +27,7 @@ impl State {
     pub(crate) fn floor_div(&mut self, left: Sum, right: Sum, expr: &Expr) -> Sum {
         match right.as_constant() {
             Some(0) => right,
-            // The largest number stands for no modulus.
+            // `WHOLE`, the largest number, represents the absence of a modulus.
             Some(i64::MIN | WHOLE) => self.undefined(BinaryOp::FloorDiv, &left, &right, expr),
             Some(c) if c < 0 && c > -WHOLE => {
                 let negated = left.clone().scaled(-1);
@@ -65,7 +65,7 @@ impl State {
         self.opaque(node, of_division(range, x, y, own), ModularSet::EVERYTHING)
     }
 
-    /// Work on a sum that was negated: it may not fit in its type where the sum itself does.
+    /// Runs `work` on a sum that was negated: it may not fit in its type where the sum itself does.
     fn strictly(&mut self, work: impl FnOnce(&mut Self) -> Sum) -> Sum {
         let strict = core::mem::replace(&mut self.strict, true);
         let result = work(self);
@@ -84,11 +84,11 @@ impl State {
         if left.0.is_data() || right.0.is_data() || self.may_be_zero(right.0) {
             return of_division(range, left.1, right.1, own);
         }
-        // The smallest number by -1 is itself.
+        // The smallest number divided by -1 wraps to itself.
         if right.1.as_point() == Some(-1) && left.1.min <= own.min { own } else { range.intersect(own) }
     }
 
-    /// Quotient or remainder rounded to zero: the same as rounded down if nothing is negative.
+    /// Quotient or remainder rounded toward zero: the same as rounded down if nothing is negative.
     pub(crate) fn truncating(&mut self, op: BinaryOp, left: Sum, right: Sum, expr: &Expr) -> Sum {
         if right.as_constant() == Some(0) {
             return right;
@@ -120,7 +120,7 @@ impl State {
                 if left.common_scale() % c == 0 && left.base % c == 0 {
                     let quotient =
                         if op == BinaryOp::Div { left.clone().divided(c) } else { Sum::constant(left.dtype, 0) };
-                    // The smallest number by -1 wraps.
+                    // The smallest number divided by -1 wraps.
                     if c != -1 || self.fits_type(&quotient) {
                         return quotient;
                     }
@@ -151,7 +151,8 @@ impl State {
                 quotient.add_term(term);
                 continue;
             }
-            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale * part.
+            // v = part * floordiv(v, part) + remainder, for all values of v, and c divides scale *
+            // part.
             let part = c / gcd(term.scale, c);
             let set = term.modular();
             if set.coeff > 1
@@ -172,7 +173,8 @@ impl State {
         (quotient, rest)
     }
 
-    /// Finds a divisor `step` of `c` such that what it does not divide is less than it.
+    /// Finds a divisor `step` of `c` such that the part that it does not divide is less than
+    /// `step`.
     fn parted(&mut self, sum: &Sum, c: i64) -> Option<Parted> {
         let mut tried: Vec<i64> = Vec::new();
         loop {
@@ -328,9 +330,9 @@ impl State {
     }
 }
 
-/// Tells whether a sum of indices does not leave its type, though it may be larger than all that
-/// the program computes. Its bounds say so; what is assumed: an index of 64 bits of which no end is
-/// known is less than `2^47`, as sizes of memory are.
+/// Returns true if a sum of indices does not leave its type, though it may be larger than all
+/// values that the program computes. The bounds of the sum decide, under one assumption: a 64-bit
+/// index without a known end is less than `2^47`, as memory sizes are.
 fn no_larger_than_assumed(sum: &Sum) -> bool {
     const MOST: i64 = 1 << 47;
     let mut range = ConstInterval::point(sum.base);
@@ -343,7 +345,8 @@ fn no_larger_than_assumed(sum: &Sum) -> bool {
     !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
 }
 
-/// The sum without inner remainders that do not change its own one. None: there are none.
+/// The sum without inner remainders that do not change the outer one, or `None` if there are no
+/// such remainders.
 ///
 /// `floormod(floormod(x, 16) + y, 4)` is `floormod(x + y, 4)`. The sum may be larger than it was.
 fn without_remainders(sum: &Sum, c: i64) -> Option<Sum> {
@@ -360,12 +363,12 @@ fn without_remainders(sum: &Sum, c: i64) -> Option<Sum> {
     Some(whole)
 }
 
-/// A product that is a divisor of a type.
+/// The product of two divisors, if it can be a divisor of the type.
 fn product_in(dtype: kernpack::DataType, a: i64, b: i64) -> Option<i64> {
     a.checked_mul(b).filter(|product| *product != WHOLE && dtype.can_hold(*product))
 }
 
-/// What is divided: where its nodes can be taken for the simplified one.
+/// The dividend of a node, whose nodes are reused where they equal the simplified ones.
 fn dividend(expr: &Expr) -> Option<&Expr> {
     match &**expr {
         ExprNode::Binary { a, .. } => Some(a),

@@ -1,7 +1,7 @@
-//! Quotients and remainders by divisors that are no constants.
+//! Quotients and remainders by divisors that are not constants.
 //!
-//! What is assumed: sums are whole numbers, and products with the divisor are of indices, which do
-//! not wrap. A divisor made of sizes is not 0; data and variables of loops may be
+//! Assumptions: sums are whole numbers, and products with the divisor are products of indices,
+//! which do not wrap. A divisor made of sizes is not 0; data and loop variables may be 0
 //! ([`State::may_be_zero`]).
 
 use super::analyzer::State;
@@ -12,10 +12,11 @@ use super::sum::Sum;
 use crate::ir::{BinaryOp, Expr, ExprNode, with_stack};
 
 impl State {
-    /// Takes the terms that are products with the divisor: `(quotient, rest)`, with `left = quotient * right + rest`.
+    /// Splits off the terms that are products with the divisor: `(quotient, rest)`, with
+    /// `left = quotient * right + rest`.
     pub(super) fn without_products(&mut self, left: &Sum, right: &Sum) -> (Sum, Sum) {
         let mut quotient = Sum::constant(left.dtype, 0);
-        // A product of data may wrap, and by 0 a quotient is 0.
+        // A product of data may wrap, and a quotient by 0 is 0.
         if right.is_data() || self.may_be_zero(right) {
             return (quotient, left.clone());
         }
@@ -66,7 +67,7 @@ impl State {
         (quotient, rest)
     }
 
-    /// Whether `0 <= rest < right`, and the divisor is positive.
+    /// Returns true if `0 <= rest < right`, and the divisor is positive.
     fn is_remainder(&mut self, rest: &Sum, right: &Sum) -> bool {
         let mut below = rest.minus(right);
         below.add_base(1);
@@ -110,7 +111,7 @@ impl State {
     }
 }
 
-/// The product without one operand, if it is there.
+/// The product without one operand, if it has this operand.
 pub(crate) fn without_operand(product: &Expr, operand: &Expr) -> Option<Expr> {
     let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &**product else { return None };
     if same(b, operand) {

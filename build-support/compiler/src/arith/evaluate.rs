@@ -1,16 +1,16 @@
-//! Sets of the values that expressions take.
+//! The sets of values of expressions.
 
 use super::int_set::{IntSet, SetMap, both, larger, smaller};
 use super::{Analyzer, ConstInterval};
 use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CallKind, DataTypeExt, Expr, ExprNode, Var, builtin, visit, with_stack};
 
-/// The evaluation of an expression whose variables take sets of values.
+/// The evaluation of an expression whose variables range over sets of values.
 pub(super) struct Evaluation<'a> {
-    /// Sets of variables that are no points.
+    /// The sets of the variables that are not points.
     pub(super) sets: &'a mut SetMap,
     pub(super) analyzer: &'a Analyzer,
-    /// Sets of parts that are shared.
+    /// The results for shared parts.
     pub(super) known: ByAddress<IntSet>,
 }
 
@@ -79,8 +79,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Tells whether a result may leave its type. Ends that are numbers are folded in the type, so that what they were without it is looked at. Ends that are
-    /// indices of 32 bits or more do not overflow; those of data and of narrower integers may.
+    /// Returns true if a result may leave its type. Constant ends are folded in the type, so this
+    /// examines their values before the fold. Ends that are indices of 32 bits or more do not
+    /// overflow; those of data and of narrower integers may.
     fn may_wrap(&self, op: BinaryOp, expr: &Expr, (left, right): (&IntSet, &IntSet), set: &IntSet) -> bool {
         if matches!(op, BinaryOp::Min | BinaryOp::Max) {
             return false;
@@ -103,7 +104,7 @@ impl Evaluation<'_> {
         !(set.min().is_some_and(exact) && set.max().is_some_and(exact))
     }
 
-    /// Bounds of the result of an operation that may leave its type, of whole numbers.
+    /// Bounds of the result, as a whole number, of an operation that may leave its type.
     fn unbounded(&self, op: BinaryOp, left: &IntSet, right: &IntSet) -> Option<ConstInterval> {
         let interval = |set: &IntSet| {
             let end =
@@ -125,7 +126,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// A conversion to a type that has all values of the old one; otherwise anything of the new type.
+    /// The set after a cast: unchanged if the new type has all values of the old one; otherwise all
+    /// values of the new type.
     fn cast(&mut self, expr: &Expr, value: &Expr) -> IntSet {
         let (to, from) = (expr.dtype(), value.dtype());
         let widens = from.is_int() == to.is_int() && from.bits() <= to.bits() || to.is_int() && from.bits() < to.bits();
@@ -162,7 +164,7 @@ impl Evaluation<'_> {
             },
             BinaryOp::FloorDiv | BinaryOp::Div => self.quotient(op, left, right),
             BinaryOp::FloorMod | BinaryOp::Mod => self.remainder(op, left, right),
-            // With an end missing the other side's still bounds it.
+            // If one end is missing, the end of the other side still is a bound.
             BinaryOp::Min => IntSet::Interval {
                 min: both(a, c).map(|(a, c)| smaller(a, c, self.analyzer)),
                 max: match (b, d) {
@@ -217,7 +219,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Of two sets without negative integers.
+    /// The product of two sets without negative integers.
     fn product(&mut self, left: &IntSet, right: &IntSet) -> IntSet {
         match (left, right) {
             (IntSet::Interval { min: Some(a), max: Some(b) }, IntSet::Interval { min: Some(c), max: Some(d) })
@@ -234,7 +236,7 @@ impl Evaluation<'_> {
             return IntSet::Nothing;
         };
         let Some(divisor) = right.as_point() else {
-            // By something positive a quotient is not further from 0 than the dividend.
+            // With a positive divisor, a quotient is not further from 0 than the dividend.
             let positive = right.min().cloned().is_some_and(|min| self.proves(&min.greater(0)));
             return match (min, max) {
                 (Some(min), Some(max)) if positive => {
@@ -286,7 +288,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// The smallest and the largest value that the type of an expression has, if they fit.
+/// The smallest and the largest value of the type of an expression, if they fit.
 fn limits(expr: &Expr) -> (Option<i64>, Option<i64>) {
     let dtype = expr.dtype();
     let bits = u32::from(dtype.bits());

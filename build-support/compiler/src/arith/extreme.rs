@@ -1,7 +1,7 @@
-//! The smaller and the larger one of canonical sums.
+//! Minimum and maximum of canonical sums.
 //!
-//! What is assumed: both sums are whole numbers ([`State::sum_of`]), for modulo `2^n` there is no
-//! order. What both have in common is taken out only if whole numbers are left.
+//! Assumptions: both sums are whole numbers ([`State::sum_of`]), because there is no order modulo
+//! `2^n`. Common terms are moved out only if whole numbers remain.
 
 use super::analyzer::State;
 use super::modular::gcd;
@@ -20,7 +20,7 @@ impl State {
         if let Some(first) = self.first_is_taken(op, &left, &right) {
             return if first { left } else { right };
         }
-        // What both have in common stands outside.
+        // Common terms are moved out of the operation.
         let mut common = Sum::constant(left.dtype, 0);
         for term in &left.terms {
             let other = right.scale_of(term);
@@ -33,7 +33,7 @@ impl State {
                 common.add_base(left.base);
             }
             let (inner, other) = (left.minus(&common), right.minus(&common));
-            // What is left of data may wrap where the whole does not.
+            // The rest of a sum of data may wrap where the whole sum does not.
             if self.is_exact(&inner) && self.is_exact(&other) {
                 let mut result = self.extreme(op, inner, other, expr);
                 result.add_scaled(&common, 1);
@@ -50,13 +50,14 @@ impl State {
         let (x, y) = (self.range(&left), self.range(&right));
         let range = if op == BinaryOp::Min { x.minimum(y) } else { x.maximum(y) };
         let modular = left.modular().union(right.modular());
-        // A constant stands on the right.
+        // A constant is the right operand.
         let (left, right) = if left.terms.is_empty() { (right, left) } else { (left, right) };
         let node = self.rebuilt(op, &left, &right, expr);
         self.opaque(node, range, modular)
     }
 
-    /// Which one it is, if that is known.
+    /// Returns true if the first sum is always the result, false if the second one is, and `None`
+    /// if neither is known.
     fn first_is_taken(&mut self, op: BinaryOp, left: &Sum, right: &Sum) -> Option<bool> {
         let difference = left.minus(right);
         let range = self.range(&difference);
@@ -72,7 +73,7 @@ impl State {
         self.proves_not_positive(&difference.scaled(-1)).then_some(op == BinaryOp::Max)
     }
 
-    /// `min(min(x, y), z)` where `z` decides against one of them, and `min(max(x, c), d)`.
+    /// `min(min(x, y), z)` where `z` makes one of the operands redundant, and `min(max(x, c), d)`.
     fn nested_extreme(&mut self, op: BinaryOp, left: &Sum, right: &Sum, expr: &Expr) -> Option<Sum> {
         for (nested, other) in [(left, right), (right, left)] {
             let Some(term) = nested.as_term() else { continue };
@@ -88,7 +89,7 @@ impl State {
                 for (keep, compared) in [(&a, &b), (&b, &a)] {
                     if let Some(first) = self.first_is_taken(op, compared, other) {
                         return Some(if first {
-                            // The other one is never taken.
+                            // The other operand is never the result.
                             nested.clone()
                         } else {
                             self.extreme(op, keep.clone(), other.clone(), expr)

@@ -1,4 +1,4 @@
-//! Facts enter.
+//! Entry of facts.
 
 use std::rc::Rc;
 
@@ -11,10 +11,10 @@ use crate::ir::shared::Seen;
 use crate::ir::visit::{has_part, uses_var};
 use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Range, Var, with_stack};
 
-/// How deep facts follow from facts.
+/// The depth to which facts are derived from other facts.
 pub(crate) const DEPTH: u32 = 4;
 
-/// Tells whether the value of an expression stays what it is while memory changes.
+/// Returns true if the value of an expression does not depend on memory that may change.
 pub(crate) fn is_stable(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } | ExprNode::TensorRead { .. } => true,
@@ -24,7 +24,7 @@ pub(crate) fn is_stable(expr: &Expr) -> bool {
 }
 
 impl State {
-    /// What is known of a variable; what its type says if nothing else.
+    /// The facts about a variable; without any, the range of its type.
     pub(crate) fn var_facts(&self, expr: &Expr) -> (ConstInterval, ModularSet, Option<Value>) {
         match self.vars.get(&expr.address()) {
             Some(facts) => (facts.range, facts.modular, facts.value.clone()),
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// The variable lies in an interval, always.
+    /// Records that the variable always lies in an interval.
     pub(crate) fn know_range(&mut self, var: &Var, range: ConstInterval) {
         let facts =
             VarFacts { var: var.clone(), range, modular: ModularSet::EVERYTHING, value: None, takes_zero: true };
@@ -45,7 +45,7 @@ impl State {
         self.learned(Undo::Var(address, old));
     }
 
-    /// Facts about a former meaning of the variable end.
+    /// Discards the facts about a previous binding of the variable.
     fn forget(&mut self, var: &Var) {
         if !self.vars.contains_key(&var.address()) {
             return;
@@ -150,12 +150,13 @@ impl State {
         }
     }
 
-    /// The condition holds, or does not.
+    /// Assumes that the condition holds, or that it does not.
     pub(crate) fn assume(&mut self, condition: &Expr, holds: bool) {
         self.assume_once(condition, holds, &mut [Seen::default(), Seen::default()]);
     }
 
-    /// The condition holds, or does not; those that were met before are known, by whether they hold.
+    /// Assumes that the condition holds, or that it does not; `seen` contains the conditions that
+    /// were already entered, indexed by whether they hold.
     fn assume_once(&mut self, condition: &Expr, holds: bool, seen: &mut [Seen; 2]) {
         if !seen[usize::from(holds)].is_new(condition) {
             return;
@@ -175,7 +176,7 @@ impl State {
                 if is_index(a) {
                     let difference = self.sum_of(a).minus(&self.sum_of(b));
                     self.assume_relation(if holds { *op } else { negated(*op) }, difference);
-                    // An inequality is a linear fact, and found as such.
+                    // An inequality is a linear fact, and is found as one.
                     if !matches!(op, CompareOp::Eq | CompareOp::Ne) {
                         return;
                     }
@@ -226,7 +227,7 @@ impl State {
         }
     }
 
-    /// `difference == 0`: what each term is modulo a number.
+    /// `difference == 0`: derives the divisibility of each term.
     fn assume_divisible(&mut self, difference: &Sum) {
         for (place, term) in difference.terms.iter().enumerate() {
             if term.scale.abs() != 1 {
@@ -284,13 +285,14 @@ impl State {
     }
 }
 
-/// Tells whether an expression is a scalar of a type on which arithmetic is rewritten: signed, of 32 or 64 bits.
+/// Returns true if an expression is a scalar of a type on which arithmetic is rewritten: signed, of
+/// 32 or 64 bits.
 pub(crate) fn is_index(expr: &Expr) -> bool {
     let dtype = expr.dtype();
     dtype.is_int() && dtype.bits() >= 32 && dtype.is_scalar()
 }
 
-/// Bounds of a variable that nothing is known of.
+/// The bounds of a variable without facts.
 fn type_range(var: &Expr) -> ConstInterval {
     let range = ConstInterval::of_type(var.dtype());
     if matches!(**var, ExprNode::Var { size: true, .. }) {
@@ -300,7 +302,7 @@ fn type_range(var: &Expr) -> ConstInterval {
     }
 }
 
-/// The relation that holds where this one does not, between integers.
+/// The negated relation, between integers.
 pub(crate) fn negated(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Eq => CompareOp::Ne,

@@ -1,4 +1,4 @@
-//! What is known of a node whose parts are simple, whatever its type.
+//! Folding of a node whose operands are simple, for all types.
 
 use super::compare::comparison;
 use super::facts::negated;
@@ -6,15 +6,16 @@ use super::same::same;
 use crate::ir::builder::fold_binary;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp};
 
-/// Connectives up to which a negation is moved to their parts: parts that are shared are copied by it.
+/// The number of connectives up to which a negation is moved to their parts, because this copies
+/// shared parts.
 const MOST_NEGATED: u32 = 64;
 
-/// The condition that holds where this one does not, unless it would only be wrapped, or is large.
+/// The negation of a condition, unless the condition would only be wrapped, or is large.
 pub(crate) fn negation(condition: &Expr) -> Option<Expr> {
     if takes_more(condition, &mut MOST_NEGATED.clone()) { None } else { negated_parts(condition) }
 }
 
-/// Whether a condition has more connectives than that.
+/// Returns true if a condition has more connectives than `most`.
 fn takes_more(condition: &Expr, most: &mut u32) -> bool {
     let ExprNode::Logic { a, b, .. } = &**condition else { return false };
     match most.checked_sub(1) {
@@ -44,7 +45,8 @@ fn negated_parts(condition: &Expr) -> Option<Expr> {
     }
 }
 
-/// What is known of a node whose parts are simple, for all types; of floats only what is exact.
+/// Folds a node whose operands are simple, for all types; floats are folded only where the result
+/// is exact.
 pub(crate) fn folded(expr: &Expr) -> Expr {
     match &**expr {
         ExprNode::Binary { op, a, b, dtype } => {

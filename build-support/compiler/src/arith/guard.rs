@@ -1,4 +1,4 @@
-//! Comparisons solved for the variable of a loop: the iterations in which guards hold.
+//! Comparisons solved for a loop variable: the iterations in which guards hold.
 
 use super::analyzer::{Analyzer, State};
 use super::facts::is_index;
@@ -8,21 +8,23 @@ use super::sum::Sum;
 use crate::ir::visit::uses_var;
 use crate::ir::{CompareOp, Expr, ExprNode, Var, VarMap, substitute};
 
-/// Iterations of a loop.
+/// A set of iterations of a loop.
 pub(crate) enum Iterations {
-    /// All of them.
+    /// All iterations.
     All,
-    /// Those below a value.
+    /// The iterations below a value.
     Below(Expr),
-    /// Those from a value on.
+    /// The iterations from a value on.
     From(Expr),
 }
 
-/// The iterations in which a comparison holds for all values of other variables in their sets (`always`), or beyond which it holds for none. None: it cannot
-/// be solved.
+/// Returns the iterations in which a comparison holds for all values of other variables in their
+/// sets (if `always`), or the iterations outside of which it holds for no values (otherwise).
+/// Returns `None` if the comparison cannot be solved.
 ///
-/// Both sides are taken as whole numbers. Data stays as it is: it is not moved to the other side where the result may wrap. What is assumed: the sums of
-/// indices that bounds are made of do not overflow, as those of the comparison do not.
+/// Both sides are treated as whole numbers. Data is not moved to the other side, because the result
+/// may wrap there. Assumption: the sums of indices that form the bounds do not overflow, as those
+/// of the comparison do not.
 pub(crate) fn solve(
     var: &Var,
     comparison: &Expr,
@@ -34,7 +36,7 @@ pub(crate) fn solve(
     if !is_index(a) {
         return None;
     }
-    // It holds where this is negative.
+    // The comparison holds where this sum is negative.
     let mut indices = analyzer.with(|state| {
         let (left, right) = (state.sum_of(a), state.sum_of(b));
         match op {
@@ -46,7 +48,7 @@ pub(crate) fn solve(
     if matches!(op, CompareOp::Le | CompareOp::Ge) {
         indices.add_base(-1);
     }
-    // Sets know nothing of sums of data that are no machine integers.
+    // Sets do not model sums of data that are not machine integers.
     let mut data = Sum::constant(indices.dtype, 0);
     (data.terms, indices.terms) = indices.terms.into_iter().partition(|term| term.data);
     if !indices.fits() || !data.fits() || data.terms.iter().any(|term| uses_var(&term.index, |used| used == var)) {
@@ -78,7 +80,7 @@ impl State {
     fn bound(&self, rest: Sum, step: i64) -> Option<Iterations> {
         let size = step.checked_abs()?;
         let divisor = Expr::constant(rest.dtype, size);
-        // i < ceil(-rest / step), or i >= floor(rest / -step) + 1; by 1 nothing is rounded.
+        // i < ceil(-rest / step), or i >= floor(rest / -step) + 1; a step of 1 needs no rounding.
         let mut bound = if step > 0 { rest.scaled(-1) } else { rest };
         bound.add_base(if step > 0 { size - 1 } else { i64::from(size == 1) });
         if !self.is_computable(&bound) {

@@ -1,4 +1,4 @@
-//! Sets of integers with symbolic ends: which elements a loop nest touches.
+//! Sets of integers with symbolic ends: the elements that a loop nest accesses.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -21,38 +21,39 @@ use super::evaluate::Evaluation;
 use crate::ir::shared::ByAddress;
 use crate::ir::{Expr, Range, Var, VarMap, substitute, visit};
 
-/// Integers between two ends, or none. Ends are expressions over variables that are outside; an end that is missing is infinite.
+/// The integers between two ends, or no integers. Ends are expressions over outer variables; a
+/// missing end is infinite.
 ///
-/// A set may be larger than it has to be, never smaller.
+/// A set may be larger than necessary, never smaller.
 #[derive(Clone)]
 pub enum IntSet {
-    /// No integer.
+    /// The empty set.
     Nothing,
     /// All integers from `min` to `max`, both included. If `max` is below `min`, there are none.
     Interval {
-        /// The smallest; none: there is no smallest.
+        /// The smallest integer, or `None` if the set is unbounded below.
         min: Option<Expr>,
-        /// The largest; none: there is no largest.
+        /// The largest integer, or `None` if the set is unbounded above.
         max: Option<Expr>,
     },
 }
 
-/// Sets by variable.
+/// Sets of variables.
 pub type SetMap = HashMap<Var, IntSet>;
 
 impl IntSet {
-    /// All integers.
+    /// The set of all integers.
     pub fn everything() -> Self {
         Self::Interval { min: None, max: None }
     }
 
-    /// One integer.
+    /// A set of one integer.
     pub fn point(value: impl Into<Expr>) -> Self {
         let value = value.into();
         Self::Interval { min: Some(value.clone()), max: Some(value) }
     }
 
-    /// From `min` to `max`, both included.
+    /// The integers from `min` to `max`, both included.
     pub fn interval(min: impl Into<Expr>, max: impl Into<Expr>) -> Self {
         Self::Interval { min: Some(min.into()), max: Some(max.into()) }
     }
@@ -66,12 +67,12 @@ impl IntSet {
         }
     }
 
-    /// Whether it is known to have no integer.
+    /// Returns true if the set is known to be empty.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)
     }
 
-    /// Whether neither end is known.
+    /// Returns true if neither end is known.
     pub fn is_everything(&self) -> bool {
         matches!(self, Self::Interval { min: None, max: None })
     }
@@ -100,7 +101,7 @@ impl IntSet {
         }
     }
 
-    /// All integers that are in one of both or between them.
+    /// The smallest interval that contains both sets.
     #[must_use]
     pub fn union(&self, other: &Self, analyzer: &Analyzer) -> Self {
         match (self, other) {
@@ -112,7 +113,8 @@ impl IntSet {
         }
     }
 
-    /// The set as a range. Ends that are missing are those of `default`; none: they are missing there, too.
+    /// The set as a range. Missing ends are taken from `default`; with no default, returns `None`
+    /// if an end is missing.
     pub fn cover_range(&self, default: Option<&Range>, analyzer: &Analyzer) -> Option<Range> {
         let (min, max) = match self {
             Self::Nothing => {
@@ -136,7 +138,7 @@ impl IntSet {
         Some(Range::new(analyzer.simplify(&min), extent))
     }
 
-    /// Whether it is provably the range.
+    /// Returns true if the set provably equals the range.
     pub fn matches(&self, range: &Range, analyzer: &Analyzer) -> bool {
         let Self::Interval { min: Some(min), max: Some(max) } = self else {
             return self.is_nothing() && range.extent.is_int(0);
@@ -145,7 +147,8 @@ impl IntSet {
         (same(min, &range.min) || equal(min, &range.min, analyzer)) && (same(max, &last) || equal(max, &last, analyzer))
     }
 
-    /// The set without what is provably outside of a range: where it reaches beyond an end of the range, it ends there.
+    /// The set without the part that is provably outside of a range: an end beyond the end of the
+    /// range is moved to that end.
     #[must_use]
     pub fn clipped(&self, range: &Range, analyzer: &Analyzer) -> Self {
         let Self::Interval { min, max } = self else {
@@ -163,7 +166,8 @@ impl IntSet {
         Self::Interval { min: Some(min), max: Some(max) }
     }
 
-    /// The values of an expression where each variable of `sets` takes every value of its set; other variables are fixed.
+    /// The set of values of an expression where each variable of `sets` takes every value of its
+    /// set; other variables are fixed.
     pub fn evaluate(expr: &Expr, sets: &SetMap, analyzer: &Analyzer) -> Self {
         let mut points = VarMap::new();
         let mut rest = SetMap::new();
@@ -181,13 +185,13 @@ impl IntSet {
                 },
             }
         }
-        // Simplified first: intervals do not know that two occurrences of a variable have the same value.
+        // Simplified first, because intervals do not relate two occurrences of a variable.
         let expr = analyzer.simplify(&substitute(expr, &points));
         let set = Evaluation { sets: &mut rest, analyzer, known: ByAddress::default() }.expr(&expr);
         set.simplified(analyzer)
     }
 
-    /// The set where variables that its ends depend on take all values of other sets.
+    /// The set after the variables in its ends take all values of other sets.
     #[must_use]
     pub fn relaxed(&self, sets: &SetMap, analyzer: &Analyzer) -> Self {
         let Self::Interval { min, max } = self else {
@@ -221,7 +225,7 @@ impl IntSet {
     }
 }
 
-/// Whether both are the same expression by structure.
+/// Returns true if both are structurally the same expression.
 fn same(a: &Expr, b: &Expr) -> bool {
     a == b || a.as_int().is_some() && a.as_int() == b.as_int()
 }
@@ -267,7 +271,7 @@ mod tests {
         }
     }
 
-    /// A random expression of variables.
+    /// A random expression over variables.
     fn expression(vars: &[&Var], depth: u32, next: &mut impl FnMut(i64) -> i64) -> Expr {
         if depth == 0 || next(5) == 0 {
             return match next(4) {
@@ -297,7 +301,7 @@ mod tests {
         value.as_int().unwrap_or_else(|| panic!("{expr} has no value"))
     }
 
-    /// Every value is in the set, whatever the variables are.
+    /// Every value is in the set, for all values of the variables.
     #[test]
     fn sets_have_all_values() {
         let (i, j, n) = (Var::index("i"), Var::index("j"), Var::size("n", crate::ir::I64));
@@ -345,7 +349,7 @@ mod tests {
             (&eight, row.floor_div(8), "o"),
             (&eight, row.floor_mod(8), "[0, 7]"),
             (&eight, row.floor_div(4), "[o * 2, o * 2 + 1]"),
-            // A variable and itself is one value.
+            // Two occurrences of a variable have one value.
             (&eight, (&row + 5) - &i, "o * 8 + 5"),
             (&eight, i.expr() - i.expr(), "0"),
             (&eight, i.expr().min(3), "[0, 3]"),

@@ -1,11 +1,12 @@
-//! Intervals with constant ends, for bounds that hold whatever the variables are.
+//! Intervals with constant ends: bounds that hold for all values of the variables.
 
 use kernpack::DataType;
 
 use crate::ir::DataTypeExt;
 use crate::ir::builder::floor_div;
 
-/// The integers from `min` to `max`, both included. `i64::MIN` and `i64::MAX` stand for no bound; arithmetic saturates towards them.
+/// The integers from `min` to `max`, both included. `i64::MIN` and `i64::MAX` represent an infinite
+/// end; arithmetic saturates towards them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConstInterval {
     /// The smallest value, or [`ConstInterval::NEG_INF`].
@@ -14,7 +15,7 @@ pub struct ConstInterval {
     pub max: i64,
 }
 
-/// Numbers with both infinities, in the order of numbers.
+/// Both infinities, in the order of the integers.
 const NEG: i64 = i64::MIN;
 const POS: i64 = i64::MAX;
 
@@ -24,7 +25,7 @@ fn is_infinite(end: i64) -> bool {
 
 fn add_end(a: i64, b: i64, absorbing: i64) -> i64 {
     if is_infinite(a) || is_infinite(b) {
-        // The absorbing end is the one that knows less.
+        // The absorbing end is the one that carries less information.
         return if a == absorbing || b == absorbing {
             absorbing
         } else if is_infinite(a) {
@@ -52,7 +53,7 @@ fn mul_end(a: i64, b: i64) -> i64 {
     if is_infinite(a) || is_infinite(b) { infinite } else { a.checked_mul(b).unwrap_or(infinite) }
 }
 
-/// Quotient of ends, rounded down or to zero; the divisor is not 0.
+/// Quotient of ends, rounded down or toward zero; the divisor is not 0.
 fn div_end(a: i64, b: i64, floor: bool) -> i64 {
     let opposite = (a < 0) != (b < 0);
     if is_infinite(b) {
@@ -72,17 +73,18 @@ impl ConstInterval {
     /// Every integer.
     pub const EVERYTHING: Self = Self { min: NEG, max: POS };
 
-    /// From `min` to `max`. The sentinels themselves as values are widened, so that they say less than they could.
+    /// The interval from `min` to `max`. An end that equals a sentinel is widened, so that the
+    /// interval is less precise than it could be.
     pub fn new(min: i64, max: i64) -> Self {
         Self { min: min.min(POS - 1), max: max.max(NEG + 1) }
     }
 
-    /// One value.
+    /// The interval of one value.
     pub fn point(value: i64) -> Self {
         Self::new(value, value)
     }
 
-    /// The values of a type; everything for 64 bits and what is no integer.
+    /// The values of a type; [`Self::EVERYTHING`] for 64 bits and for types that are not integers.
     pub fn of_type(dtype: DataType) -> Self {
         if dtype.is_bool() {
             return Self::new(0, 1);
@@ -91,61 +93,60 @@ impl ConstInterval {
         match (dtype.is_int(), dtype.is_uint()) {
             (true, _) if bits < 64 => Self::new(-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
             (_, true) if bits < 64 => Self::new(0, (1 << bits) - 1),
-            // The upper half of 64 unsigned bits has no i64.
+            // The upper half of the unsigned 64-bit integers does not fit in i64.
             _ => Self::EVERYTHING,
         }
     }
 
-    /// The values after a conversion to an integer type: the same ones, if the type has all of
-    /// them.
+    /// The values after a cast to an integer type: unchanged if the type contains all of them.
     #[must_use]
     pub(crate) fn cast(self, dtype: DataType) -> Self {
         let own = Self::of_type(dtype);
-        // Negative integers become unsigned ones of 64 bits that have no i64.
+        // Negative integers become unsigned 64-bit integers that do not fit in i64.
         let wide = dtype.is_uint() && dtype.bits() == 64;
         if own.includes(self) && !(wide && self.min < 0) { self } else { own }
     }
 
-    /// The value, if there is only one.
+    /// The value, if the interval has only one.
     pub fn as_point(self) -> Option<i64> {
         (self.min == self.max && !is_infinite(self.min)).then_some(self.min)
     }
 
-    /// Whether both ends are numbers.
+    /// Returns true if both ends are finite.
     pub fn is_finite(self) -> bool {
         !is_infinite(self.min) && !is_infinite(self.max)
     }
 
-    /// Whether a value is inside.
+    /// Returns true if the interval contains a value.
     pub fn contains(self, value: i64) -> bool {
         (self.min..=self.max).contains(&value)
     }
 
-    /// Whether every value of another interval is inside.
+    /// Returns true if the interval contains every value of another one.
     pub fn includes(self, other: Self) -> bool {
         self.min <= other.min && other.max <= self.max
     }
 
-    /// What is in both; itself if nothing is, which happens in code that is never reached.
+    /// The intersection; `self` if it is empty, which happens in unreachable code.
     #[must_use]
     pub fn intersect(self, other: Self) -> Self {
         let both = Self { min: self.min.max(other.min), max: self.max.min(other.max) };
         if both.min <= both.max { both } else { self }
     }
 
-    /// The smallest interval with the values of both.
+    /// The smallest interval that contains both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// `k` such that the interval lies in `k * c .. (k + 1) * c`; `c` is positive.
+    /// `k` such that the interval is in `k * c .. (k + 1) * c`; `c` is positive.
     pub fn block(self, c: i64) -> Option<i64> {
         if !self.is_finite() {
             return None;
         }
         let block = self.min.div_euclid(c);
-        // Callers take `block * c` away, which has to fit.
+        // Callers subtract `block * c`, which has to fit.
         let fits = block.checked_mul(c).and_then(i64::checked_neg).is_some();
         (fits && block == self.max.div_euclid(c)).then_some(block)
     }
@@ -163,7 +164,8 @@ impl ConstInterval {
     /// Sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
-        // A smallest value above i64 may come back in a longer sum: it is a bound, no infinity.
+        // A lower bound above i64 may become smaller again in a longer sum: it is a bound, not an
+        // infinity.
         Self::new(add_end(self.min, other.min, NEG), add_end(self.max, other.max, POS))
     }
 
@@ -196,7 +198,8 @@ impl ConstInterval {
         self.of_ends(other, mul_end)
     }
 
-    /// Calls `part` for the negative and the positive values of a divisor, and unites the results.
+    /// Calls `part` for the negative and the positive values of a divisor, and returns the union of
+    /// the results.
     fn by_sign(self, mut part: impl FnMut(Self) -> Self) -> Self {
         let mut result = None;
         if self.min < 0 {
@@ -209,19 +212,19 @@ impl ConstInterval {
         result.unwrap_or(Self::EVERYTHING)
     }
 
-    /// Quotient, rounded down; division by 0 does not occur.
+    /// Quotient, rounded down; the divisor is assumed not to be 0.
     #[must_use]
     pub fn floor_div(self, divisor: Self) -> Self {
         divisor.by_sign(|divisor| self.of_ends(divisor, |a, b| div_end(a, b, true)))
     }
 
-    /// Quotient, rounded to zero; division by 0 does not occur.
+    /// Quotient, rounded toward zero; the divisor is assumed not to be 0.
     #[must_use]
     pub fn trunc_div(self, divisor: Self) -> Self {
         divisor.by_sign(|divisor| self.of_ends(divisor, |a, b| div_end(a, b, false)))
     }
 
-    /// Remainder with the sign of the divisor; division by 0 does not occur.
+    /// Remainder with the sign of the divisor; the divisor is assumed not to be 0.
     #[must_use]
     pub fn floor_mod(self, divisor: Self) -> Self {
         divisor.by_sign(|divisor| {
@@ -241,7 +244,7 @@ impl ConstInterval {
         })
     }
 
-    /// Remainder with the sign of the dividend; division by 0 does not occur.
+    /// Remainder with the sign of the dividend; the divisor is assumed not to be 0.
     #[must_use]
     pub fn trunc_mod(self, divisor: Self) -> Self {
         let largest = negate_end(divisor.min).max(divisor.max);
@@ -255,19 +258,19 @@ impl ConstInterval {
         }
     }
 
-    /// The smaller one of two values.
+    /// The minimum of two values.
     #[must_use]
     pub fn minimum(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.min(other.max) }
     }
 
-    /// The larger one of two values.
+    /// The maximum of two values.
     #[must_use]
     pub fn maximum(self, other: Self) -> Self {
         Self { min: self.min.max(other.min), max: self.max.max(other.max) }
     }
 
-    /// Bits of both, of signed integers.
+    /// Bitwise and of signed integers.
     #[must_use]
     pub fn bit_and(self, other: Self) -> Self {
         match (self.min >= 0, other.min >= 0) {
@@ -278,7 +281,8 @@ impl ConstInterval {
         }
     }
 
-    /// Bits of either (or of one) of integers that are not negative; else everything.
+    /// Bitwise or, or exclusive or, of integers that are not negative; otherwise
+    /// [`Self::EVERYTHING`].
     #[must_use]
     pub fn bit_or(self, other: Self) -> Self {
         if self.min < 0 || other.min < 0 {
@@ -289,7 +293,7 @@ impl ConstInterval {
         Self { min: 0, max: if bits >= 63 { POS } else { (1 << bits) - 1 } }
     }
 
-    /// Shift to the right with the sign. A negative number of bits shifts out all of them.
+    /// Arithmetic shift to the right. A negative shift amount shifts out all bits.
     #[must_use]
     pub fn shift_right(self, by: Self) -> Self {
         let by = if by.min < 0 {
@@ -325,7 +329,7 @@ mod tests {
             .collect()
     }
 
-    /// The smallest interval that holds all results, computed one by one.
+    /// The smallest interval that contains all results, computed one by one.
     fn exact(a: ConstInterval, b: ConstInterval, op: impl Fn(i64, i64) -> Option<i64>) -> Option<ConstInterval> {
         let mut all: Option<ConstInterval> = None;
         for x in a.min..=a.max {
@@ -399,7 +403,7 @@ mod tests {
         assert_eq!(large.times(large).max, POS);
         assert_eq!(ConstInterval::point(POS), ConstInterval { min: POS - 1, max: POS });
         assert_eq!(ConstInterval::EVERYTHING.plus(ConstInterval::point(1)), ConstInterval::EVERYTHING);
-        // Sums beyond i64 that come back are inside.
+        // Sums beyond i64 that become smaller again stay inside.
         let (one, negative) = (ConstInterval::point(1), ConstInterval::point(NEG + 2));
         assert!(large.plus(one).plus(one).plus(negative).contains(1));
         assert!(large.plus(one).plus(one).negated().plus(large).contains(-2));

@@ -1,7 +1,7 @@
-//! Vectors: a lane of a ramp is a sum with the number of the lane as a variable.
+//! Vectors: a lane of a ramp is a sum with the lane index as a variable.
 //!
-//! Lanes are added and multiplied modulo `2^n`, as their scalars are; comparisons and quotients are
-//! those of whole numbers. Bounds of lanes assume nothing of divisors: any lane may be 0.
+//! Lanes are added and multiplied modulo `2^n`, like their scalars; comparisons and quotients are
+//! those of whole numbers. The bounds of lanes assume nothing about divisors: any lane may be 0.
 
 use super::analyzer::State;
 use super::compare::comparison;
@@ -138,7 +138,7 @@ impl State {
 
     fn choose_lanes(&mut self, expr: &Expr, condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Expr {
         let new = self.choose(expr, condition, a, b, lazy);
-        // One condition for all lanes is a scalar.
+        // A condition that is the same for all lanes is a scalar.
         let (ExprNode::Select { condition, true_value: x, false_value: y }
         | ExprNode::IfThenElse { condition, then_value: x, else_value: y }) = &*new
         else {
@@ -153,7 +153,7 @@ impl State {
         })
     }
 
-    /// The variable that counts lanes.
+    /// The variable that represents the lane index.
     fn lane(&mut self, lanes: u16, dtype: kernpack::DataType) -> Var {
         let index = self.lanes.iter().position(|(count, var)| *count == lanes && var.dtype() == dtype);
         if let Some(index) = index {
@@ -165,7 +165,7 @@ impl State {
         var
     }
 
-    /// One lane of a ramp or of equal values, as an expression of the lane's number.
+    /// One lane of a ramp or of a broadcast, as an expression of the lane index.
     fn lane_of(&mut self, vector: &Expr) -> Option<Expr> {
         match &**vector {
             ExprNode::Ramp { base, stride, lanes } if is_index(base) => {
@@ -177,8 +177,8 @@ impl State {
         }
     }
 
-    /// A sum that is linear in the lane's number, as a vector. None: it is not linear, or a number
-    /// does not fit.
+    /// A sum that is linear in the lane index, as a vector. `None` if it is not linear, or if a
+    /// number does not fit.
     fn vector(&mut self, sum: &Sum, lanes: u16) -> Option<Expr> {
         let lane = self.lane(lanes, sum.dtype);
         let is_lane = |var: &Var| *var == lane;
@@ -198,7 +198,7 @@ impl State {
             let scale = term.scale;
             self.add(&mut stride, &cofactor, scale);
         }
-        // A sum with a number that did not fit lacks terms.
+        // A sum whose numbers overflowed lacks terms.
         if sum.overflow || base.overflow || stride.overflow {
             return None;
         }
@@ -210,7 +210,8 @@ impl State {
         })
     }
 
-    /// Bounds of all lanes; of what is nested deeper than this those of its type, as parts may be shared.
+    /// The bounds of all lanes. Parts nested deeper than `depth` get the bounds of their type,
+    /// because parts may be shared.
     pub(crate) fn lanes_interval(&mut self, expr: &Expr, depth: u32) -> ConstInterval {
         let own = ConstInterval::of_type(expr.dtype());
         if depth == 0 {
@@ -237,10 +238,10 @@ impl State {
                     _ => own,
                 };
                 let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
-                // A lane of the divisor may be 0, whatever it is.
+                // A lane of the divisor may be 0, for any divisor.
                 let range = if divides { of_division(range, x, y, own) } else { range };
-                // What does not fit wraps; of 64 unsigned bits, what is negative or has no end
-                // here.
+                // A result that does not fit wraps; for unsigned 64-bit integers, also one that is
+                // negative or has no end here.
                 let wide = expr.dtype().is_uint() && expr.dtype().bits() == 64;
                 let exact = range.is_finite() && !(wide && range.min < 0);
                 if own.includes(range) && (exact || !wide && !self.is_data(expr)) { range } else { own }
@@ -272,7 +273,7 @@ impl State {
     }
 }
 
-/// A vector operation with an operand that has no effect left out.
+/// Folds a vector operation with an operand that has no effect.
 fn folded_lanes(op: BinaryOp, expr: Expr) -> Expr {
     let ExprNode::Binary { a, b, dtype, .. } = &*expr else { return expr };
     let scalar = |side: &Expr| match &**side {

@@ -7,13 +7,14 @@ use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 /// `base + coefficients[0] * vars[0] + ..`; coefficients and base do not depend on the variables.
 #[derive(Clone)]
 pub struct LinearForm {
-    /// One for each variable, in their order; 0 for one that does not occur.
+    /// One coefficient for each variable, in order; 0 for a variable that does not occur.
     pub coefficients: Vec<Expr>,
-    /// What is left when all variables are 0.
+    /// The value if all variables are 0.
     pub base: Expr,
 }
 
-/// The expression as a linear function of variables; none if it is no such function, or no scalar integer. Coefficients may be symbolic.
+/// Returns the expression as a linear function of variables; `None` if it is not linear, or not a
+/// scalar integer. Coefficients may be symbolic.
 ///
 /// ```
 /// use kernpack_compiler::arith::{Analyzer, detect_linear};
@@ -41,7 +42,7 @@ pub fn detect_linear(expr: &Expr, vars: &[Var], analyzer: &Analyzer) -> Option<L
     Some(form)
 }
 
-/// Adds `expr * factor`; false if that is not linear.
+/// Adds `expr * factor`; returns false if that is not linear.
 fn add(form: &mut LinearForm, expr: &Expr, factor: &Expr, vars: &[Var]) -> bool {
     if let Some(var) = Var::of(expr)
         && let Some(place) = vars.iter().position(|other| *other == var)

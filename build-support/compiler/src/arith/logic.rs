@@ -1,8 +1,8 @@
-//! Truth values and choices.
+//! Truth values and selects.
 //!
-//! Comparisons are of whole numbers ([`State::compare`]). The sides of a choice may wrap; what is
-//! known of the choice is what holds for the values of both after that. Intervals are of values:
-//! integers of 64 unsigned bits above `i64::MAX` have none.
+//! Comparisons are comparisons of whole numbers ([`State::compare`]). The sides of a select may
+//! wrap; the facts about the select hold for the wrapped values of both sides. Intervals contain
+//! values: unsigned 64-bit integers above `i64::MAX` have no interval.
 
 use super::analyzer::{State, Value};
 use super::compare::comparison;
@@ -17,7 +17,8 @@ use super::sum::Sum;
 use crate::ir::shared::is_shared;
 use crate::ir::{CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
 
-/// How deep conditions inside of one expression are entered. Below, all facts hold, and what was simplified once stays so.
+/// The depth to which conditions inside of one expression are entered. Below it all facts are
+/// unchanged, so that memoized results stay valid.
 const MOST_SCOPES: u32 = 3;
 
 impl State {
@@ -36,7 +37,7 @@ impl State {
             let sum = self.ring_sum(expr);
             return render(&sum, Some(expr));
         }
-        // What others refer to, too, is simplified once.
+        // A shared node is simplified once.
         let shared = is_shared(expr);
         if shared && let Some(result) = self.remembered_expr(expr) {
             return result;
@@ -49,7 +50,7 @@ impl State {
         result
     }
 
-    /// Whether conditions may be entered here.
+    /// Returns true if a condition may be entered here.
     pub(super) fn may_enter(&self) -> bool {
         self.scopes == 0 || self.scopes < MOST_SCOPES && self.nested_scopes > 0
     }
@@ -61,7 +62,7 @@ impl State {
         self.scopes += 1;
     }
 
-    /// A node that is no sum.
+    /// Simplifies a node that is not a sum.
     pub(crate) fn simplify_node(&mut self, expr: &Expr) -> Expr {
         if expr.dtype().is_bool() {
             let simple = self.simplify_truth(expr);
@@ -143,7 +144,8 @@ impl State {
         self.choose_with(expr, condition, a, b, lazy, |state, side| state.simplify(side))
     }
 
-    /// The choice with its parts simplified, each side where the condition holds or does not.
+    /// The select with its parts simplified, each side under the assumption that the condition
+    /// holds or does not.
     fn choose_with(
         &mut self,
         expr: &Expr,
@@ -164,7 +166,7 @@ impl State {
         let mut sides = [a.clone(), b.clone()];
         for (side, holds) in sides.iter_mut().zip([true, false]) {
             let leaf = matches!(**side, ExprNode::Int { .. } | ExprNode::Float { .. });
-            // A side that is evaluated in any case keeps indices that are right in any case.
+            // A side that is always evaluated keeps indices that are valid in all cases.
             let enters = scalar && !leaf && self.may_enter() && (lazy || is_total(side));
             if !enters {
                 *side = simplify(self, side);
@@ -194,7 +196,7 @@ impl State {
         })
     }
 
-    /// What facts say of a condition as it stands.
+    /// The constant to which facts fold a condition as it is.
     fn known_literal(&self, condition: &Expr) -> Option<Expr> {
         if self.literals.is_empty() || matches!(**condition, ExprNode::Int { .. }) {
             return None;

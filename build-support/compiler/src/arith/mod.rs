@@ -1,4 +1,5 @@
-//! Facts about integer expressions: intervals, divisibility, canonical forms, proofs, sets for bound inference.
+//! Facts about integer expressions: intervals, divisibility, canonical forms, proofs, sets for
+//! bound inference.
 
 mod analyzer;
 mod compare;

@@ -1,4 +1,4 @@
-//! What is known of an integer modulo a number.
+//! Divisibility of integers: the remainder modulo a number.
 
 use core::fmt;
 
@@ -6,41 +6,42 @@ use kernpack::DataType;
 
 use crate::ir::builder::{floor_div, wrap_int};
 
-/// The integers `coeff * k + base`: one number if `coeff` is 0, all if it is 1. `base` is in `0 .. coeff` otherwise.
+/// The integers `coeff * k + base`: one number if `coeff` is 0, all integers if it is 1. `base` is
+/// in `0 .. coeff` otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ModularSet {
-    /// Distance of neighbours; never negative.
+    /// The distance between neighbors; never negative.
     pub coeff: i64,
-    /// One of them.
+    /// One of the integers.
     pub base: i64,
 }
 
-/// Greatest common divisor of magnitudes; of 0 and x it is x.
+/// Greatest common divisor of magnitudes; that of 0 and x is x.
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
         (a, b) = (b, a % b);
     }
-    // Only |i64::MIN| does not fit; 1 is a divisor as well.
+    // Only |i64::MIN| does not fit; 1 is also a common divisor.
     i64::try_from(a).unwrap_or(1)
 }
 
 impl ModularSet {
-    /// Every integer.
+    /// The set of all integers.
     pub const EVERYTHING: Self = Self { coeff: 1, base: 0 };
 
-    /// `coeff * k + base`.
+    /// The integers `coeff * k + base`.
     pub fn new(coeff: i64, base: i64) -> Self {
         let coeff = if coeff == i64::MIN { 1 } else { coeff.abs() };
         if coeff == 0 { Self { coeff, base } } else { Self { coeff, base: base.rem_euclid(coeff) } }
     }
 
-    /// One number.
+    /// The set of one number.
     pub fn point(value: i64) -> Self {
         Self { coeff: 0, base: value }
     }
 
-    /// Whether a number is one of them.
+    /// Returns true if the set contains a number.
     pub fn contains(self, value: i64) -> bool {
         if self.coeff == 0 {
             return value == self.base;
@@ -49,7 +50,7 @@ impl ModularSet {
         (i128::from(value) - i128::from(self.base)) % i128::from(self.coeff) == 0
     }
 
-    /// The remainder modulo `c`, if all have the same; `c` is positive.
+    /// The remainder modulo `c`, if it is the same for all; `c` is positive.
     pub fn remainder(self, c: i64) -> Option<i64> {
         (self.coeff % c == 0).then(|| self.base.rem_euclid(c))
     }
@@ -63,14 +64,14 @@ impl ModularSet {
         }
     }
 
-    /// What is left of it where the values wrap in a signed type of n bits: the part that is a
-    /// power of two, at most `2^n`.
+    /// The set after the values wrap in a signed type of n bits: only the factor of the modulus
+    /// that is a power of two remains, at most `2^n`.
     #[must_use]
     pub(crate) fn wrapped(self, dtype: DataType) -> Self {
         if self.coeff == 0 {
             return Self::point(wrap_int(dtype, self.base));
         }
-        // Of what a value of 64 bits is divisible by, more than 2^62 has no i64.
+        // A modulus greater than 2^62 does not fit in i64.
         let bits = self.coeff.trailing_zeros().min(u32::from(dtype.bits())).min(62);
         Self::new(1 << bits, self.base)
     }
@@ -112,7 +113,7 @@ impl ModularSet {
         }
     }
 
-    /// What is a member of one or the other.
+    /// A set that contains both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match self.base.checked_sub(other.base) {
@@ -121,7 +122,8 @@ impl ModularSet {
         }
     }
 
-    /// What is a member of both, if the moduli are small enough to say; else the finer one. Itself if nothing is.
+    /// The intersection, if the moduli are small enough to compute it; otherwise the finer set.
+    /// `self` if the intersection is empty.
     #[must_use]
     pub fn intersect(self, other: Self) -> Self {
         if self.coeff == 0 || other == Self::EVERYTHING {
@@ -136,7 +138,7 @@ impl ModularSet {
             return self;
         }
         let Some(coeff) = (fine.coeff / common).checked_mul(coarse.coeff) else { return fine };
-        // Only few steps are tried: moduli are factors of loops.
+        // Only a few steps are tried: moduli are factors of loops.
         let mut base = fine.base;
         for _ in 0..(coarse.coeff / common).min(4096) {
             if coarse.contains(base) {

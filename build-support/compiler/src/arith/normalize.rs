@@ -20,7 +20,8 @@ impl State {
         self.settled(sum, Some(expr))
     }
 
-    /// The canonical sum of an expression of an index type; of data that wraps, it is right modulo `2^n` only.
+    /// The canonical sum of an expression of an index type; for data that wraps, it is correct only
+    /// modulo `2^n`.
     pub(crate) fn ring_sum(&mut self, expr: &Expr) -> Sum {
         let mut sum = Sum::constant(expr.dtype(), 0);
         self.add(&mut sum, expr, 1);
@@ -70,7 +71,7 @@ impl State {
                     None => sum.overflow = true,
                 };
             }
-            // What others refer to, too, is computed once: else a chain of `x + x` takes exponential time.
+            // A shared node is computed once: otherwise a chain of `x + x` takes exponential time.
             if matches!(op, BinaryOp::Add | BinaryOp::Sub) && expr.object().strong_count() == 1 {
                 self.add(sum, a, factor);
                 return match factor.checked_neg() {
@@ -96,7 +97,7 @@ impl State {
         sum
     }
 
-    /// Takes sums for indices that became whole, and joins what belongs together.
+    /// Replaces indices that became whole by their sums, and joins terms that belong together.
     pub(crate) fn taken_apart(&mut self, mut sum: Sum) -> Sum {
         while !sum.overflow
             && let Some(place) = sum.terms.iter().position(|term| term.composite && term.is_whole())
@@ -155,7 +156,7 @@ impl State {
                 let inner = self.sum_of(value);
                 let (range, modular) = (self.range(&inner), inner.modular());
                 let fits = ConstInterval::of_type(dtype).includes(range);
-                // Casting there and back gives the value itself.
+                // A cast to a wider type and back results in the value itself.
                 if fits
                     && let Some(term) = inner.as_term()
                     && term.is_whole()
@@ -170,7 +171,7 @@ impl State {
                     let constant = Expr::constant(dtype, number);
                     return self.opaque(constant, ConstInterval::EVERYTHING, ModularSet::EVERYTHING);
                 }
-                // What is cut is data.
+                // A truncated value is data.
                 let data = inner.is_data() || !fits;
                 let new = render(&inner, Some(value));
                 let node = if new.same_as(value) { expr.clone() } else { new.cast(dtype) };
@@ -222,13 +223,13 @@ impl State {
         }
     }
 
-    /// A value that arithmetic does not look into; what facts say of it is added.
+    /// A value that is opaque to arithmetic; facts about it are added.
     pub(crate) fn opaque(&mut self, expr: Expr, range: ConstInterval, modular: ModularSet) -> Sum {
         let data = self.is_data(&expr);
         self.value_of(expr, range, modular, data)
     }
 
-    /// [`opaque`](Self::opaque) of an expression of which it is known whether it is data.
+    /// [`opaque`](Self::opaque), where the caller knows whether the expression is data.
     fn value_of(&mut self, expr: Expr, range: ConstInterval, modular: ModularSet, data: bool) -> Sum {
         let dtype = expr.dtype();
         if let ExprNode::Int { value, .. } = *expr {
@@ -241,12 +242,12 @@ impl State {
             Some(value) => Sum::constant(dtype, value),
             None => Sum::of(dtype, term),
         };
-        // Nodes that were made here are looked at again by proofs and nested operations.
+        // Proofs and nested operations examine new nodes again.
         self.remember(&expr, &Rc::new(sum.clone()));
         sum
     }
 
-    /// The term with what facts say of its value; its factor is 1.
+    /// The term with the facts about its value; its factor is 1.
     pub(crate) fn refined(&self, mut term: Term) -> Term {
         for fact in self.atoms.iter().rev() {
             if fact.alive && fact.term.same_value(&term) {
@@ -309,7 +310,7 @@ impl State {
         binary(op, render(left, a), render(right, b), Some(expr))
     }
 
-    /// The node with its parts simplified, as far as nothing else is known of it.
+    /// The node with its parts simplified, without further rewriting of the node itself.
     pub(crate) fn simplify_parts(&mut self, expr: &Expr) -> Expr {
         mutate_expr_parts(&mut Parts(self), expr).unwrap_or_else(|_| expr.clone())
     }
@@ -323,7 +324,7 @@ impl Mutate for Parts<'_> {
     }
 }
 
-/// Whether two sums are equal term by term.
+/// Returns true if two sums are equal term by term.
 pub(crate) fn same_sums(a: &Sum, b: &Sum) -> bool {
     a.base == b.base && (a.terms.is_empty() && b.terms.is_empty() || a.multiple_of_terms(b) == Some(1))
 }

@@ -1,8 +1,8 @@
-//! The analyzer for other languages: functions of expressions, with the ranges of variables (iteration variables with a domain, outer ones first) and
-//! conditions that hold.
+//! The analyzer for other languages: functions of expressions, of the ranges of variables
+//! (iteration variables with a domain, outer ones first), and of conditions that hold.
 //!
-//! What is assumed: all variables are indices, on which arithmetic does not overflow. What is
-//! loaded or called is data, and wraps.
+//! Assumptions: all variables are indices, on which arithmetic does not overflow. Loads and the
+//! results of calls are data, and wrap.
 
 use std::collections::HashMap;
 
@@ -22,33 +22,34 @@ fn analyzer(axes: &Array<IterVar>, conditions: &Array<Expr>) -> Analyzer {
     analyzer
 }
 
-/// The expression in canonical, simpler form.
+/// Returns the expression in canonical, simpler form.
 #[packed_func(name = "kernpack.arith.simplify")]
 fn simplify(expr: Expr, axes: Array<IterVar>, conditions: Array<Expr>) -> Expr {
     analyzer(&axes, &conditions).simplify(&expr)
 }
 
-/// Whether a condition certainly holds.
+/// Returns true if a condition provably holds.
 #[packed_func(name = "kernpack.arith.can_prove")]
 fn can_prove(condition: Expr, axes: Array<IterVar>, conditions: Array<Expr>) -> bool {
     analyzer(&axes, &conditions).can_prove(&condition)
 }
 
-/// The smallest and the largest value; the ends of i64 stand for no bound.
+/// Returns the smallest and the largest value; the ends of i64 represent an unbounded end.
 #[packed_func(name = "kernpack.arith.const_interval")]
 fn const_interval(expr: Expr, axes: Array<IterVar>, conditions: Array<Expr>) -> Array<i64> {
     let interval = analyzer(&axes, &conditions).const_interval(&expr);
     [interval.min, interval.max].into_iter().collect()
 }
 
-/// `[coeff, base]`: the values are `coeff * k + base`.
+/// Returns `[coeff, base]`: the values are `coeff * k + base`.
 #[packed_func(name = "kernpack.arith.modular_set")]
 fn modular_set(expr: Expr, axes: Array<IterVar>, conditions: Array<Expr>) -> Array<i64> {
     let set = analyzer(&axes, &conditions).modular_set(&expr);
     [set.coeff, set.base].into_iter().collect()
 }
 
-/// Coefficients of the variables and what is left without them; empty if the expression is no linear function of them.
+/// Returns the coefficients of the variables, then the rest without them; empty if the expression
+/// is not a linear function of them.
 #[packed_func(name = "kernpack.arith.detect_linear")]
 fn detect_linear(expr: Expr, vars: Array<Var>) -> Array<Expr> {
     let vars: Vec<Var> = vars.iter().collect();
@@ -58,8 +59,8 @@ fn detect_linear(expr: Expr, vars: Array<Var>) -> Array<Expr> {
     }
 }
 
-/// The first and last value of a variable for which a condition holds for all values of other axes; an end that is not there is no limit. Empty if no such
-/// interval is found.
+/// Returns the first and last value of a variable for which a condition holds for all values of
+/// other axes; a missing end means no limit. Empty if no such interval is found.
 #[packed_func(name = "kernpack.arith.deduce_bound")]
 fn deduce_bound(var: Var, condition: Expr, relaxed: Array<IterVar>) -> Array<Option<Expr>> {
     let sets: HashMap<Var, IntSet> =

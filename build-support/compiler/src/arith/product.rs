@@ -1,8 +1,8 @@
 //! Products of canonical sums.
 //!
-//! Sums may wrap here: products are right modulo `2^n`. Bounds, and divisibility by more than a
-//! power of two up to `2^n`, are known of data only where the bounds lie inside of the type. By a
-//! divisor that may be 0 nothing is joined.
+//! Sums may wrap here: products are correct modulo `2^n`. For data, bounds, and divisibility by
+//! more than a power of two up to `2^n`, are known only where the bounds lie inside of the type.
+//! Terms with a divisor that may be 0 are not joined.
 
 use super::analyzer::State;
 use super::interval::ConstInterval;
@@ -66,7 +66,7 @@ impl State {
             let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*index else { continue };
             for (quotient, by) in [(a, b), (b, a)] {
                 let ExprNode::Binary { op: BinaryOp::FloorDiv, a: x, b: n, .. } = &**quotient else { continue };
-                // By 0, quotient and remainder are 0.
+                // With a divisor of 0, quotient and remainder are 0.
                 if !same(n, by) || self.divides_by_zero(n) {
                     continue;
                 }
@@ -90,7 +90,7 @@ impl State {
     }
 }
 
-/// Whether a term is a quotient by exactly this.
+/// Returns true if a term of the sum is a quotient by exactly `by`.
 fn divides_inside(sum: &Sum, by: &Sum) -> bool {
     let quotients = sum.terms.iter().filter_map(|term| match &*term.index {
         ExprNode::Binary { op: BinaryOp::FloorDiv, b, .. } if term.is_whole() => Some(b),
@@ -106,7 +106,8 @@ fn divides_inside(sum: &Sum, by: &Sum) -> bool {
     false
 }
 
-/// The sum without the greatest common factor of its numbers, and that; of a single term, with its sign.
+/// The sum divided by the greatest common factor of its numbers, and that factor; for a single
+/// term, the factor has its sign.
 fn without_factor(sum: Sum) -> (Sum, i64) {
     let mut common = gcd(sum.common_scale(), sum.base);
     if let [term] = &sum.terms[..]

@@ -8,14 +8,15 @@ use super::sum::{Sum, Term, WHOLE};
 use crate::ir::shared::{ByAddress, is_shared};
 use crate::ir::{BinaryOp, CompareOp, Expr, ExprNode, LogicOp, with_stack};
 
-/// How much work a proof may be.
+/// The limit on the work of a proof.
 struct Effort {
     depth: u32,
     steps: u32,
 }
 
 impl State {
-    /// Bounds of a sum: those of its terms, tightened by divisibility and by facts about just this sum.
+    /// The bounds of a sum: those of its terms, tightened by divisibility and by facts about
+    /// exactly this sum.
     pub(crate) fn range(&self, sum: &Sum) -> ConstInterval {
         let mut range = sum.range();
         if sum.overflow || sum.terms.len() < 2 {
@@ -43,7 +44,7 @@ impl State {
         range
     }
 
-    /// Whether `sum <= 0`, with little work: for simplification.
+    /// Proves `sum <= 0` with little work, for simplification.
     pub(crate) fn proves_not_positive(&mut self, sum: &Sum) -> bool {
         if self.range(sum).max <= 0 {
             return true;
@@ -57,7 +58,7 @@ impl State {
         proved
     }
 
-    /// Whether `sum <= 0`, with more work.
+    /// Proves `sum <= 0` with more work.
     fn proves_strongly(&mut self, sum: &Sum) -> bool {
         let nested = core::mem::replace(&mut self.proving, true);
         let proved = self.prove(sum, &mut Effort { depth: 6, steps: 96 });
@@ -82,7 +83,8 @@ impl State {
         proved
     }
 
-    /// By cases of min, max and choices, and with quotients written as dividend and remainder.
+    /// Proves by cases of min, max and selects, and with quotients written as dividend and
+    /// remainder.
     fn prove_by_parts(&mut self, sum: &Sum, effort: &mut Effort) -> bool {
         for place in 0..sum.terms.len() {
             let term = &sum.terms[place];
@@ -127,9 +129,9 @@ impl State {
         false
     }
 
-    /// Adds a multiple of a fact such that a term goes away.
+    /// Adds a multiple of a fact that eliminates a term.
     fn prove_by_facts(&mut self, sum: &Sum, effort: &mut Effort) -> bool {
-        // A term without a bound on the side that matters has to go.
+        // A term without a bound on the relevant side has to be eliminated.
         let open = sum.terms.iter().position(|term| term.range.scaled(term.scale).max == ConstInterval::POS_INF);
         let (first, last) = open.map_or((0, sum.terms.len()), |place| (place, place + 1));
         for place in first..last {
@@ -143,7 +145,8 @@ impl State {
                 if scale == 0 || (scale > 0) != (term.scale > 0) {
                     continue;
                 }
-                // |scale| * sum <= |term.scale| * fact + rest, where fact <= 0: rest <= 0 is enough.
+                // |scale| * sum <= |term.scale| * fact + rest, where fact <= 0: so rest <= 0 is
+                // sufficient.
                 let common = gcd(scale, term.scale);
                 let (Some(of_sum), Some(of_fact)) = (scale.checked_abs(), term.scale.checked_abs()) else { continue };
                 let mut rest = sum.clone().scaled(of_sum / common);
@@ -162,7 +165,7 @@ impl State {
         false
     }
 
-    /// The term is a product `x * y` with `y >= 0`: facts about `x` hold times `y`.
+    /// The term is a product `x * y` with `y >= 0`: facts about `x` are multiplied by `y`.
     fn prove_by_product(&mut self, sum: &Sum, term: &Term, effort: &mut Effort) -> bool {
         let ExprNode::Binary { op: BinaryOp::Mul, a, b, .. } = &*term.index else { return false };
         if !term.is_whole() || term.data {
@@ -199,7 +202,7 @@ impl State {
         false
     }
 
-    /// The product of two sums, multiplied out; of indices only.
+    /// The product of two sums, multiplied out; only for indices.
     fn expanded(&mut self, left: &Sum, right: &Sum) -> Sum {
         let mut product = right.clone().scaled(left.base);
         product.overflow |= left.is_data() || right.is_data();
@@ -216,7 +219,7 @@ impl State {
         product
     }
 
-    /// The sum with products of sums multiplied out, as far as they are indices.
+    /// The sum with products of sums multiplied out, where they are indices.
     pub(crate) fn expanded_sum(&mut self, sum: &Sum) -> Sum {
         let mut result = Sum::constant(sum.dtype, sum.base);
         result.overflow = sum.overflow;
@@ -258,7 +261,7 @@ impl State {
         self.holds(&simple, &mut ByAddress::default())
     }
 
-    /// Whether a condition holds; `known` has the answers for parts of it.
+    /// Returns true if a condition holds; `known` memoizes the results of its parts.
     fn holds(&mut self, condition: &Expr, known: &mut ByAddress<bool>) -> bool {
         let shared = is_shared(condition);
         if shared && let Some(known) = known.get(&condition.address()) {
@@ -286,7 +289,7 @@ impl State {
         })
     }
 
-    /// Whether `difference op 0` certainly holds.
+    /// Returns true if `difference op 0` provably holds.
     pub(crate) fn relation_holds(&mut self, op: CompareOp, difference: Sum) -> bool {
         let shifted = |sum: &Sum, by: i64| {
             let mut sum = sum.clone();
@@ -328,10 +331,10 @@ impl State {
     }
 }
 
-/// The part of the range that begins and ends with members of the set.
+/// The part of the range that starts and ends with members of the set.
 fn aligned(range: ConstInterval, set: ModularSet) -> ConstInterval {
     let (base, coeff) = (i128::from(set.base), i128::from(set.coeff));
-    // Members near the ends of i64 may lie beyond them.
+    // Members near the ends of i64 may be beyond them.
     let down = |value: i128| (value - base).div_euclid(coeff) * coeff + base;
     let end = |member: i128, old: i64| i64::try_from(member).unwrap_or(old);
     let min = match range.min {

@@ -1,11 +1,12 @@
-//! Canonical sums as expressions, in a fixed order: terms with positive factors by descending factor, the constant, terms with negative factors.
+//! Canonical sums as expressions, in a fixed order: terms with positive factors by descending
+//! factor, the constant, terms with negative factors.
 
 use kernpack::DataType;
 
 use super::sum::{Sum, Term, WHOLE};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode};
 
-/// The operation on two operands; the expression `hint` itself if that is it.
+/// The operation on two operands; the expression `hint` itself if it is the same.
 pub(crate) fn binary(op: BinaryOp, a: Expr, b: Expr, hint: Option<&Expr>) -> Expr {
     if let Some(hint) = hint
         && let ExprNode::Binary { op: own, a: x, b: y, .. } = &**hint
@@ -27,7 +28,7 @@ fn operands(op: BinaryOp, hint: Option<&Expr>) -> (Option<&Expr>, Option<&Expr>)
     }
 }
 
-/// A constant; the expression `hint` itself if that is it.
+/// A constant; the expression `hint` itself if it is the same.
 fn constant(dtype: DataType, value: i64, hint: Option<&Expr>) -> Expr {
     if let Some(hint) = hint
         && let ExprNode::Int { dtype: own, value: number } = &**hint
@@ -66,13 +67,13 @@ fn quotient(term: &Term, dtype: DataType, hint: Option<&Expr>) -> Expr {
     binary(BinaryOp::FloorDiv, term.index.clone(), constant(dtype, term.lower, b), hint)
 }
 
-/// What is added or subtracted: a term, or the constant.
+/// A part of the rendered sum: a term, or the constant.
 enum Part<'a> {
     Term(&'a Term),
     Base(i64),
 }
 
-/// The sum as an expression. Where `hint` is built alike, its nodes are taken.
+/// The sum as an expression. Where `hint` has the same structure, its nodes are reused.
 pub(crate) fn render(sum: &Sum, hint: Option<&Expr>) -> Expr {
     let dtype = sum.dtype;
     if sum.terms.is_empty() {
@@ -94,7 +95,7 @@ pub(crate) fn render(sum: &Sum, hint: Option<&Expr>) -> Expr {
         parts.push((Part::Term(term), false));
     }
     if sum.base != 0 || parts.is_empty() {
-        // A negative constant is subtracted, unless it stands first or its magnitude does not fit.
+        // A negative constant is subtracted, unless it comes first or its magnitude does not fit.
         let subtract = sum.base < 0 && !parts.is_empty() && dtype.can_hold(sum.base.wrapping_neg());
         let magnitude = if subtract && sum.base != i64::MIN { -sum.base } else { sum.base };
         parts.push((Part::Base(magnitude), subtract && sum.base != i64::MIN));

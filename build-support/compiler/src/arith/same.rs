@@ -1,4 +1,4 @@
-//! Whether two expressions are the same but for the order of operands.
+//! Comparison of two expressions up to the order of operands.
 
 use kernpack::Array;
 
@@ -8,16 +8,20 @@ use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, with_stack};
 /// Chains of more operands are compared in order.
 const LONGEST_CHAIN: usize = 32;
 
-/// Nodes that one comparison looks at.
+/// The number of nodes that one comparison examines.
 const MOST_STEPS: u32 = 1024;
 
-/// Whether two expressions have the same value because they are built alike: the same operations on the same variables, with operands of commutative
-/// operations in any order. Calls that change something are the same only if they are one node. Of large expressions it may be false though they are.
+/// Returns true if two expressions have the same value because they have the same structure: the
+/// same operations on the same variables, with operands of commutative operations in any order.
+///
+/// Calls with side effects are the same only if they are one node. For large expressions the result
+/// may be false although they are the same.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     Comparison { steps: MOST_STEPS }.same(a, b)
 }
 
-/// A comparison that ends: with operands in any order it could take exponential time.
+/// A comparison with a limit on its steps: with operands in any order it could take exponential
+/// time.
 struct Comparison {
     steps: u32,
 }
@@ -124,7 +128,8 @@ impl Comparison {
             BinaryOp::Mul | BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor
         );
         if dtype.is_float() {
-            // Sums and products of floats commute; the choice of min and max depends on the order if one is NaN.
+            // Sums and products of floats commute; the result of min and max depends on the order
+            // if one is NaN.
             let swaps = matches!(op, BinaryOp::Add | BinaryOp::Mul);
             return op == op_b
                 && (self.same(a0, b0) && self.same(a1, b1) || swaps && self.same(a0, b1) && self.same(a1, b0));
@@ -160,14 +165,14 @@ pub(crate) fn mirrored(op: CompareOp) -> CompareOp {
 /// The operands of a chain of one operation.
 #[derive(Default)]
 struct Chain {
-    /// With whether they are subtracted.
+    /// The operands, each with true if it is subtracted.
     operands: Vec<(Expr, bool)>,
     /// Constants of a sum: `x - 1` is `x + -1`.
     constant: i64,
 }
 
 impl Chain {
-    /// False if there are too many.
+    /// Collects the operands; returns false if there are too many.
     fn collect(&mut self, expr: &Expr, op: BinaryOp) -> bool {
         let sum = matches!(op, BinaryOp::Add | BinaryOp::Sub);
         let mut open = vec![(expr.clone(), false)];

@@ -8,15 +8,15 @@ use super::same::same;
 use crate::ir::builder::wrap_int;
 use crate::ir::{DataTypeExt, Expr};
 
-/// No upper bound: the whole index is meant, not a remainder of it.
+/// The upper bound of a whole index that is not a remainder.
 pub(crate) const WHOLE: i64 = i64::MAX;
 
 /// `scale * floordiv(floormod(index, upper), lower)`; `lower` divides `upper`.
 #[derive(Clone)]
 pub(crate) struct Term {
-    /// Simplified; no constant, and no sum if it is taken as a whole.
+    /// The index, simplified; not a constant, and not a sum if it is whole.
     pub(crate) index: Expr,
-    /// Whether the index is itself a sum (or a product with a constant).
+    /// True if the index is itself a sum (or a product with a constant).
     pub(crate) composite: bool,
     /// The divisor, 1 or more.
     pub(crate) lower: i64,
@@ -24,18 +24,18 @@ pub(crate) struct Term {
     pub(crate) upper: i64,
     /// The factor; not 0.
     pub(crate) scale: i64,
-    /// Whether the index is data, on which arithmetic wraps.
+    /// True if the index is data, on which arithmetic wraps.
     pub(crate) data: bool,
     /// Bounds of the index.
     pub(crate) index_range: ConstInterval,
     /// Divisibility of the index.
     pub(crate) index_mod: ModularSet,
-    /// Bounds of the value without its factor.
+    /// Bounds of the value without the factor.
     pub(crate) range: ConstInterval,
 }
 
 impl Term {
-    /// A whole index.
+    /// A term that is a whole index.
     pub(crate) fn whole(index: Expr, range: ConstInterval, modular: ModularSet) -> Self {
         Self {
             index,
@@ -60,12 +60,12 @@ impl Term {
         term
     }
 
-    /// Whether both have the same value but for their factors.
+    /// Returns true if both have the same value except for their factors.
     pub(crate) fn same_value(&self, other: &Self) -> bool {
         self.lower == other.lower && self.upper == other.upper && same(&self.index, &other.index)
     }
 
-    /// Whether it is an index itself.
+    /// Returns true if the term is an index itself.
     pub(crate) fn is_whole(&self) -> bool {
         self.lower == 1 && self.upper == WHOLE
     }
@@ -98,19 +98,19 @@ pub(crate) struct Sum {
     pub(crate) dtype: DataType,
     /// The constant.
     pub(crate) base: i64,
-    /// In the order in which they were met; no two have the same value.
+    /// The terms, in the order of their first occurrence; no two have the same value.
     pub(crate) terms: Vec<Term>,
-    /// Whether a number did not fit: the sum says nothing.
+    /// True if a number did not fit: the sum has no meaning.
     pub(crate) overflow: bool,
 }
 
 impl Sum {
-    /// A constant.
+    /// A constant sum.
     pub(crate) fn constant(dtype: DataType, base: i64) -> Self {
         Self { dtype, base, terms: Vec::new(), overflow: false }
     }
 
-    /// One term.
+    /// A sum of one term.
     pub(crate) fn of(dtype: DataType, term: Term) -> Self {
         let mut sum = Self::constant(dtype, 0);
         sum.add_term(term);
@@ -130,7 +130,7 @@ impl Sum {
         }
     }
 
-    /// Whether its numbers fit in its type.
+    /// Returns true if the numbers of the sum fit in its type.
     pub(crate) fn fits(&self) -> bool {
         !self.overflow
             && (self.dtype.bits() == 64
@@ -141,7 +141,7 @@ impl Sum {
                     }))
     }
 
-    /// Whether a term is data, on which arithmetic wraps.
+    /// Returns true if a term is data, on which arithmetic wraps.
     pub(crate) fn is_data(&self) -> bool {
         self.terms.iter().any(|term| term.data)
     }
@@ -154,7 +154,7 @@ impl Sum {
         })
     }
 
-    /// The sum with terms that are constants in its base, modulo `2^n`.
+    /// The sum with constant terms added to its base, modulo `2^n`.
     pub(crate) fn with_numbers(mut self) -> Self {
         if self.overflow || self.as_number().is_some() || self.terms.iter().all(|term| term.index.as_int().is_none()) {
             return self;
@@ -213,7 +213,7 @@ impl Sum {
         }
     }
 
-    /// `self * factor`, with the terms as they are.
+    /// `self * factor`, with unchanged terms.
     #[must_use]
     pub(crate) fn scaled(mut self, factor: i64) -> Self {
         if factor == 0 {
@@ -313,7 +313,7 @@ impl Sum {
         common
     }
 
-    /// `self / divisor`, which divides all numbers.
+    /// `self / divisor`, where `divisor` divides all numbers.
     pub(crate) fn divided(mut self, divisor: i64) -> Self {
         if divisor != 1 {
             self.base /= divisor;
@@ -322,7 +322,7 @@ impl Sum {
         self
     }
 
-    /// The factor of a value in this sum, 0 if it is not there.
+    /// The factor of a value in this sum, 0 if the sum does not contain it.
     pub(crate) fn scale_of(&self, term: &Term) -> i64 {
         self.terms.iter().find(|own| own.same_value(term)).map_or(0, |own| own.scale)
     }
@@ -347,21 +347,21 @@ impl Sum {
 /// One term for two of the same index, if the first one is the quotient or the whole:
 /// `v(l', u) = v(l, u) * (l / l') + v(l', l)`, for `l'` that divides `l`, and `l` that divides `u`.
 fn join(high: &Term, other: &Term) -> Option<Term> {
-    // Quotient and remainder give the whole.
+    // Quotient and remainder form the whole.
     if other.upper == high.lower && high.lower % other.lower == 0 {
         let ratio = high.lower / other.lower;
         if other.scale.checked_mul(ratio) == Some(high.scale) {
             return Some(high.with(other.lower, high.upper, other.scale));
         }
     }
-    // The whole without the quotient gives the remainder.
+    // The whole without the quotient is the remainder.
     if other.upper == high.upper && other.lower % high.lower == 0 && other.lower > high.lower {
         let ratio = other.lower / high.lower;
         if high.scale.checked_mul(ratio).and_then(i64::checked_neg) == Some(other.scale) {
             return Some(high.with(high.lower, other.lower, high.scale));
         }
     }
-    // The whole without the remainder gives the quotient.
+    // The whole without the remainder is the quotient.
     if other.lower == high.lower && other.upper != WHOLE && other.upper < high.upper {
         let divides = high.upper == WHOLE || high.upper % other.upper == 0;
         if divides && high.scale.checked_neg() == Some(other.scale) {

@@ -1,10 +1,13 @@
-//! Data and indices. Arithmetic on indices does not overflow; arithmetic on data wraps in two's complement.
+//! Data and indices. Arithmetic on indices does not overflow; arithmetic on data wraps in two's
+//! complement.
 //!
-//! Data is loaded, returned by a call, cut by a cast, or passed by the caller; arithmetic on data gives data. Loop variables, sizes and constants are indices.
+//! Data is loaded, returned by a call, truncated by a cast, or passed by the caller; arithmetic on
+//! data results in data. Loop variables, sizes and constants are indices.
 //!
-//! The sum of an expression with data has the right value modulo `2^n`: sums, differences and factors may be joined and ordered. It is a whole number
-//! only if its bounds show that it does not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they take sums from
-//! [`State::sum_of`], in which a sum of data that may wrap is one value that arithmetic does not look into.
+//! The sum of an expression with data has the right value modulo `2^n`: sums, differences and
+//! factors may be joined and reordered. It is a whole number only if its bounds show that it does
+//! not leave its type. Rules about order, bounds, quotients and remainders need whole numbers: they
+//! use sums from [`State::sum_of`], in which a sum of data that may wrap is one opaque value.
 
 use kernpack::DataType;
 
@@ -19,7 +22,7 @@ use crate::ir::visit::uses_var;
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
 impl State {
-    /// The variable is data.
+    /// Marks the variable as data.
     pub(crate) fn mark_data(&mut self, var: &Var) {
         if var.is_size() || !var.dtype().is_integer() || self.data.contains_key(&var.address()) {
             return;
@@ -28,14 +31,14 @@ impl State {
         self.clear_memos();
     }
 
-    /// The variable has the value: it is data if the value is.
+    /// Marks the variable as data if its value is data.
     pub(crate) fn mark_value(&mut self, var: &Var, value: &Expr) {
         if !var.is_size() && var.dtype().is_integer() && self.is_data(value) {
             self.mark_data(var);
         }
     }
 
-    /// Tells whether an expression is data.
+    /// Returns true if an expression is data.
     pub(crate) fn is_data(&mut self, expr: &Expr) -> bool {
         match &**expr {
             ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } => false,
@@ -77,11 +80,11 @@ impl State {
         }
     }
 
-    /// Tells whether an index may have values that the type of a cast does not have.
+    /// Returns true if an index may have values outside of the type of a cast.
     fn is_cut(&mut self, value: &Expr, dtype: DataType) -> bool {
         let own = ConstInterval::of_type(dtype);
         let wide = |dtype: DataType| dtype.is_uint() && dtype.bits() == 64;
-        // Neither 64 unsigned bits nor what they lack has an interval of its own.
+        // Neither the unsigned 64-bit integers nor the values outside of them have an interval.
         match (wide(value.dtype()), wide(dtype)) {
             (true, true) => false,
             (true, false) => true,
@@ -92,25 +95,26 @@ impl State {
         }
     }
 
-    /// Tells whether a sum is a whole number: an index, one value, or bounded inside of its type.
+    /// Returns true if a sum is a whole number: an index, one value, or bounded inside of its type.
     pub(crate) fn is_exact(&self, sum: &Sum) -> bool {
         !sum.is_data() || sum.as_term().is_some_and(|term| term.scale == 1) || self.fits_type(sum)
     }
 
-    /// Tells whether the bounds of a sum lie inside of its type.
+    /// Returns true if the bounds of a sum lie inside of its type.
     pub(crate) fn fits_type(&self, sum: &Sum) -> bool {
         let range = self.range(sum);
         !sum.overflow && range.is_finite() && ConstInterval::of_type(sum.dtype).includes(range)
     }
 
-    /// Tells whether the expression of a sum that rules made has the value of the sum. What is assumed of indices: they lie in the middle half of their type, so that
-    /// one and a constant of a quarter of the type do not overflow. Of data nothing is assumed.
+    /// Returns true if the expression of a sum that was built by rules has the value of the sum.
+    /// Indices are assumed to lie in the middle half of their type, so that an index plus a
+    /// constant of a quarter of the type does not overflow. Nothing is assumed about data.
     pub(crate) fn is_computable(&self, sum: &Sum) -> bool {
         let most = i64::MAX >> (65 - u32::from(sum.dtype.bits()));
         sum.fits() && self.is_exact(sum) && (sum.base.abs() <= most || sum.terms.is_empty() || self.fits_type(sum))
     }
 
-    /// The sum as a whole number: as one value, if it may wrap.
+    /// The sum as a whole number: one opaque value, if it may wrap.
     pub(crate) fn settled(&mut self, sum: Sum, hint: Option<&Expr>) -> Sum {
         if sum.overflow || self.is_exact(&sum) {
             return sum;
@@ -126,15 +130,15 @@ impl State {
         }
     }
 
-    /// Tells whether the sum of an expression is a whole number.
+    /// Returns true if the sum of an expression is a whole number.
     pub(crate) fn whole(&mut self, expr: &Expr) -> bool {
         let sum = self.ring_sum(expr);
         self.is_exact(&sum)
     }
 
-    /// Tells whether a divisor may be 0: data, an index whose bounds are known and include it, or
-    /// what is made of variables that take 0, whatever their end. Where a size is 0, nothing is
-    /// divided by it.
+    /// Returns true if a divisor may be 0: data, an index whose bounds are known and include 0, or
+    /// an expression of variables that take 0, whatever their upper end. Where a size is 0, no
+    /// division by it is executed.
     pub(crate) fn may_be_zero(&self, divisor: &Sum) -> bool {
         let range = self.range(divisor);
         range.contains(0)
@@ -143,13 +147,13 @@ impl State {
                 || divisor.terms.iter().any(|term| self.counts(term)))
     }
 
-    /// Tells whether what is made of a variable may be 0: it counts, or equals what is made of such
-    /// variables.
+    /// Returns true if an expression of the variable may be 0: the variable is a loop variable, or
+    /// equals an expression of loop variables.
     pub(crate) fn takes_zero(&self, var: &Var) -> bool {
         self.vars.get(&var.address()).is_some_and(|facts| facts.takes_zero)
     }
 
-    /// Tells whether a term is made of variables that [take 0](Self::takes_zero).
+    /// Returns true if a term contains variables that [take 0](Self::takes_zero).
     pub(crate) fn counts(&self, term: &Term) -> bool {
         uses_var(&term.index, |var| self.takes_zero(var))
     }
@@ -171,7 +175,8 @@ impl State {
     }
 }
 
-/// Bounds of a quotient or a remainder of data: a divisor of 0 gives 0, and the smallest integer by -1 wraps.
+/// Bounds of a quotient or a remainder of data: a divisor of 0 results in 0, and the smallest
+/// integer divided by -1 wraps.
 pub(super) fn of_division(
     range: ConstInterval,
     x: ConstInterval,

@@ -1,4 +1,4 @@
-//! From lowered functions to machine code and C.
+//! Generation of machine code and C from lowered functions.
 
 pub mod c;
 #[cfg(feature = "llvm")]

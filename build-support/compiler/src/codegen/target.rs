@@ -1,16 +1,19 @@
-//! What code is made for.
+//! Targets of code generation.
 
 use crate::error::{CompileError, ErrorKind, Result};
 
-/// How generated code reaches the runtime: packed calls, parallel launches, workspaces, errors.
+/// The way in which generated code accesses the runtime: packed calls, parallel launches,
+/// workspaces, errors.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub enum RuntimeSymbols {
-    /// Through pointer variables of the library that its loader sets (`__TVMFFIFunctionCall`, ..), as in libraries that Apache TVM exports.
+    /// Through pointer variables of the library that its loader sets (`__TVMFFIFunctionCall`, ..),
+    /// as in libraries that Apache TVM exports.
     #[default]
     Context,
-    /// By the functions' own names.
+    /// By the names of the functions.
     Direct,
-    /// By the functions' own names after this prefix, in a runtime that the code is linked with; that has the variable `__tvm_ffi__library_ctx`, too.
+    /// By the names of the functions with this prefix, in a runtime that is linked with the code,
+    /// which also has the variable `__tvm_ffi__library_ctx`.
     Prefixed(String),
 }
 
@@ -24,23 +27,24 @@ pub enum RuntimeSymbols {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// Which code generator: `llvm`, `c`, ..
+    /// The kind of code generator: `llvm`, `c`, ..
     pub kind: String,
-    /// The machine, as LLVM names it.
+    /// The triple of the machine, in LLVM's terms.
     pub triple: String,
-    /// The CPU, as LLVM names it; empty: the least that the triple allows.
+    /// The CPU, by LLVM's name; if empty, the baseline of the triple.
     pub cpu: String,
-    /// Features on top of the CPU's: `+avx2,-avx512f`.
+    /// Features in addition to the CPU's: `+avx2,-avx512f`.
     pub features: String,
-    /// How code reaches the runtime.
+    /// The way in which code accesses the runtime.
     pub runtime: RuntimeSymbols,
-    /// Functions register themselves when the code is loaded, for programs that are linked with it.
+    /// True if functions register themselves when the code is loaded, for programs that are linked
+    /// with it.
     pub system_lib: bool,
-    /// Line tables that lead from machine code to statements.
+    /// True for line tables that map machine code to statements.
     pub debug: bool,
 }
 
-/// Vector extension of x86-64, as its levels order them.
+/// The microarchitecture levels of x86-64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum X86 {
     V1,
@@ -50,7 +54,7 @@ enum X86 {
 }
 
 impl Target {
-    /// Machine code for a CPU, by LLVM.
+    /// Creates a target for machine code for a CPU, with LLVM.
     pub fn llvm(triple: &str, cpu: &str, features: &str) -> Self {
         Self {
             kind: "llvm".to_owned(),
@@ -63,12 +67,12 @@ impl Target {
         }
     }
 
-    /// C source for this machine's kind.
+    /// Creates a target for C source, for the kind of this machine.
     pub fn c() -> Self {
         Self { kind: "c".to_owned(), ..Self::llvm(&host_triple(), "", "") }
     }
 
-    /// Machine code for the CPU that this program runs on, with all that it has.
+    /// Creates a target for machine code for the CPU of this process, with all of its features.
     pub fn host() -> Self {
         #[cfg(feature = "llvm")]
         {
@@ -81,8 +85,9 @@ impl Target {
         Self::llvm(&host_triple(), "", "")
     }
 
-    /// The target of a text such as `llvm -mcpu=x86-64-v3`: the kind, then what [`description`](Self::description) writes. Without `-mtriple` it is
-    /// this machine's kind; `llvm` alone is [`host`](Self::host), with its CPU and all features.
+    /// Parses a target such as `llvm -mcpu=x86-64-v3`: the kind, then the options in the format of
+    /// [`description`](Self::description). Without `-mtriple`, it is the kind of this machine;
+    /// `llvm` alone is [`host`](Self::host), with its CPU and all features.
     ///
     /// ```
     /// use kernpack_compiler::codegen::Target;
@@ -95,7 +100,7 @@ impl Target {
     /// ```
     ///
     /// # Errors
-    /// An option that there is not.
+    /// Returns an error for an unknown option.
     pub fn parse(text: &str) -> Result<Self> {
         let mut words = text.split_whitespace();
         let kind = words.next().unwrap_or_default();
@@ -130,7 +135,8 @@ impl Target {
         self.triple.split('-').next().unwrap_or_default()
     }
 
-    /// Whether the features say that there is one (`Some(true)`), that there is none, or nothing. The last word counts.
+    /// The setting of a feature: `Some(true)` if it is enabled, `Some(false)` if it is disabled,
+    /// `None` if it is not mentioned. The last occurrence is decisive.
     fn feature(&self, name: &str) -> Option<bool> {
         self.features.split(',').rev().find_map(|entry| {
             let (sign, feature) = entry.split_at_checked(1)?;
@@ -164,22 +170,23 @@ impl Target {
         matches!(self.arch(), "x86_64" | "i686" | "x86") && self.feature(feature).unwrap_or(self.x86_level() >= since)
     }
 
-    /// Whether `a * b + c` is one instruction.
+    /// Returns true if `a * b + c` is one instruction.
     pub fn has_fma(&self) -> bool {
         self.arch() == "aarch64" || self.has_x86("fma", X86::V3)
     }
 
-    /// Whether vectors have masked loads and stores that cost no more than plain ones.
+    /// Returns true if masked loads and stores of vectors cost no more than plain ones.
     pub fn has_masks(&self) -> bool {
         self.has_avx512() || self.feature("sve") == Some(true)
     }
 
-    /// AVX-512 with its vectors of 512 bits.
+    /// Returns true for AVX-512 with 512-bit vectors.
     pub fn has_avx512(&self) -> bool {
         self.has_x86("avx512f", X86::V4) && self.has_x86("avx512vl", X86::V4)
     }
 
-    /// Whether four products of unsigned and signed bytes are added to a sum in one instruction: VNNI, for vectors as wide as the target has them.
+    /// Returns true if one instruction adds four products of unsigned and signed bytes to a sum:
+    /// VNNI, for vectors of the target's width.
     pub fn has_vnni(&self) -> bool {
         if !matches!(self.arch(), "x86_64" | "i686" | "x86") {
             return false;
@@ -196,7 +203,7 @@ impl Target {
         }
     }
 
-    /// Bits of a vector register.
+    /// The width of a vector register, in bits.
     pub fn vector_bits(&self) -> u32 {
         if self.has_avx512() {
             512
@@ -207,12 +214,12 @@ impl Target {
         }
     }
 
-    /// How many vector registers there are.
+    /// The number of vector registers.
     pub fn vector_registers(&self) -> u32 {
         if self.has_avx512() || self.arch() == "aarch64" { 32 } else { 16 }
     }
 
-    /// As Apache TVM writes it in the flag `tvm_target` of a module.
+    /// The target in the format of the flag `tvm_target` of a module in Apache TVM.
     pub fn description(&self) -> String {
         let mut text = format!("{} -mtriple={}", self.kind, self.triple);
         if !self.cpu.is_empty() {

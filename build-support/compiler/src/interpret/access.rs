@@ -30,7 +30,7 @@ impl Run<'_> {
                 element_bytes(place.dtype),
                 i128::from(offset) + i128::from(index) * i128::from(element_bytes(place.dtype)),
             );
-            // Memory that is gone has no size; that error is better.
+            // Freed memory has no size; the later error is better.
             if size > 0 && !(0..=i128::from(size - bytes)).contains(&at) {
                 return Err(out(&format!("is not in {}..{}", -offset / bytes, (size - offset) / bytes)));
             }
@@ -38,7 +38,7 @@ impl Run<'_> {
         Ok(address)
     }
 
-    /// The data pointer, if the element is inside of the alias that the buffer may be.
+    /// The data pointer, if the buffer is not an alias or the element is inside of the alias.
     pub(super) fn quick_data(frame: &Frame, place: &Place, index: i64) -> Option<u64> {
         let Value::One(data) = &frame.registers[place.data] else { return None };
         if let Some(view) = place.view {
@@ -51,7 +51,7 @@ impl Run<'_> {
         Some(*data)
     }
 
-    /// A plain element: the quick way, and if there is something wrong the way that says what.
+    /// Loads a plain element: the fast path, or on any problem the slow path, which reports it.
     pub(super) fn load_one(&mut self, frame: &Frame, place: &Place, index: i64, stmt: u32) -> Result<u64, Fault> {
         if let Some(data) = Self::quick_data(frame, place, index)
             && let Some(bits) = self.memory.quick_read(data, index, place.plain, stmt)
@@ -177,7 +177,7 @@ impl Run<'_> {
             return Err(format!("an alignment of {} is no power of two", allocation.alignment));
         }
         if let (Some(group), Some(thread), Some(block)) = (allocation.shared, thread, &mut self.block) {
-            // The same memory each time that a thread of the group comes by.
+            // A thread of the group gets the same memory each time.
             let key = thread.allocation_key(stmt, group);
             if let Some(address) = block.shared.get(&key) {
                 return Ok(*address);
@@ -191,7 +191,7 @@ impl Run<'_> {
         Ok(address)
     }
 
-    /// First address and end of an alias.
+    /// Computes the first address and the end of an alias.
     pub(super) fn view(
         &mut self,
         frame: &Frame,
@@ -227,7 +227,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether a mask leaves a lane out; it has a lane for each place, or for each lane of the value.
+/// Returns true if a mask excludes a lane; the mask has a lane for each location, or for each lane
+/// of the value.
 fn is_masked(mask: Option<&[u64]>, places: usize, position: usize, lane: usize, width: usize) -> Result<bool, Fault> {
     let Some(mask) = mask else { return Ok(false) };
     match mask.len() {

@@ -1,4 +1,4 @@
-//! Arguments: memory for blocks, symbols of shapes, FFI values.
+//! Arguments: memory for blocks, symbols in shapes, FFI values.
 
 use std::rc::Rc;
 
@@ -57,7 +57,8 @@ impl Run<'_> {
         })
     }
 
-    /// Puts the arguments' memory into the machine: one region for each block, even if it is given twice.
+    /// Adds the arguments' memory to the machine: one region for each block, even if it is passed
+    /// twice.
     pub(super) fn insert_blocks(
         &mut self,
         code: &FunctionCode,
@@ -137,7 +138,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A `DLTensor` in memory.
+    /// Creates a `DLTensor` in memory.
     pub(super) fn make_tensor(
         &mut self,
         data: u64,
@@ -173,7 +174,7 @@ impl Run<'_> {
         Ok(at)
     }
 
-    /// A packed function, called with FFI values in memory.
+    /// Calls a packed function with FFI values in memory.
     pub(super) fn call_host(&mut self, function: usize, args: &[Arg], blocks: &[(Block, u64)]) -> Result<Option<Arg>> {
         let code = &self.machine.functions[function];
         require!(

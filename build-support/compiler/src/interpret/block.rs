@@ -1,4 +1,4 @@
-//! Memory that a test gives to a function and reads back.
+//! Memory that a test passes to a function and reads back.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use super::number;
 use crate::error::{Result, fail, require};
 use crate::ir::{BF16, DataType, DataTypeExt, F16, F32, F64, I32, I64};
 
-/// A tensor in the machine's memory: elements, their type and shape. A clone is the same memory.
+/// A tensor in the machine's memory: elements, their type and shape. A clone shares the memory.
 #[derive(Clone, Debug)]
 pub struct Block(pub(super) Rc<RefCell<Content>>);
 
@@ -15,14 +15,14 @@ pub struct Block(pub(super) Rc<RefCell<Content>>);
 pub(super) struct Content {
     pub(super) dtype: DataType,
     pub(super) shape: Vec<i64>,
-    /// In elements; none: compact, row by row.
+    /// The strides in elements; `None` for compact row-major memory.
     pub(super) strides: Option<Vec<i64>>,
-    /// Elements before the first one.
+    /// The number of elements before the first one.
     pub(super) offset: i64,
-    /// Bytes that the address is off a multiple of 64.
+    /// The offset of the address from a multiple of 64, in bytes.
     pub(super) misalignment: usize,
     pub(super) bytes: Vec<u8>,
-    /// Whether a byte has a value.
+    /// For each byte, true if it has a value.
     pub(super) known: Vec<bool>,
 }
 
@@ -35,7 +35,8 @@ fn count(shape: &[i64]) -> usize {
 }
 
 impl Block {
-    /// Elements without a value: an output. Reading one before it is written is an error.
+    /// Creates elements without values, for an output. Reading one before it is written is an
+    /// error.
     pub fn uninit(dtype: DataType, shape: &[i64]) -> Self {
         let bytes = count(shape) * element_bytes(dtype);
         Self(Rc::new(RefCell::new(Content {
@@ -49,40 +50,40 @@ impl Block {
         })))
     }
 
-    /// Elements with values, rounded to the type; integers are exact up to 2^53.
+    /// Creates elements from values, rounded to the type; integers are exact up to 2^53.
     ///
     /// # Panics
-    /// If the number of values is not that of the shape.
+    /// Panics if the number of values differs from that of the shape.
     pub fn from_f64(dtype: DataType, shape: &[i64], values: &[f64]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| number::cast(F64, dtype.element(), value.to_bits())).collect();
         Self::from_lanes(dtype, shape, &lanes)
     }
 
-    /// Elements with values, cut to the type.
+    /// Creates elements from values, truncated to the type.
     ///
     /// # Panics
-    /// If the number of values is not that of the shape.
+    /// Panics if the number of values differs from that of the shape.
     pub fn from_i64(dtype: DataType, shape: &[i64], values: &[i64]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| number::cast(I64, dtype.element(), *value as u64)).collect();
         Self::from_lanes(dtype, shape, &lanes)
     }
 
-    /// Single precision, one dimension.
+    /// Creates a one-dimensional block of single precision floats.
     pub fn from_f32(values: &[f32]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| u64::from(value.to_bits())).collect();
         Self::from_lanes(F32, &[values.len() as i64], &lanes)
     }
 
-    /// 32-bit integers, one dimension.
+    /// Creates a one-dimensional block of 32-bit integers.
     pub fn from_i32(values: &[i32]) -> Self {
         let lanes: Vec<u64> = values.iter().map(|value| i64::from(*value) as u64).collect();
         Self::from_lanes(I32, &[values.len() as i64], &lanes)
     }
 
-    /// From the bits of each lane, in the low part of a word.
+    /// Creates a block from the bits of each lane, in the low part of a word.
     ///
     /// # Panics
-    /// If the number of lanes is not that of the shape.
+    /// Panics if the number of lanes differs from that of the shape.
     pub fn from_lanes(dtype: DataType, shape: &[i64], lanes: &[u64]) -> Self {
         let block = Self::uninit(dtype, shape);
         let expected = count(shape) * usize::from(dtype.lanes());
@@ -98,10 +99,10 @@ impl Block {
         block
     }
 
-    /// The same elements with another shape.
+    /// Returns the same elements with another shape.
     ///
     /// # Panics
-    /// If it has another number of elements.
+    /// Panics if the number of elements differs.
     #[must_use]
     pub fn reshaped(self, shape: &[i64]) -> Self {
         {
@@ -112,7 +113,8 @@ impl Block {
         self
     }
 
-    /// A view of the elements with strides and a first element, in elements; the shape may have fewer elements than the memory.
+    /// Returns a view of the elements with strides and a first element, in elements; the shape may
+    /// have fewer elements than the memory.
     #[must_use]
     pub fn strided(self, shape: &[i64], strides: &[i64], offset: i64) -> Self {
         {
@@ -124,27 +126,28 @@ impl Block {
         self
     }
 
-    /// The same elements at an address that is this many bytes off a multiple of 64.
+    /// Returns the same elements at an address that is this number of bytes off a multiple of 64.
     #[must_use]
     pub fn misaligned(self, bytes: usize) -> Self {
         self.0.borrow_mut().misalignment = bytes % 64;
         self
     }
 
-    /// Type of an element.
+    /// The type of an element.
     pub fn dtype(&self) -> DataType {
         self.0.borrow().dtype
     }
 
-    /// Elements along each dimension.
+    /// The extents of the dimensions, in elements.
     pub fn shape(&self) -> Vec<i64> {
         self.0.borrow().shape.clone()
     }
 
-    /// The bits of each lane in the memory, which is compact unless the block is [`strided`](Self::strided).
+    /// Returns the bits of each lane in the memory, which is compact unless the block is
+    /// [`strided`](Self::strided).
     ///
     /// # Errors
-    /// An element without a value.
+    /// Returns an error for an element without a value.
     pub fn to_lanes(&self) -> Result<Vec<u64>> {
         let content = self.0.borrow();
         if let Some(byte) = content.known.iter().position(|known| !known) {
@@ -153,7 +156,7 @@ impl Block {
         Ok(content.lanes().collect())
     }
 
-    /// The elements that have a value.
+    /// Returns the elements, `None` for those without a value.
     pub fn known_lanes(&self) -> Vec<Option<u64>> {
         let content = self.0.borrow();
         let size = content.dtype.lane_bytes();
@@ -164,29 +167,29 @@ impl Block {
             .collect()
     }
 
-    /// The elements as doubles.
+    /// Returns the elements as doubles.
     ///
     /// # Errors
-    /// An element without a value.
+    /// Returns an error for an element without a value.
     pub fn to_f64(&self) -> Result<Vec<f64>> {
         let dtype = self.dtype().element();
         Ok(self.to_lanes()?.into_iter().map(|bits| f64::from_bits(number::cast(dtype, F64, bits))).collect())
     }
 
-    /// The elements of a block of single precision, half precision or bfloat16.
+    /// Returns the elements of a block of single precision, half precision or bfloat16.
     ///
     /// # Errors
-    /// An element without a value; another type.
+    /// Returns an error for an element without a value, or another type.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         let dtype = self.dtype().element();
         require!([F32, F16, BF16].contains(&dtype), Run, "elements are {}, not f32", dtype.short_name());
         Ok(self.to_lanes()?.into_iter().map(|bits| number::to_f64(dtype, bits) as f32).collect())
     }
 
-    /// The elements of a block of integers or truth values.
+    /// Returns the elements of a block of integers or truth values.
     ///
     /// # Errors
-    /// An element without a value; floats.
+    /// Returns an error for an element without a value, or for floats.
     pub fn to_i64(&self) -> Result<Vec<i64>> {
         let dtype = self.dtype();
         require!(!dtype.is_float(), Run, "elements are {}, not integers", dtype.short_name());
@@ -200,7 +203,7 @@ impl Content {
         self.bytes.chunks_exact(dtype.lane_bytes()).map(move |bytes| read_lane(dtype, bytes))
     }
 
-    /// Strides in elements, computed where the block is compact.
+    /// The strides in elements; they are computed if the block is compact.
     pub(super) fn full_strides(&self) -> Vec<i64> {
         if let Some(strides) = &self.strides {
             return strides.clone();
@@ -213,7 +216,7 @@ impl Content {
     }
 }
 
-/// A lane from its bytes in memory.
+/// Decodes a lane from its bytes in memory.
 pub(super) fn read_lane(dtype: DataType, bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Builtins that are neither math nor control: bits, memory, FFI values.
+//! Builtins other than math and control: bits, memory, FFI values.
 
 use super::code::{Operand, Value};
 use super::frame::Frame;
@@ -11,14 +11,15 @@ use crate::ir::builder::wrap_int;
 use crate::ir::builtin::{self, StructField};
 use crate::ir::{DataType, DataTypeExt, F64, I32, I64, U8, U16, U64};
 
-/// Bytes of an FFI value.
+/// The size of an FFI value, in bytes.
 const ANY_SIZE: u64 = 16;
-/// Type indices of FFI values.
+/// The type indices of FFI values.
 const ANY_INT: i32 = 1;
 const ANY_FLOAT: i32 = 3;
 const ANY_TEXT: i32 = 8;
 
-/// Where a field lies in its structure, the size of the structure, and the field's type in memory.
+/// The offset of a field in its structure, the size of the structure, and the field's type in
+/// memory.
 fn layout(field: StructField, dtype: DataType) -> (u64, u64, DataType) {
     let size = tensor::SIZE;
     match field {
@@ -93,7 +94,7 @@ impl Run<'_> {
             builtin::HANDLE_ADD_BYTE_OFFSET => Value::One(bits(0)?.wrapping_add(bits(1)?)),
             builtin::ANY_LANE => Value::One(u64::from(lanes(value(0)?.0).iter().any(|lane| lane & 1 != 0))),
             "popcount" => each(&|dtype, bits| u64::from(unsigned(dtype, bits).count_ones()))?,
-            // Of 0: all bits.
+            // The result for 0 is the number of bits.
             "clz" => {
                 each(&|dtype, bits| u64::from(unsigned(dtype, bits).leading_zeros() + u32::from(dtype.bits()) - 64))?
             }
@@ -181,14 +182,14 @@ impl Run<'_> {
         })
     }
 
-    /// The address of a text in memory, with a 0 at its end.
+    /// Stores a NUL-terminated text in memory and returns its address.
     fn text(&mut self, text: &str) -> Result<u64, Fault> {
         let bytes: Vec<u8> = text.bytes().chain([0]).collect();
         let known = vec![true; bytes.len()];
         self.memory.insert("text", bytes, known, 0, false, false)
     }
 
-    /// The text whose address is in memory.
+    /// Reads the text whose address is in memory.
     fn read_text(&mut self, at: u64, stmt: u32) -> Result<String, Fault> {
         let first = self.memory.read(at, U64, stmt)?;
         let mut bytes = Vec::new();
@@ -201,7 +202,8 @@ impl Run<'_> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// `call_packed_lowered(name, stack, begin, end)`, with a value behind them in place of none: arguments are FFI values from `begin` to `end`, slot `end` gets the result.
+    /// `call_packed_lowered(name, stack, begin, end)`, with an optional value for a result of None:
+    /// the arguments are the FFI values from `begin` to `end`, slot `end` gets the result.
     fn call_lowered(&mut self, frame: &Frame, args: &[Operand], dtype: DataType, stmt: u32) -> Result<Value, Fault> {
         let [
             Operand::Text(name),
@@ -250,7 +252,8 @@ impl Run<'_> {
         from_packed(result, dtype)
     }
 
-    /// A C function: one that the test gives, or a math function of the C library by its name.
+    /// Calls a C function: one that the test provides, or a math function of the C library by its
+    /// name.
     pub(super) fn call_extern(
         &mut self,
         frame: &Frame,
@@ -296,7 +299,7 @@ fn of(lanes: Vec<u64>) -> Value {
     }
 }
 
-/// The bits of a lane, without the sign's extension.
+/// The bits of a lane, without sign extension.
 fn unsigned(dtype: DataType, bits: u64) -> u64 {
     match dtype.bits() {
         64 => bits,

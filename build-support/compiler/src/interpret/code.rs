@@ -1,4 +1,5 @@
-//! What a function is translated to before it runs: operations on registers, so that threads of a device can be stopped anywhere and continued.
+//! The code of a function before it runs: operations on registers, so that device threads can be
+//! suspended and resumed anywhere.
 
 use std::rc::Rc;
 
@@ -8,10 +9,10 @@ use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt, LogicOp, Stmt, Var};
 /// A register of a frame.
 pub(super) type Reg = usize;
 
-/// What a register holds; one word for each lane.
+/// The value of a register; one word for each lane.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// Nothing yet.
+    /// No value yet.
     Unset,
     /// A scalar.
     One(u64),
@@ -19,17 +20,18 @@ pub(super) enum Value {
     Many(Rc<[u64]>),
 }
 
-/// Memory that a load or store names.
+/// The memory that a load or store accesses.
 #[derive(Clone)]
 pub(super) struct Place {
     /// The data pointer.
     pub(super) data: Reg,
-    /// First address and end of an alias, if it is one.
+    /// The first address and the end of an alias, if it is one.
     pub(super) view: Option<Reg>,
     pub(super) name: Rc<str>,
-    /// Type of an element, which may have lanes.
+    /// The type of an element, which may have lanes.
     pub(super) dtype: DataType,
-    /// Bytes of a scalar element that needs no change between memory and a register; 0: another one.
+    /// The size in bytes of a scalar element with the same representation in memory and registers;
+    /// 0 for other elements.
     pub(super) plain: usize,
 }
 
@@ -41,14 +43,14 @@ impl Place {
     }
 }
 
-/// Arithmetic that most programs do most of the time, on scalars.
+/// The most frequent arithmetic, on scalars.
 #[derive(Clone, Copy)]
 pub(super) enum Quick {
-    /// 64-bit integers; `checked`: an overflow is an error.
+    /// 64-bit integers; if the second field is true, overflow is an error.
     Index(BinaryOp, bool),
     /// Single precision.
     Single(BinaryOp),
-    /// 64-bit integers, signed.
+    /// Signed 64-bit integers.
     Compare(CompareOp),
 }
 
@@ -64,14 +66,14 @@ pub(super) struct Axis {
     pub(super) extent: Reg,
 }
 
-/// Which threads exchange or wait.
+/// The threads that exchange values or wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Group {
     Block,
     Warp,
 }
 
-/// Which lane of a warp a shuffle reads.
+/// The way in which a shuffle selects the lane of a warp that it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exchange {
     Index,
@@ -82,27 +84,28 @@ pub(super) enum Exchange {
 
 /// A reduction across threads.
 pub(super) struct AllReduce {
-    /// The function of the module that combines: registers of the left side, of the right side, and of the results.
+    /// The combining function of the module, with registers for the left side, the right side, and
+    /// the results.
     pub(super) reducer: usize,
     pub(super) sources: Vec<Reg>,
     pub(super) condition: Reg,
     pub(super) results: Vec<Place>,
-    /// Tags of the threads that are combined.
+    /// The tags of the threads that are combined.
     pub(super) tags: Vec<String>,
 }
 
-/// Memory that a statement makes.
+/// Memory that a statement allocates.
 pub(super) struct Allocation {
     pub(super) data: Reg,
     pub(super) name: String,
     pub(super) dtype: DataType,
     pub(super) shape: Vec<Reg>,
     pub(super) alignment: i64,
-    /// Who sees it, inside a kernel.
+    /// The threads that share it, inside a kernel.
     pub(super) shared: Option<Group>,
 }
 
-/// One step.
+/// An operation.
 pub(super) enum Op {
     Constant {
         to: Reg,
@@ -294,7 +297,7 @@ pub(super) enum Op {
     Assume {
         condition: Reg,
     },
-    /// A value that an argument has and the program says.
+    /// Compares the value of an argument with that in the program.
     CheckArgument {
         given: Reg,
         expected: Reg,
@@ -305,7 +308,7 @@ pub(super) enum Op {
     },
 }
 
-/// A variable that a statement sees, innermost first.
+/// The variables in scope of a statement, innermost first.
 pub(super) struct Visible {
     pub(super) var: Var,
     pub(super) reg: Reg,
@@ -319,7 +322,7 @@ pub(super) struct Origin {
     pub(super) visible: Option<Rc<Visible>>,
 }
 
-/// Where a parameter's values go.
+/// The registers of a parameter's values.
 pub(super) struct ParamCode {
     pub(super) name: String,
     pub(super) dtype: DataType,
@@ -328,7 +331,7 @@ pub(super) struct ParamCode {
     pub(super) buffer: Option<BufferCode>,
 }
 
-/// Where the parts of a tensor go.
+/// The registers of the parts of a tensor.
 pub(super) struct BufferCode {
     pub(super) name: String,
     pub(super) data: Reg,
@@ -336,22 +339,22 @@ pub(super) struct BufferCode {
     pub(super) alignment: i64,
     pub(super) output: bool,
     pub(super) shape: Vec<Reg>,
-    /// Empty: the tensor has to be compact.
+    /// If empty, the tensor has to be compact.
     pub(super) strides: Vec<Reg>,
     pub(super) offset: Reg,
 }
 
-/// A translated function.
+/// A compiled function.
 pub(super) struct FunctionCode {
     pub(super) name: Rc<str>,
     pub(super) params: Vec<ParamCode>,
     pub(super) ret: Option<DataType>,
     pub(super) ops: Vec<Op>,
-    /// For each operation, the statement that it is of.
+    /// The statement of each operation.
     pub(super) origins: Vec<u32>,
     pub(super) registers: usize,
-    /// Where the body begins; before it are checks of shapes.
+    /// The first operation of the body, after the checks of shapes.
     pub(super) body: usize,
-    /// Extents of a kernel's threads, given at a launch.
+    /// The extents of a kernel's threads, which a launch sets.
     pub(super) launch: Vec<Axis>,
 }

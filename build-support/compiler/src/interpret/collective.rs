@@ -1,4 +1,4 @@
-//! What threads do together: shuffles in a warp, reductions across a block.
+//! Collective operations of threads: shuffles in a warp, reductions across a block.
 
 use std::collections::HashMap;
 
@@ -11,17 +11,18 @@ use super::value::lanes;
 use crate::error::Result;
 use crate::ir::DataTypeExt;
 
-/// Threads that are combined: their position with the axes that differ at 0, and the copies of virtual threads.
+/// The threads that are combined: their position with the reduced axes set to 0, and the copies of
+/// virtual threads.
 type ReductionKey = ([i64; 3], Vec<(usize, i64)>);
 
-/// What a waiting thread gives to a reduction across threads.
+/// The contribution of a waiting thread to a reduction across threads.
 struct Part {
     member: usize,
     linear: u32,
     values: Vec<Value>,
 }
 
-/// What a thread gives: nothing if its condition does not hold.
+/// The contribution of a thread: no values if its condition is false.
 fn part(member: &Member, at: usize, reduce: &AllReduce) -> Result<Part, Fault> {
     let frame = member.frame();
     let mut values = Vec::new();
@@ -34,7 +35,7 @@ fn part(member: &Member, at: usize, reduce: &AllReduce) -> Result<Part, Fault> {
 }
 
 impl Run<'_> {
-    /// Runs the shuffles of a warp for which all lanes that their masks name have come.
+    /// Runs the shuffles of a warp for which all lanes in their masks have arrived.
     pub(super) fn shuffles(&mut self, members: &mut [Member], warp: &[usize]) -> Result<bool> {
         let machine = self.machine;
         let mut progress = false;
@@ -129,7 +130,7 @@ impl Run<'_> {
         }
     }
 
-    /// Combines values of the threads that differ in the named axes only.
+    /// Combines values of the threads that differ only in the given axes.
     pub(super) fn all_reduce(&mut self, members: &mut [Member], live: &[usize]) -> Result<()> {
         let machine = self.machine;
         let (function, pc) = self.waits_at(&members[live[0]]);
@@ -148,7 +149,7 @@ impl Run<'_> {
             }
             groups.entry((key, thread.path.clone())).or_default().push(part);
         }
-        // In a fixed order, so that a run is repeated exactly.
+        // In a fixed order, so that a run is reproducible.
         let mut groups: Vec<Vec<Part>> = groups.into_values().collect();
         groups.sort_by_key(|parts| parts.iter().map(|part| part.linear).min());
         for mut parts in groups {
@@ -181,7 +182,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Results and identities of the combiner; without operands, the identities only.
+    /// Returns the results and identities of the combiner; without operands, only the identities.
     pub(super) fn combine(&mut self, reduce: &AllReduce, operands: Option<(&[Value], &[Value])>) -> Result<Vec<Value>> {
         let code = &self.machine.functions[reduce.reducer];
         let mut frame = Frame::new(reduce.reducer, code);
@@ -192,7 +193,7 @@ impl Run<'_> {
                     frame.registers[reg] = value.clone();
                 }
             }
-            // The identities do not read them.
+            // The identities do not depend on them.
             None => frame.registers[..2 * count].fill(Value::One(0)),
         }
         let mut context = Context { frames: vec![frame], thread: None };

@@ -1,4 +1,4 @@
-//! From a lowered function to operations on registers.
+//! Compilation of a lowered function to operations on registers.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -8,24 +8,24 @@ use crate::error::Result;
 use crate::ir::share::bind_shared;
 use crate::ir::{Buffer, Expr, FuncKind, LoweredFunc, Reducer, Stmt, Var};
 
-/// What all functions of a machine share.
+/// State that all functions of a machine share.
 pub(super) struct Shared<'a> {
-    /// Position of each function of the module by name.
+    /// The position of each function of the module, by name.
     pub(super) names: &'a HashMap<String, usize>,
-    /// Statements for messages.
+    /// The statements, for messages.
     pub(super) origins: &'a mut Vec<Origin>,
-    /// Combiners of reductions across threads; they follow the module's functions.
+    /// The combiners of reductions across threads; they follow the module's functions.
     pub(super) reducers: &'a mut Vec<FunctionCode>,
 }
 
 pub(super) struct LoopLabels {
-    /// Jumps out, to be set to the end.
+    /// The jumps out of the loop, whose targets are set at its end.
     pub(super) breaks: Vec<usize>,
-    /// Jumps to the next iteration.
+    /// The jumps to the next iteration.
     pub(super) continues: Vec<usize>,
-    /// Allocations outside the loop.
+    /// The number of allocations outside the loop.
     pub(super) allocated: usize,
-    /// Whether an iteration can be left from inside: not if it is a thread's or a task's.
+    /// True if an iteration can be left from inside: not for threads or tasks.
     pub(super) serial: bool,
 }
 
@@ -37,17 +37,17 @@ pub(super) struct Compiler<'a, 'b> {
     pub(super) stmt: u32,
     pub(super) vars: HashMap<Var, Reg>,
     pub(super) visible: Option<Rc<Visible>>,
-    /// First address and end of aliases by data pointer.
+    /// The first address and the end of aliases, by data pointer.
     pub(super) views: HashMap<Var, Option<Reg>>,
     /// Registers from here on are free for temporaries.
     pub(super) floor: Reg,
     pub(super) next: Reg,
     pub(super) registers: usize,
-    /// Values of this statement's expressions by node; inner levels are conditional.
+    /// The values of this statement's expressions by node; inner levels are conditional.
     pub(super) memo: Vec<HashMap<(usize, bool), Reg>>,
-    /// Lanes that count, under a vector condition.
+    /// The active lanes, under a vector condition.
     pub(super) active: Option<(Reg, u16)>,
-    /// Whether overflow is an error: in indices, extents and guards.
+    /// True if overflow is an error: in indices, extents and guards.
     pub(super) checked: bool,
     pub(super) allocated: Vec<Reg>,
     pub(super) loops: Vec<LoopLabels>,
@@ -56,7 +56,7 @@ pub(super) struct Compiler<'a, 'b> {
     pub(super) reducers: Vec<Reducer>,
 }
 
-/// Translates a function.
+/// Compiles a function.
 pub(super) fn compile(func: &LoweredFunc, shared: &mut Shared<'_>) -> Result<FunctionCode> {
     let mut compiler = Compiler::new(func.name.as_str(), shared);
     let named = bind_shared(&func.body).map(|body| func.with_body(body));
@@ -107,7 +107,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         reg
     }
 
-    /// A register to the end of the scope.
+    /// A register until the end of the scope.
     pub(super) fn lasting(&mut self) -> Reg {
         let reg = self.floor;
         self.floor += 1;
@@ -127,7 +127,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         self.visible = Some(Rc::new(Visible { var: var.clone(), reg, outer: self.visible.take() }));
     }
 
-    /// Begins a statement: its temporaries, its place in messages.
+    /// Starts a statement: its temporaries, and its place for messages.
     pub(super) fn begin(&mut self, stmt: &Stmt) {
         self.next = self.floor;
         self.memo = vec![HashMap::new()];
@@ -139,7 +139,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         self.stmt = self.shared.origins.len() as u32 - 1;
     }
 
-    /// What a body defines ends with it.
+    /// Compiles a body; its definitions end with it.
     pub(super) fn body(&mut self, stmt: &Stmt) -> Result<()> {
         let (vars, visible, views) = (self.vars.clone(), self.visible.clone(), self.views.clone());
         let (floor, allocated) = (self.floor, self.allocated.len());
@@ -150,7 +150,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         Ok(())
     }
 
-    /// Frees what was allocated since, without forgetting it.
+    /// Emits code that frees later allocations, and keeps their records.
     pub(super) fn free_to(&mut self, count: usize) {
         for position in (count..self.allocated.len()).rev() {
             self.emit(Op::Free { data: self.allocated[position] });
@@ -162,7 +162,7 @@ impl<'a, 'b> Compiler<'a, 'b> {
         for param in &params {
             self.define(&param.var);
         }
-        // First come the symbols that shapes define, then the checks of the others.
+        // The symbols that shapes define come first, then the checks of the others.
         let mut codes = Vec::new();
         let mut checks = Vec::new();
         for param in &params {

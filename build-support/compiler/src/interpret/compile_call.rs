@@ -1,4 +1,4 @@
-//! Calls as operations.
+//! Compilation of calls.
 
 use super::code::{Exchange, Op, Operand, Reg, Value};
 use super::compile::Compiler;
@@ -53,7 +53,7 @@ impl Compiler<'_, '_> {
         }
     }
 
-    /// The address of what a load would read.
+    /// The address from which a load would read.
     pub(super) fn address(&mut self, name: &str, load: &Expr) -> Result<Reg> {
         let ExprNode::Load { buffer, index, .. } = &**load else { fail!(Run, "`{name}` takes a load") };
         let place = self.place(buffer)?;
@@ -158,7 +158,7 @@ impl Compiler<'_, '_> {
     }
 }
 
-/// The math function or builtin that an intrinsic of LLVM is.
+/// The math function or builtin that corresponds to an LLVM intrinsic.
 fn llvm_math(name: &str) -> Option<&'static str> {
     Some(match name.strip_prefix("llvm.")? {
         "sqrt" => "sqrt",

@@ -1,4 +1,4 @@
-//! Expressions as operations.
+//! Compilation of expressions.
 
 use std::collections::HashMap;
 
@@ -58,7 +58,7 @@ impl Compiler<'_, '_> {
         Ok(())
     }
 
-    /// The lanes that count, if the value has as many.
+    /// The active lanes, if the value has the same number of lanes.
     pub(super) fn active_for(&self, lanes: u16) -> Option<Reg> {
         self.active.filter(|(_, count)| *count == lanes).map(|(reg, _)| reg)
     }
@@ -230,7 +230,7 @@ impl Compiler<'_, '_> {
         to
     }
 
-    /// A value that is evaluated only if its side is chosen.
+    /// Compiles a value that is evaluated only if its side is selected.
     pub(super) fn arm(&mut self, value: &Expr, to: Reg) -> Result<()> {
         self.memo.push(HashMap::new());
         let from = self.expr(value);
@@ -240,7 +240,7 @@ impl Compiler<'_, '_> {
         Ok(())
     }
 
-    /// A choice for each lane, of which only the chosen side is evaluated.
+    /// Compiles a select for each lane, where only the selected side is evaluated.
     pub(super) fn lanes_choice(&mut self, condition: &Expr, then_value: &Expr, else_value: &Expr) -> Result<Reg> {
         let lanes = condition.lanes();
         require!(lanes == then_value.lanes(), Run, "a condition of {lanes} lanes for {}", then_value.lanes());

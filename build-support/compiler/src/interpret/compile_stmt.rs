@@ -1,4 +1,4 @@
-//! Statements as operations.
+//! Compilation of statements.
 
 use super::code::{Allocation, Group, Op, Place, Quick, Value};
 use super::compile::{Compiler, LoopLabels};
@@ -137,7 +137,7 @@ impl Compiler<'_, '_> {
         });
     }
 
-    /// Sets the jumps to the next iteration, to `top` or to here.
+    /// Sets the targets of the jumps to the next iteration to `top` or to the current position.
     pub(super) fn leave_loop(&mut self, top: Option<usize>, step: impl FnOnce(&mut Self)) {
         let continues = core::mem::take(&mut self.loops.last_mut().expect("inside a loop").continues);
         for at in continues {
@@ -219,7 +219,8 @@ impl Compiler<'_, '_> {
         for stride in buffer.strides.iter() {
             strides.push(self.index(&stride)?);
         }
-        // Strides may leave gaps; the number of elements is then that of the outermost dimension times its stride.
+        // Strides may leave gaps; the number of elements is then the product of the outermost
+        // extent and its stride.
         if let (Some(first), Some(stride)) = (shape.first().copied(), strides.first().copied()) {
             shape = vec![first, stride];
         }

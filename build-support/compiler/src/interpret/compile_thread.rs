@@ -1,4 +1,4 @@
-//! Launches, threads and what they do together, as operations.
+//! Compilation of launches, threads and collective operations.
 
 use super::code::{AllReduce, Axis, FunctionCode, Op, Place, Reg};
 use super::compile::Compiler;
@@ -6,7 +6,7 @@ use crate::error::{Result, fail, require};
 use crate::ir::{Expr, ForKind, IterVar, LoweredFunc, Reducer, Stmt, StmtNode, Var, visit};
 
 impl Compiler<'_, '_> {
-    /// A kernel: its threads begin where it begins.
+    /// Compiles a kernel: its threads start where it starts.
     pub(super) fn device_body(&mut self, func: &LoweredFunc) -> Result<Vec<Axis>> {
         let mut axes: Vec<Axis> = Vec::new();
         for axis in func.thread_axes.iter() {
@@ -15,7 +15,7 @@ impl Compiler<'_, '_> {
         }
         let given = axes.iter().map(|axis| Axis { tag: axis.tag.clone(), extent: axis.extent }).collect();
         for (tag, extent) in thread_extents(&func.body)? {
-            // An extent that the launch gives need not be known here.
+            // An extent that the launch sets need not be known here.
             let launched = axes.iter().find(|axis| axis.tag == tag).map(|axis| axis.extent);
             match (launched, self.index(&extent)) {
                 (Some(given), Ok(expected)) => {
@@ -38,7 +38,7 @@ impl Compiler<'_, '_> {
         Ok(given)
     }
 
-    /// A body that threads run: real ones that a launch makes, or copies of one thread.
+    /// Compiles a body that threads run: real ones of a launch, or copies of one thread.
     pub(super) fn threads(
         &mut self,
         stmt: &Stmt,
@@ -124,7 +124,8 @@ impl Compiler<'_, '_> {
         Ok(())
     }
 
-    /// A function of the combiner: left values, right values and after them the results and the identity.
+    /// Compiles the combiner to a function of left values, right values, and after them the results
+    /// and the identity.
     pub(super) fn reducer(&mut self, reducer: &Reducer) -> Result<usize> {
         let mut inner = Compiler::new(&self.function, self.shared);
         for var in reducer.lhs.iter().chain(reducer.rhs.iter()) {
@@ -156,7 +157,7 @@ pub(super) fn thread_axis(node: &kernpack::Any) -> Option<IterVar> {
     node.to::<IterVar>().ok()
 }
 
-/// The tag of a `thread_extent` or `virtual_thread` attribute, and the variable.
+/// The tag and the variable of a `thread_extent` or `virtual_thread` attribute.
 pub(super) fn thread_of(node: &kernpack::Any) -> Result<(String, Var)> {
     if let Some(axis) = thread_axis(node) {
         return Ok((axis.thread_tag.to_string(), axis.var.clone()));
@@ -179,7 +180,7 @@ pub(super) fn loop_tag(annotations: &kernpack::Map<kernpack::Str, kernpack::Any>
     }
 }
 
-/// Tags and extents of the threads of a kernel, in order of first occurrence.
+/// The tags and extents of the threads of a kernel, in order of first occurrence.
 pub(super) fn thread_extents(stmt: &Stmt) -> Result<Vec<(String, Expr)>> {
     let (mut found, mut failed) = (Vec::new(), None);
     visit_outer_first(stmt, &mut |stmt| match &**stmt {

@@ -1,4 +1,4 @@
-//! Functions that are running: their registers.
+//! Running functions: their registers.
 
 use super::code::{FunctionCode, Group, Reg, Value};
 use super::grid::Thread;
@@ -6,39 +6,39 @@ use super::memory::Fault;
 use super::value::lanes;
 use crate::error::Result;
 
-/// A function that is running.
+/// A running function.
 pub(super) struct Frame {
     pub(super) function: usize,
     pub(super) pc: usize,
     pub(super) registers: Vec<Value>,
     pub(super) allocated: Vec<u64>,
-    /// Where the caller wants the value.
+    /// The caller's register for the value.
     pub(super) to: Reg,
-    /// Levels of parallel work outside of it.
+    /// The number of levels of parallel work outside of it.
     pub(super) races: usize,
 }
 
-/// What runs: the caller's thread, or a thread of a device.
+/// An execution context: the caller's thread, or a device thread.
 pub(super) struct Context {
     pub(super) frames: Vec<Frame>,
     pub(super) thread: Option<Thread>,
 }
 
-/// Why a context does not go on.
+/// The reason why a context is suspended.
 pub(super) enum Stop {
-    /// It is at its end.
+    /// It has finished.
     Done(Option<Value>),
-    /// A barrier.
+    /// It waits at a barrier.
     Sync(Group),
-    /// A value of another lane.
+    /// It waits for a value of another lane.
     Shuffle,
-    /// A reduction across threads.
+    /// It waits in a reduction across threads.
     AllReduce,
     /// Copies of this thread run first.
     Fork { var: Reg, extent: i64, end: usize },
 }
 
-/// What an operation leads to.
+/// The continuation after an operation.
 pub(super) enum Flow {
     Next,
     Jump(usize),
@@ -53,7 +53,7 @@ impl Frame {
         Self { function, pc: 0, registers: vec![Value::Unset; code.registers], allocated: Vec::new(), to: 0, races: 0 }
     }
 
-    /// The same registers, for a thread that begins at the next operation.
+    /// A copy of the registers, for a thread that starts at the next operation.
     pub(super) fn copy(&self) -> Self {
         Self {
             function: self.function,

@@ -1,4 +1,5 @@
-//! Threads of a device: blocks one after the other, the threads of a block in turns from barrier to barrier.
+//! Device threads: blocks run one after the other, the threads of a block in turns from barrier to
+//! barrier.
 
 use std::collections::HashMap;
 
@@ -8,28 +9,28 @@ use super::memory::Fault;
 use super::run::Run;
 use crate::error::{CompileError, Result};
 
-/// Tags of a grid's dimensions, of which x is the innermost.
+/// The tags of a grid's dimensions; x is the innermost.
 const BLOCK_TAGS: [&str; 3] = ["blockIdx.x", "blockIdx.y", "blockIdx.z"];
 
-/// Tags of a block's dimensions.
+/// The tags of a block's dimensions.
 pub(super) const THREAD_TAGS: [&str; 3] = ["threadIdx.x", "threadIdx.y", "threadIdx.z"];
 
-/// More threads than a block of any device has.
+/// A limit that is larger than a block of any device.
 const THREAD_LIMIT: i64 = 1 << 14;
 
-/// Which thread of a kernel a context is.
+/// The position of a context among the threads of a kernel.
 #[derive(Clone)]
 pub(super) struct Thread {
     pub(super) block: [i64; 3],
     pub(super) index: [i64; 3],
-    /// Position in the block.
+    /// The position in the block.
     pub(super) linear: u32,
     pub(super) warp: u32,
-    /// Copies of a virtual thread: which of which statement.
+    /// The copies of virtual threads: the statement and the index of each.
     pub(super) path: Vec<(usize, i64)>,
 }
 
-/// Names memory that threads share: the statement, the warp, the copies of virtual threads.
+/// The key of memory that threads share: the statement, the warp, the copies of virtual threads.
 pub(super) type AllocationKey = (u32, u32, Vec<(usize, i64)>);
 
 /// Memory that the threads of the running block share.
@@ -68,7 +69,7 @@ impl Thread {
 pub(super) enum State {
     Ready,
     Waiting(Stop),
-    /// Its copies run.
+    /// Its copies are running.
     Forked {
         children: usize,
     },
@@ -90,7 +91,7 @@ impl Member {
         thread_of(&self.context)
     }
 
-    /// Whether it will still run, or waits.
+    /// Returns true if it is ready or waiting.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.state, State::Ready | State::Waiting(_))
     }
@@ -101,7 +102,7 @@ impl Member {
 }
 
 impl Run<'_> {
-    /// Runs a kernel from the operation behind the launch at which a context is.
+    /// Runs a kernel from the operation after the launch of a context.
     pub(super) fn launch(&mut self, context: &Context) -> Result<()> {
         let frame = context.frames.last().expect("a context has a frame");
         let machine = self.machine;
@@ -185,7 +186,7 @@ impl Run<'_> {
                     *children -= 1;
                     if *children == 0 {
                         members[parent].state = State::Ready;
-                        // It stands before this member: it runs in the next turn.
+                        // It precedes this member: it runs in the next turn.
                     }
                 }
             }
@@ -213,13 +214,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The operation that a waiting member waits at.
+    /// The operation at which a member waits.
     pub(super) fn waits_at(&self, member: &Member) -> (usize, usize) {
         let frame = member.frame();
         (frame.function, frame.pc - 1)
     }
 
-    /// Lets threads go on for which all that they wait for are there.
+    /// Resumes the threads whose partners have all arrived.
     pub(super) fn resolve(&mut self, members: &mut [Member]) -> Result<bool> {
         let mut progress = false;
         let warps = members.iter().map(|member| member.thread().warp).max().unwrap_or(0);
@@ -302,7 +303,7 @@ impl Run<'_> {
     }
 }
 
-/// Extents of the grid and of a block.
+/// The extents of the grid and of a block.
 fn extents(frame: &Frame, axes: &[Axis]) -> Result<([i64; 3], [i64; 3]), Fault> {
     let (mut grid, mut block) = ([1; 3], [1; 3]);
     for axis in axes {

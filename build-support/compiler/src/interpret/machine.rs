@@ -1,4 +1,4 @@
-//! The machine: functions that are ready to run.
+//! The machine: functions that are compiled for execution.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::ir::{FuncKind, IrModule, LoweredFunc};
 
 type Packed = Box<dyn Fn(&mut PackedCall<'_>) -> Result<PackedValue>>;
 
-/// Runs the functions of a module.
+/// A machine that runs the functions of a module.
 pub struct Machine {
     pub(super) functions: Vec<FunctionCode>,
     pub(super) kinds: Vec<FuncKind>,
@@ -25,7 +25,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with one function.
+    /// Creates a machine with one function.
     ///
     /// # Errors
     /// See [`of_module`](Self::of_module).
@@ -33,10 +33,11 @@ impl Machine {
         Self::of_module(&IrModule::new([func.clone()]))
     }
 
-    /// A machine with the functions of a module.
+    /// Creates a machine with the functions of a module.
     ///
     /// # Errors
-    /// A program with tensors, unknown variables or builtins, types that do not fit.
+    /// Returns an error for a program with tensors, unknown variables or builtins, or incompatible
+    /// types.
     pub fn of_module(module: &IrModule) -> Result<Self> {
         let names: HashMap<String, usize> =
             module.functions.iter().enumerate().map(|(index, func)| (func.name.to_string(), index)).collect();
@@ -51,7 +52,7 @@ impl Machine {
         Ok(Self { functions, kinds, names, origins, packed: HashMap::new(), step_limit: 1 << 28, warp_size: 32 })
     }
 
-    /// Gives it a packed function, or a C function, by name.
+    /// Provides a packed function, or a C function, by name.
     #[must_use]
     pub fn with_function(
         mut self,
@@ -62,24 +63,26 @@ impl Machine {
         self
     }
 
-    /// Ends a run with an error after this many operations; 2^28 unless said.
+    /// Sets the number of operations after which a run ends with an error; 2^28 by default.
     #[must_use]
     pub fn with_step_limit(mut self, steps: u64) -> Self {
         self.step_limit = steps;
         self
     }
 
-    /// Threads in a warp of a device, 1 to 64; 32 unless said.
+    /// Sets the number of threads in a warp of a device, 1 to 64; 32 by default.
     #[must_use]
     pub fn with_warp_size(mut self, threads: u32) -> Self {
         self.warp_size = threads.clamp(1, 64);
         self
     }
 
-    /// Calls a function. Blocks keep what it wrote, with an error as well. Extents of a kernel's threads follow its arguments.
+    /// Calls a function. Blocks keep the values that it wrote, also after an error. The extents of
+    /// a kernel's threads follow its arguments.
     ///
     /// # Errors
-    /// An unknown name, arguments that do not fit, and everything that the module's documentation names.
+    /// Returns an error for an unknown name, invalid arguments, and all errors in the module's
+    /// documentation.
     pub fn run(&self, name: &str, args: &[Arg]) -> Result<Option<Arg>> {
         let Some(function) = self.names.get(name).copied() else { fail!(Run, "the module has no function `{name}`") };
         let mut run = Run { machine: self, memory: Memory::default(), steps: 0, handles: HashMap::new(), block: None };

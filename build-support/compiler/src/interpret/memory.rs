@@ -1,16 +1,17 @@
-//! The machine's memory: regions with bounds, a poison bit for each byte, and who touched it.
+//! The machine's memory: regions with bounds, a poison bit for each byte, and the accesses to it.
 //!
-//! An address has the number of its region in the high bits, so that an address beyond the end of one region is never inside another.
+//! An address contains the number of its region in the high bits, so that an address beyond the end
+//! of one region is never inside another.
 
 use super::block::read_lane;
 use super::race::Races;
 use crate::ir::{DataType, DataTypeExt};
 
 const OFFSET_BITS: u32 = 40;
-/// Offset of a region's first byte: addresses before it still name the region.
+/// The offset of a region's first byte: addresses before it still refer to the region.
 const ORIGIN: u64 = 1 << (OFFSET_BITS - 1);
 
-/// More elements than a region has.
+/// A limit that is larger than the number of elements of a region.
 const ELEMENT_LIMIT: i64 = 1 << 34;
 
 /// A part of the memory.
@@ -18,41 +19,41 @@ pub(super) struct Region {
     pub(super) name: String,
     bytes: Vec<u8>,
     known: Vec<bool>,
-    /// Bytes between an aligned address and the first one.
+    /// The number of bytes between an aligned address and the first byte.
     misalignment: u64,
     writable: bool,
-    /// Seen by one thread of a device only.
+    /// True if only one device thread can access it.
     private: bool,
     freed: bool,
 }
 
-/// What is wrong with an access, without the statement.
+/// The problem of an access, without the statement.
 pub(super) type Fault = String;
 
 /// All memory of a run.
 #[derive(Default)]
 pub(super) struct Memory {
     regions: Vec<Region>,
-    /// Parallel work that is being done.
+    /// The parallel work in progress.
     pub(super) races: Races,
 }
 
-/// Whether an access reads or writes.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
 }
 
 impl Memory {
-    /// A region of bytes without values, and its address.
+    /// Allocates a region of bytes without values, and returns its address.
     pub(super) fn allocate(&mut self, name: &str, bytes: usize, private: bool) -> Result<u64, Fault> {
         self.insert(name, vec![0; bytes], vec![false; bytes], 0, true, private)
     }
 
-    /// A region with contents, and its address.
+    /// Inserts a region with contents, and returns its address.
     pub(super) fn insert(
         &mut self,
         name: &str,
@@ -78,7 +79,7 @@ impl Memory {
         Ok((self.regions.len() as u64) << OFFSET_BITS | (ORIGIN + misalignment))
     }
 
-    /// How many regions there were so far; regions with this number and above are newer.
+    /// The number of regions so far; newer regions have this number or a higher one.
     pub(super) fn count(&self) -> usize {
         self.regions.len()
     }
@@ -96,18 +97,18 @@ impl Memory {
         Ok((number - 1, offset))
     }
 
-    /// Name of the region and the offset in bytes of an address, for messages.
+    /// The name of the region and the byte offset of an address, for messages.
     pub(super) fn describe(&self, address: u64) -> Option<(&str, i64)> {
         let (index, offset) = self.locate(address).ok()?;
         Some((&self.regions[index].name, offset))
     }
 
-    /// Bytes of the region that an address is in.
+    /// The size in bytes of the region of an address.
     pub(super) fn size_at(&self, address: u64) -> Option<usize> {
         Some(self.regions[self.locate(address).ok()?.0].bytes.len())
     }
 
-    /// Ends the life of the region of an address.
+    /// Ends the lifetime of the region of an address.
     pub(super) fn free(&mut self, address: u64) -> Result<(), Fault> {
         let (index, _) = self.locate(address)?;
         let region = &mut self.regions[index];
@@ -128,7 +129,8 @@ impl Memory {
         (core::mem::take(&mut region.bytes), core::mem::take(&mut region.known))
     }
 
-    /// Checks an access of `size` bytes, and gives the place. `aligned`: what the address has to be a multiple of.
+    /// Checks an access of `size` bytes, and returns the location. `aligned` is the required
+    /// alignment of the address.
     fn check(
         &mut self,
         address: u64,
@@ -168,7 +170,8 @@ impl Memory {
         Ok((index, offset as usize))
     }
 
-    /// The place of an element of `size` bytes, if nothing speaks against the access; else the slow way finds the words.
+    /// The location of an element of `size` bytes, if the access is valid; otherwise the slow path
+    /// produces the error.
     #[inline]
     fn place(&mut self, data: u64, index: i64, size: usize, access: Access, stmt: u32) -> Option<(usize, usize)> {
         if !(-ELEMENT_LIMIT..ELEMENT_LIMIT).contains(&index) {
@@ -192,7 +195,8 @@ impl Memory {
         Some((number, offset))
     }
 
-    /// Reads an element of 1, 2, 4 or 8 bytes; none: it cannot be read, or another way has to be taken. Not extended by its sign.
+    /// Reads an element of 1, 2, 4 or 8 bytes without sign extension; `None` if it cannot be read,
+    /// or needs the slow path.
     #[inline]
     pub(super) fn quick_read(&mut self, data: u64, index: i64, size: usize, stmt: u32) -> Option<u64> {
         let (number, offset) = self.place(data, index, size, Access::Read, stmt)?;
@@ -210,7 +214,7 @@ impl Memory {
         })
     }
 
-    /// Writes an element of 1, 2, 4 or 8 bytes; none: it was not written.
+    /// Writes an element of 1, 2, 4 or 8 bytes; `None` if it was not written.
     #[inline]
     pub(super) fn quick_write(&mut self, data: u64, index: i64, size: usize, bits: u64, stmt: u32) -> Option<()> {
         let (number, offset) = self.place(data, index, size, Access::Write, stmt)?;

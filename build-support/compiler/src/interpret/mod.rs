@@ -1,4 +1,5 @@
-//! Runs lowered functions one step at a time and reports what compiled code would do wrong in silence.
+//! An interpreter that runs lowered functions step by step and reports errors that compiled code
+//! would not detect.
 //!
 //! ```
 //! use kernpack_compiler::interpret::{Block, Machine};
@@ -26,16 +27,21 @@
 //! # Ok::<(), kernpack_compiler::CompileError>(())
 //! ```
 //!
-//! What is an error, with the statement and the values of its variables: an access outside of a buffer or after the end of its scope, a read of bytes that
-//! have no value, a write to a parameter that is no output, an address that is no multiple of the element size or of the alignment that a buffer promises, two
-//! iterations of a parallel loop or two threads of a device without a barrier between that touch the same byte (one of them writing), a barrier that some
-//! threads do not reach, overflow and division by zero in indices, extents and guards, an assertion that does not hold, too many steps.
+//! Errors contain the statement and the values of its variables. These are errors: an access
+//! outside of a buffer or after the end of its scope; a read of bytes that have no value; a write
+//! to a parameter that is not an output; an address that is not a multiple of the element size or
+//! of the alignment of the buffer; a data race, where two iterations of a parallel loop, or two
+//! device threads without a barrier in between, access the same byte and one of them writes; a
+//! barrier that some threads do not reach; overflow and division by zero in indices, extents and
+//! guards; a failed assertion; too many steps.
 //!
-//! Arithmetic gives the bits of compiled code: each operation is done in its type, and `fma` rounds once. Math functions (`exp`, ..) are computed in double
-//! precision and rounded: compiled code may differ from them by its own error.
+//! Arithmetic results in the same bits as compiled code: each operation is computed in its type,
+//! and `fma` rounds once. Math functions (`exp`, ..) are computed in double precision and rounded:
+//! compiled code may differ from them by its own error.
 //!
-//! Loops that will be vectors or unrolled run serially. Blocks of a device's threads run one after the other, the threads of a block in turns from barrier to
-//! barrier. Copies of a virtual thread count as one thread when races are looked for.
+//! Loops that will be vectorized or unrolled run serially. The blocks of a device's threads run one
+//! after the other, the threads of a block in turns from barrier to barrier. Copies of a virtual
+//! thread count as one thread for data races.
 
 mod access;
 mod arguments;

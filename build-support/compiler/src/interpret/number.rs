@@ -1,17 +1,19 @@
-//! Numbers as the machine holds them: one lane is 64 bits, read by its type.
+//! The machine's representation of numbers: one lane is 64 bits, interpreted by its type.
 //!
-//! Integers are sign or zero extended, floats are their own bits in the low part, truth values are 0 or 1. Arithmetic gives the same bits as compiled
-//! code: single precision is computed in single precision, half precision and bfloat16 in single precision and rounded after each operation.
+//! Integers are sign or zero extended, floats are their own bits in the low part, truth values are
+//! 0 or 1. Arithmetic results in the same bits as compiled code: single precision is computed in
+//! single precision; half precision and bfloat16 are computed in single precision and rounded after
+//! each operation.
 
 use crate::error::{Result, fail};
 use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
 use crate::ir::float_math::{float_math, small_fma};
 use crate::ir::{BinaryOp, CompareOp, DataType, DataTypeExt};
 
-/// What a lane is.
+/// The kind of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lane {
-    /// Integer, signed or not, or a truth value.
+    /// An integer, signed or unsigned, or a truth value.
     Integer(DataType),
     /// Half precision or bfloat16.
     Small(DataType),
@@ -19,12 +21,12 @@ pub(super) enum Lane {
     Single,
     /// Double precision.
     Double,
-    /// Address.
+    /// A pointer.
     Pointer,
 }
 
 impl Lane {
-    /// The kind of lane that a type has.
+    /// The kind of lane of a type.
     pub(super) fn of(dtype: DataType) -> Result<Self> {
         let element = dtype.element();
         Ok(match (element.is_float(), element.bits()) {
@@ -43,7 +45,7 @@ fn single(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// The bits of a float of this type, rounded to it.
+/// Rounds a value to a float of this type, and returns its bits.
 pub(super) fn from_f64(dtype: DataType, value: f64) -> u64 {
     match (dtype.is_bfloat(), dtype.bits()) {
         (_, 64) => value.to_bits(),
@@ -53,7 +55,8 @@ pub(super) fn from_f64(dtype: DataType, value: f64) -> u64 {
     }
 }
 
-/// The bits of a float with this many bits of fraction and exponent; `rounded` is exact in it.
+/// The bits of a float with these numbers of fraction and exponent bits, in which `rounded` is
+/// exact.
 fn encode_small(value: f64, rounded: f64, fraction: u32, exponent: u32) -> u64 {
     let sign = u64::from(value.is_sign_negative()) << (fraction + exponent);
     let largest = (1u64 << exponent) - 1;
@@ -96,7 +99,7 @@ pub(super) fn to_f64(dtype: DataType, bits: u64) -> f64 {
     }
 }
 
-/// Arithmetic of one lane; `checked`: an overflow of signed integers is an error.
+/// Arithmetic on one lane; if `checked`, overflow of signed integers is an error.
 pub(super) fn binary(op: BinaryOp, lane: Lane, a: u64, b: u64, checked: bool) -> Result<u64, &'static str> {
     let undefined = "an operation that floats do not have";
     match lane {
@@ -183,7 +186,7 @@ pub(super) fn compare(op: CompareOp, lane: Lane, a: u64, b: u64) -> bool {
     }
 }
 
-/// Conversion of one lane. Float to integer saturates, NaN gives 0; a wider integer is cut.
+/// Conversion of one lane. Float to integer saturates, NaN becomes 0; a wider integer is truncated.
 pub(super) fn cast(from: DataType, to: DataType, bits: u64) -> u64 {
     if from.is_float() {
         let value = to_f64(from, bits);
@@ -221,15 +224,15 @@ pub(super) fn fma(lane: Lane, a: u64, b: u64, c: u64) -> Result<u64, &'static st
     }
 }
 
-/// A math function of one lane: computed in double precision and rounded, so that it is within half a unit and a little of the exact value.
-/// None: unknown name.
+/// A math function of one lane: computed in double precision and rounded, so that it is within
+/// slightly more than half a unit of the exact value. `None` for an unknown name.
 pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
     if dtype.is_integer() {
         return (name == "abs").then(|| wrap_int(dtype, (args[0] as i64).wrapping_abs()) as u64);
     }
     let sign = 1u64 << (dtype.bits() - 1);
     match name {
-        // The bits of a NaN stay.
+        // The bits of a NaN are kept.
         "abs" => return Some(args[0] & !sign),
         "copysign" => return Some(args[0] & !sign | args[1] & sign),
         _ => {}
@@ -239,7 +242,7 @@ pub(super) fn math(name: &str, dtype: DataType, args: &[u64]) -> Option<u64> {
     Some(from_f64(dtype, float_math(name, x, y)?))
 }
 
-/// A lane as people read it.
+/// Formats a lane for people.
 pub(super) fn show(dtype: DataType, bits: u64) -> String {
     if dtype.is_float() {
         format!("{}", to_f64(dtype, bits))
@@ -275,7 +278,8 @@ mod tests {
 
     #[test]
     fn small_floats_are_rounded_to_even() {
-        // Between each pair of neighbours: the middle goes to the even one, just beside it to the nearer one.
+        // Between each pair of neighbors: the middle is rounded to the even one, numbers next to it
+        // to the nearer one.
         for (dtype, infinity) in [(F16, 0x7c00u64), (BF16, 0x7f80)] {
             for bits in 0..infinity - 1 {
                 let (low, high) = (to_f64(dtype, bits), to_f64(dtype, bits + 1));
@@ -298,7 +302,7 @@ mod tests {
         let mut state = 1u64;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Finite ones of any size.
+            // Finite numbers of any size.
             let bits = state >> 48;
             bits & 0x83ff | (((bits >> 10) & 0x1f) % 31) << 10
         };

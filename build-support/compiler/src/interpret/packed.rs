@@ -1,20 +1,20 @@
-//! Packed and C functions that a test gives to the machine.
+//! Packed and C functions that a test provides to the machine.
 
 use super::block::Block;
 use super::memory::{Fault, Memory};
 use crate::error::{Result, fail};
 use crate::ir::{DataType, DataTypeExt, U8, U16};
 
-/// An argument or the value of a packed function.
+/// An argument or the result of a packed function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PackedValue {
-    /// None, a null pointer.
+    /// None, or a null pointer.
     Nothing,
     /// An integer or truth value.
     Int(i64),
     /// A float.
     Float(f64),
-    /// Text.
+    /// A string.
     Text(String),
     /// An address in the machine's memory: data, or a `DLTensor`.
     Pointer(u64),
@@ -27,7 +27,7 @@ pub struct PackedCall<'a> {
     pub(super) stmt: u32,
 }
 
-/// Where the fields of a `DLTensor` lie, and its size.
+/// The offsets of the fields of a `DLTensor`, and its size.
 pub(super) mod tensor {
     pub(crate) const DATA: u64 = 0;
     pub(crate) const DEVICE_TYPE: u64 = 8;
@@ -51,7 +51,7 @@ impl PackedCall<'_> {
     /// Reads a lane at an address.
     ///
     /// # Errors
-    /// What is an error for a load.
+    /// Returns the errors of a load.
     pub fn read(&mut self, address: u64, dtype: DataType) -> Result<u64> {
         self.memory.read(address, dtype, self.stmt).map_err(fault)
     }
@@ -59,15 +59,16 @@ impl PackedCall<'_> {
     /// Writes a lane at an address.
     ///
     /// # Errors
-    /// What is an error for a store.
+    /// Returns the errors of a store.
     pub fn write(&mut self, address: u64, dtype: DataType, bits: u64) -> Result<()> {
         self.memory.write(address, dtype, bits, self.stmt).map_err(fault)
     }
 
-    /// The elements of the `DLTensor` that is argument `index`, row by row: its type, shape and the address of each element.
+    /// The elements of the `DLTensor` in argument `index`, in row-major order: its type, its shape
+    /// and the address of each element.
     ///
     /// # Errors
-    /// An argument that is no pointer; what is an error for a load.
+    /// Returns an error for an argument that is not a pointer, and the errors of a load.
     pub fn tensor(&mut self, index: usize) -> Result<(DataType, Vec<i64>, Vec<u64>)> {
         let Some(PackedValue::Pointer(tensor)) = self.args.get(index).cloned() else {
             fail!(Run, "argument {index} is no tensor");
@@ -103,7 +104,7 @@ impl PackedCall<'_> {
         Ok((dtype, shape, addresses))
     }
 
-    /// The `DLTensor` that is argument `index`, as a compact copy.
+    /// Reads the `DLTensor` in argument `index` as a compact copy.
     ///
     /// # Errors
     /// See [`tensor`](Self::tensor).
@@ -118,10 +119,11 @@ impl PackedCall<'_> {
         Ok(Block::from_lanes(dtype, &shape, &lanes))
     }
 
-    /// Writes all elements of the `DLTensor` that is argument `index`.
+    /// Writes all elements of the `DLTensor` in argument `index`.
     ///
     /// # Errors
-    /// See [`tensor`](Self::tensor); a block with another number of lanes.
+    /// Returns the errors of [`tensor`](Self::tensor), and an error for a block with another number
+    /// of lanes.
     pub fn write_tensor(&mut self, index: usize, block: &Block) -> Result<()> {
         let (dtype, _, addresses) = self.tensor(index)?;
         let lanes = block.to_lanes()?;
@@ -136,7 +138,7 @@ impl PackedCall<'_> {
     }
 }
 
-/// Strides of a compact tensor.
+/// The strides of a compact tensor.
 pub(super) fn compact(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1i64; shape.len()];
     for axis in (0..shape.len().saturating_sub(1)).rev() {

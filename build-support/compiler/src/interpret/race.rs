@@ -1,40 +1,43 @@
-//! Finds two iterations of a parallel loop, or two threads of a device, that touch the same byte without an order, one of them writing.
+//! Detects data races: two iterations of a parallel loop, or two device threads, that access the
+//! same byte without an order, where one of them writes.
 //!
-//! For each byte there is the last writer and what is known of the readers. That is enough: of two readers the newer one stands for both if they were
-//! ordered, and `many` stands for readers that were not.
+//! For each byte, the last writer and a summary of the readers are recorded. This is sufficient: of
+//! two readers, the newer one represents both if they were ordered, and `many` represents readers
+//! that were not.
 
 use core::ops::Range;
 
 use super::memory::Access;
 
-/// One level of work without an order.
+/// One level of unordered work.
 enum Level {
-    /// Iterations of a parallel loop, blocks of a grid.
+    /// Iterations of a parallel loop, or blocks of a grid.
     Tasks {
-        /// Which iteration is running; counted from 1.
+        /// The running iteration, counted from 1.
         current: u32,
-        /// Regions with this number and above belong to one iteration.
+        /// Regions with this number or a higher one belong to one iteration.
         newer: usize,
         shadows: Shadows<Task>,
         what: &'static str,
     },
     /// Threads of a block.
     Threads {
-        /// Which thread is running; counted from 1.
+        /// The running thread, counted from 1.
         current: u32,
         warp_size: u32,
-        /// Barriers so far that all threads waited at.
+        /// The number of barriers at which all threads waited so far.
         epoch: u32,
-        /// Barriers so far of each warp.
+        /// The number of barriers of each warp so far.
         warp_epochs: Vec<u32>,
         shadows: Shadows<Thread>,
     },
 }
 
-/// What is known of the bytes of each region, by its number.
+/// The access records of the bytes of each region, by its number.
 struct Shadows<T>(Vec<Shadow<T>>);
 
-/// What is known of the bytes of a region: a cell for so many bytes, as long as all accesses are of multiples of that.
+/// The access records of a region's bytes: one cell for `unit` bytes, as long as all accesses are
+/// multiples of that.
 struct Shadow<T> {
     unit: usize,
     cells: Vec<T>,
@@ -47,7 +50,7 @@ impl<T> Default for Shadows<T> {
 }
 
 impl<T: Copy + Default> Shadows<T> {
-    /// The cells of some bytes of a region of `length` bytes, and how many bytes each is of.
+    /// The cells of some bytes of a region of `length` bytes, and the number of bytes of each cell.
     #[inline]
     fn cells(&mut self, region: usize, bytes: &Range<usize>, length: usize) -> (&mut [T], usize) {
         if self.0.len() <= region {
@@ -67,12 +70,12 @@ impl<T: Copy + Default> Shadows<T> {
     }
 }
 
-/// Who touched a byte: tasks counted from 1, 0: none.
+/// The tasks that accessed a byte, counted from 1; 0 for none.
 #[derive(Clone, Copy, Default)]
 struct Task {
     writer: u32,
     writer_stmt: u32,
-    /// `u32::MAX`: several.
+    /// `u32::MAX` for several tasks.
     reader: u32,
     reader_stmt: u32,
 }
@@ -100,15 +103,15 @@ struct Thread {
     readers: Readers,
 }
 
-/// All levels that are active, outermost first.
+/// All active levels, outermost first.
 #[derive(Default)]
 pub(super) struct Races {
     levels: Vec<Level>,
-    /// The statement of the earlier access of the race that was found.
+    /// The statement of the earlier access of a race.
     pub(super) other: Option<u32>,
 }
 
-/// Two accesses without an order.
+/// Two unordered accesses.
 pub(super) struct Race {
     pub(super) byte: usize,
     pub(super) text: String,
@@ -119,7 +122,7 @@ impl Races {
         self.levels.is_empty()
     }
 
-    /// Whether a block of threads runs.
+    /// Returns true if a block of threads is running.
     pub(super) fn has_threads(&self) -> bool {
         matches!(self.levels.last(), Some(Level::Threads { .. }))
     }
@@ -132,19 +135,20 @@ impl Races {
         self.levels.truncate(depth);
     }
 
-    /// A loop whose iterations have no order begins; regions from number `newer` on are of single iterations.
+    /// Starts a loop with unordered iterations; regions from number `newer` on belong to single
+    /// iterations.
     pub(super) fn enter_tasks(&mut self, newer: usize, what: &'static str) {
         self.levels.push(Level::Tasks { current: 0, newer, shadows: Shadows::default(), what });
     }
 
-    /// The next iteration begins.
+    /// Starts the next iteration.
     pub(super) fn next_task(&mut self) {
         if let Some(Level::Tasks { current, .. }) = self.levels.last_mut() {
             *current += 1;
         }
     }
 
-    /// A block of threads begins.
+    /// Starts a block of threads.
     pub(super) fn enter_threads(&mut self, threads: u32, warp_size: u32) {
         let warps = threads.div_ceil(warp_size) as usize;
         self.levels.push(Level::Threads {
@@ -156,21 +160,21 @@ impl Races {
         });
     }
 
-    /// This thread of the block runs, counted from 0.
+    /// Sets the running thread of the block, counted from 0.
     pub(super) fn run_thread(&mut self, thread: u32) {
         if let Some(Level::Threads { current, .. }) = self.levels.last_mut() {
             *current = thread + 1;
         }
     }
 
-    /// All threads of the block waited.
+    /// Records a barrier of all threads of the block.
     pub(super) fn barrier(&mut self) {
         if let Some(Level::Threads { epoch, .. }) = self.levels.last_mut() {
             *epoch += 1;
         }
     }
 
-    /// All threads of a warp waited.
+    /// Records a barrier of all threads of a warp.
     pub(super) fn warp_barrier(&mut self, warp: usize) {
         if let Some(Level::Threads { warp_epochs, .. }) = self.levels.last_mut() {
             warp_epochs[warp] += 1;
@@ -181,7 +185,7 @@ impl Races {
         self.levels.pop();
     }
 
-    /// An access to bytes of a region of `length` bytes.
+    /// Records an access to bytes of a region of `length` bytes.
     pub(super) fn touch(
         &mut self,
         region: usize,
@@ -266,7 +270,7 @@ fn touch_thread(seen: &mut Thread, now: Touch, warp_size: u32, access: Access) -
         return Ok(());
     }
     let same_warp = |other: &Touch| (other.thread - 1) / warp_size == (now.thread - 1) / warp_size;
-    // Whether a barrier lies between the two.
+    // Two accesses are ordered if there is a barrier in between.
     let ordered = |other: &Touch| other.epoch < now.epoch || same_warp(other) && other.warp_epoch < now.warp_epoch;
     let this = || format!("thread {} {}", now.thread - 1, verb(access));
     let write = &seen.write;

@@ -1,4 +1,4 @@
-//! Messages: what is wrong, in which statement, with which values.
+//! Messages: the problem, its statement, and the values of variables.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::error::{CompileError, ErrorKind};
 use crate::ir::{DataTypeExt, Expr, Stmt, StmtNode, Var, visit};
 use crate::text::headline;
 
-/// Variables of a statement's own expressions, not of its bodies, in order.
+/// The variables of a statement's own expressions, not those of its bodies, in order.
 fn variables(stmt: &Stmt) -> Vec<Var> {
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     let mut look = |expr: &Expr| {

@@ -1,4 +1,4 @@
-//! A run: one operation after the other until a context stops.
+//! A run: executes operations until a context is suspended.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::value::from_packed;
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{FuncKind, I64};
 
-/// How deep functions call each other.
+/// The maximum depth of calls.
 const CALL_LIMIT: usize = 1000;
 
 /// One run.
@@ -21,9 +21,9 @@ pub(super) struct Run<'m> {
     pub(super) machine: &'m Machine,
     pub(super) memory: Memory,
     pub(super) steps: u64,
-    /// Pointer variables of the code, by statement.
+    /// The pointer variables of the code, by statement.
     pub(super) handles: HashMap<u32, u64>,
-    /// The block of threads that runs.
+    /// The running block of threads.
     pub(super) block: Option<BlockState>,
 }
 
@@ -36,7 +36,7 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a fault where a context is.
+    /// The error of a fault at the position of a context.
     pub(super) fn error(&self, context: &Context, fault: Fault) -> CompileError {
         let Some(frame) = context.frames.last() else { return CompileError::new(ErrorKind::Run, fault) };
         let code = &self.machine.functions[frame.function];
@@ -52,7 +52,7 @@ impl Run<'_> {
         error
     }
 
-    /// Runs a context until it stops. After a stop the next operation is the one behind.
+    /// Runs a context until it is suspended. It continues with the following operation.
     pub(super) fn execute(&mut self, context: &mut Context) -> Result<Stop> {
         loop {
             self.steps += 1;
@@ -108,7 +108,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs operations up to one, which is not run.
+    /// Runs operations up to `end`, which is not run.
     pub(super) fn execute_to(&mut self, context: &mut Context, end: usize) -> Result<()> {
         while context.frames[0].pc < end {
             let frame = &mut context.frames[0];
@@ -128,7 +128,7 @@ impl Run<'_> {
             return Err(format!("`{}` takes {} arguments, got {}", code.name, code.params.len(), args.len()));
         }
         let mut frame = Frame::new(function, code);
-        // Shapes are not known in a call by pointers: there is nothing to compare.
+        // Shapes are not known in a call with pointers: there is nothing to compare.
         frame.pc = code.body;
         frame.races = self.memory.races.depth();
         for (param, value) in code.params.iter().zip(args) {
@@ -141,7 +141,7 @@ impl Run<'_> {
         Ok(frame)
     }
 
-    /// A packed function, or a kernel of the module.
+    /// Calls a packed function, or a kernel of the module.
     pub(super) fn packed(&mut self, name: &str, args: &[PackedValue], stmt: u32) -> Result<PackedValue, Fault> {
         let machine = self.machine;
         if let Some(function) = machine.packed.get(name) {

@@ -1,4 +1,4 @@
-//! One operation.
+//! Execution of one operation.
 
 use super::code::{Op, Reg, Value};
 use super::frame::{Flow, Frame, Stop};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::ir::{BinaryOp, CompareOp};
 
 impl Run<'_> {
-    /// One operation.
+    /// Executes one operation.
     pub(super) fn step(&mut self, frame: &mut Frame, thread: Option<&Thread>) -> Result<Flow, Fault> {
         let machine = self.machine;
         let code = &machine.functions[frame.function];

@@ -38,7 +38,7 @@ const LARGE32: &[f64] = &[
     0.003065436612814665,
     -0.00019821447494905442,
 ];
-/// The same in double precision in x - 1.5, for x below 2.1.
+/// `-ln erfc(x)` in double precision, as a polynomial in x - 1.5, for x below 2.1.
 const MIDDLE64: &[f64] = &[
     3.3844920895515527,
     3.508800801779528,
@@ -57,7 +57,7 @@ const MIDDLE64: &[f64] = &[
     -1.6132757010775923e-09,
     3.128917017678178e-09,
 ];
-/// .. and in x - 4 up to 5.98.
+/// The same in x - 4, up to 5.98.
 const LARGE64: &[f64] = &[
     17.987778312135173,
     8.236376892185218,

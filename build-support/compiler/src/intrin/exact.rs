@@ -1,4 +1,4 @@
-//! Sums and products of two floats without loss: the rounded result and what it lost.
+//! Exact sums and products of two floats: the rounded result and its rounding error.
 
 use super::formula::Value;
 
@@ -21,7 +21,7 @@ pub(super) fn product<'a>(a: Value<'a>, b: Value<'a>) -> (Value<'a>, Value<'a>) 
     if a.formula().has_fma() {
         return (product, a.mul_add(b, -product));
     }
-    // Halves of 26 bits (Dekker, Veltkamp), by masks: the upper ones have 26 bits, the lower ones 27.
+    // Halves (Dekker, Veltkamp), by masks: the upper ones have 26 bits, the lower ones 27 bits.
     let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
     let error = ((a_high * b_high - product) + a_high * b_low) + a_low * b_high;
     (product, error + a_low * b_low)

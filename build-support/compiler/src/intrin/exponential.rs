@@ -64,7 +64,7 @@ const EXP2_64: &[f64] = &[
 
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 
-/// x = n ln 2 + r + low: n as an integer and as a float, r, and what r lacks.
+/// x = n ln 2 + r + low: n as an integer and as a float, r, and its error.
 struct Reduced<'a> {
     n: Value<'a>,
     count: Value<'a>,
@@ -75,7 +75,7 @@ struct Reduced<'a> {
 fn reduce<'a>(format: &Format, x: Value<'a>) -> Reduced<'a> {
     let (count, n) = format.round_product(x, LOG2_E);
     let [high_part, low_part] = format.ln2;
-    // Exact.
+    // These products are exact.
     let high = count.neg_mul_add(high_part, x);
     let r = count.neg_mul_add(low_part, high);
     let low = count.neg_mul_add(low_part, high - r);
@@ -86,7 +86,7 @@ fn reduce<'a>(format: &Format, x: Value<'a>) -> Reduced<'a> {
 fn parts<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> (Value<'a>, Value<'a>, Value<'a>) {
     let Reduced { n, count, r, low } = reduce(format, x);
     let tail = formula.polynomial(r, format.pick(EXP32, EXP64));
-    // In double precision, and where products are rounded, r alone is not good enough.
+    // In double precision, and where products are rounded, r alone is not accurate enough.
     let first = if format.is_double() || !formula.has_fma() { (r * r).mul_add(tail, low) } else { r * r * tail };
     (n, count, r + first)
 }
@@ -97,13 +97,13 @@ pub(super) fn exp<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Va
     exp_below(formula, format, x.at_most(limit))
 }
 
-/// e^x for an x up to where it is infinity.
+/// e^x for x up to the point where it is infinity.
 fn exp_below<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let (n, count, p) = parts(formula, format, x.at_least(format.pick(-104.0, -746.0)));
     format.scale(p + 1.0, n, count)
 }
 
-/// e^x * 2^extra where neither is out of range: no infinity, no denormal.
+/// e^x * 2^extra where neither is out of range: neither infinite nor denormal.
 pub(super) fn exp_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, extra: i64) -> Value<'a> {
     let (n, _, p) = parts(formula, format, x);
     let n = if extra == 0 { n } else { n + extra };
@@ -113,7 +113,7 @@ pub(super) fn exp_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'
 /// e^x - 1 in single precision with fused products, where 2^n is in range.
 pub(super) fn expm1_in_range<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let Reduced { n, r, .. } = reduce(format, x);
-    // Near 0 the difference is all there is: the polynomial is the one that fits it.
+    // Near 0 only the difference remains: the polynomial is fitted for it.
     let p = (r * r).mul_add(formula.polynomial(r, EXPM1_32), r);
     let power = format.power_of_two(n);
     p.mul_add(power, power - 1.0)
@@ -144,22 +144,22 @@ pub(super) fn expm1<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
     let Reduced { n, r, low, .. } = reduce(format, x.at_most(high).at_least(low));
     let tail = formula.polynomial(r, format.pick(EXPM1_32, EXPM1_64));
     let p = r + (r * r).mul_add(tail, low.mul_add(r, low));
-    // 2^n (p + 1) - 1, by half of it: 2^n itself may be out of range.
+    // Computes 2^n (p + 1) - 1 through half of it, because 2^n itself may be out of range.
     let half = format.power_of_two(n - 1);
     let sum = p.mul_add(half, half - 0.5);
-    // The sign of x, which a zero has lost.
+    // Restores the sign of x, which a zero has lost.
     (sum + sum).copysign(x)
 }
 
 /// 1 / (1 + e^-x).
 pub(super) fn sigmoid<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     if !format.is_double() {
-        // The sum of a large power and 1 is the power, as long as that is finite.
+        // The sum of a large power and 1 is the power, as long as it is finite.
         let t = exp_below(formula, format, x.at_most(88.0));
         return t / (t + 1.0);
     }
     let t = exp(formula, format, -x.abs());
-    // The sum is not exact; what is lost is given back to the quotient.
+    // The sum is not exact; the quotient is corrected by the error.
     let sum = t + 1.0;
     let lost = t - (sum - 1.0);
     let quotient = x.ge(0.0).select(1.0, t) / sum;

@@ -1,10 +1,12 @@
-//! Division that rounds down, in terms of shifts, masks and the division that rounds to zero.
+//! Division that rounds down, implemented with shifts, masks and the division that rounds toward
+//! zero.
 
 use super::Features;
 use super::formula::Formula;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr};
 
-/// `a floordiv b` or `a floormod b` without these operations. `nonneg`: `a >= 0` and `b > 0` are proven.
+/// Computes `a floordiv b` or `a floormod b` without these operations. `nonneg` means that `a >= 0`
+/// and `b > 0` are proven.
 ///
 /// ```
 /// use kernpack_compiler::intrin::lower_floor_div;
@@ -28,7 +30,8 @@ pub fn lower_floor_div(op: BinaryOp, a: &Expr, b: &Expr, nonneg: bool) -> Expr {
     if constant == Some(0) {
         return Expr::constant(dtype, 0);
     }
-    // 2^63 of 64 unsigned bits is the smallest signed number, which is no power of two here; it is divided by.
+    // As an unsigned 64-bit integer, 2^63 is stored as the smallest signed number, which is not
+    // treated as a power of two here; it is divided by.
     if let Some(power) = constant.filter(|value| *value > 0 && value.count_ones() == 1) {
         return if divides {
             Expr::binary(BinaryOp::ShiftRight, a, Expr::constant(dtype, i64::from(power.trailing_zeros())))
@@ -50,7 +53,7 @@ pub fn lower_floor_div(op: BinaryOp, a: &Expr, b: &Expr, nonneg: bool) -> Expr {
         let result = if divides { quotient() + below } else { remainder + (b & below) };
         return formula.finish(result);
     }
-    // The remainder has the sign of the dividend: it is one too high if the signs differ.
+    // The remainder has the sign of the dividend: the quotient is one too high if the signs differ.
     let zero = Expr::constant(dtype, 0);
     let differ = Expr::compare(CompareOp::Lt, (remainder ^ b).expr(), &zero);
     let inexact = Expr::compare(CompareOp::Ne, remainder.expr(), &zero);

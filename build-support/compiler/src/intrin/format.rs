@@ -1,4 +1,4 @@
-//! Single and double precision: what the formulas need to know of their bits.
+//! Single and double precision: the properties of their bits that the formulas use.
 
 use kernpack::DataType;
 
@@ -8,15 +8,15 @@ use crate::ir::{F32, F64, I32, I64};
 /// A format of floating point numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
-    /// Its type.
+    /// The type.
     pub(super) dtype: DataType,
-    /// Bits of the mantissa behind the point.
+    /// The number of mantissa bits after the point.
     pub(super) mantissa: i64,
-    /// What is added to exponents.
+    /// The bias of exponents.
     pub(super) bias: i64,
-    /// `1.5 * 2^mantissa`: a sum with it is rounded to an integer, which stands in its low bits.
+    /// `1.5 * 2^mantissa`: a sum with it is rounded to an integer, which is in its low bits.
     pub(super) magic: f64,
-    /// Bits of `magic`.
+    /// The bits of `magic`.
     pub(super) magic_bits: i64,
     /// ln 2 in two parts; products of the first one with exponents are exact.
     pub(super) ln2: [f64; 2],
@@ -47,12 +47,12 @@ pub(super) const DOUBLE: Format = Format {
 };
 
 impl Format {
-    /// Whether it is double precision.
+    /// Returns true for double precision.
     pub(super) fn is_double(&self) -> bool {
         self.mantissa == 52
     }
 
-    /// One of two constants.
+    /// Selects one of two constants.
     pub(super) fn pick<T>(&self, single: T, double: T) -> T {
         if self.is_double() { double } else { single }
     }
@@ -85,12 +85,13 @@ impl Format {
         (n + self.magic_bits).float_of_bits() - self.magic
     }
 
-    /// 2 to the power of an integer that gives a normal number.
+    /// 2 to the power of an integer, where the result is a normal number.
     pub(super) fn power_of_two<'a>(&self, n: Value<'a>) -> Value<'a> {
         ((n + self.bias) << self.mantissa).float_of_bits()
     }
 
-    /// `x * 2^n` for exponents up to twice the range, in two steps: the second one rounds to a denormal. `count`: the same n as a float.
+    /// `x * 2^n` for exponents up to twice the range, in two steps: the second one rounds to a
+    /// denormal. `count`: the same n as a float.
     pub(super) fn scale<'a>(&self, x: Value<'a>, n: Value<'a>, count: Value<'a>) -> Value<'a> {
         if x.formula().scales() {
             return x.times_power_of_two(n, count);

@@ -1,4 +1,4 @@
-//! Formulas: arithmetic that becomes an expression in which nothing is computed twice.
+//! Formulas: arithmetic that becomes an expression without repeated computations.
 
 use core::cell::RefCell;
 use core::ops;
@@ -14,7 +14,7 @@ use crate::ir::{
     substitute,
 };
 
-/// A formula in the making: the values so far, as variables, for each open scope.
+/// A formula under construction: the values so far, as variables, for each open scope.
 pub(super) struct Formula {
     lanes: u16,
     features: Features,
@@ -22,7 +22,8 @@ pub(super) struct Formula {
     scopes: RefCell<Vec<Vec<(Var, Expr)>>>,
 }
 
-/// A value of a formula. Operators combine values of one type; constants take the type of the value.
+/// A value of a formula. Operators combine values of one type; constants take the type of the
+/// value.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     formula: &'a Formula,
@@ -30,22 +31,23 @@ pub(super) struct Value<'a> {
 }
 
 impl Formula {
-    /// A formula over vectors of so many lanes.
+    /// Creates a formula over vectors of this number of lanes.
     pub(super) fn new(lanes: u16, features: Features) -> Self {
         Self { lanes, features, values: RefCell::default(), scopes: RefCell::new(vec![Vec::new()]) }
     }
 
-    /// Whether `a * b + c` is rounded once.
+    /// Returns true if `a * b + c` is rounded once.
     pub(super) fn has_fma(&self) -> bool {
         self.features.fma
     }
 
-    /// Whether there is [`Value::times_power_of_two`].
+    /// Returns true if [`Value::times_power_of_two`] is available.
     pub(super) fn scales(&self) -> bool {
         self.features.scales && self.lanes > 1 && self.lanes.is_power_of_two()
     }
 
-    /// Calls an instruction of AVX-512 for each 16 lanes of floats; none: there is none for these values.
+    /// Calls an AVX-512 instruction for each 16 lanes of floats; `None` if there is no such
+    /// instruction for these values.
     fn in_sixteens<'a>(&'a self, args: &[Value<'a>], call: impl Fn(Vec<Expr>) -> Expr) -> Option<Value<'a>> {
         const LANES: i64 = 16;
         let args: Vec<Expr> = args.iter().map(|arg| arg.expr()).collect();
@@ -73,12 +75,12 @@ impl Formula {
         parts.pop().map(|whole| self.value(whole))
     }
 
-    /// Whether sums may be done in another order.
+    /// Returns true if sums may be reordered.
     pub(super) fn reassociates(&self) -> bool {
         self.features.reassociates
     }
 
-    /// A value for an expression.
+    /// Adds a value for an expression.
     pub(super) fn value(&self, expr: Expr) -> Value<'_> {
         let simple = match &*expr {
             ExprNode::Var { .. } | ExprNode::Int { .. } | ExprNode::Float { .. } => true,
@@ -115,14 +117,15 @@ impl Formula {
         sum
     }
 
-    /// The formula as an expression: what is used more than once gets a name.
+    /// Returns the formula as an expression, with names for values that are used more than once.
     pub(super) fn finish(&self, result: Value<'_>) -> Expr {
         let body = result.expr();
         let scope = self.scopes.borrow_mut().pop().unwrap_or_default();
         close(scope, body)
     }
 
-    /// `rare` for the lanes of which a condition holds, if there is one, else `usual` only. Both are computed for all lanes.
+    /// Returns `rare` for the lanes where a condition holds if there is such a lane, otherwise only
+    /// `usual`. Both are computed for all lanes.
     pub(super) fn rarely<'a>(
         &'a self,
         condition: Value<'a>,
@@ -148,7 +151,7 @@ impl Formula {
     }
 }
 
-/// The body with the values around it that it uses: a value that is used once stands where it is used.
+/// The body with the values of the scope that it uses: a value with a single use is inlined.
 fn close(scope: Vec<(Var, Expr)>, body: Expr) -> Expr {
     let mut uses: HashMap<Var, usize> = scope.iter().map(|(var, _)| (var.clone(), 0)).collect();
     let mut count = |expr: &Expr| {
@@ -185,7 +188,7 @@ impl<'a> Value<'a> {
         self.formula.values.borrow()[self.id].clone()
     }
 
-    /// The formula that it is a value of.
+    /// The formula of the value.
     pub(super) fn formula(self) -> &'a Formula {
         self.formula
     }
@@ -260,11 +263,11 @@ impl<'a> Value<'a> {
         self.like(limit).binary(BinaryOp::Max, self)
     }
 
-    /// `self * 2^n`, whatever the integer n is, rounded once. `count`: the same n as a float.
+    /// `self * 2^n` for any integer n, rounded once. `count`: the same n as a float.
     pub(super) fn times_power_of_two(self, n: Self, count: Self) -> Self {
         let scaled = self.formula.in_sixteens(&[self, count], |args| {
             let dtype = args[0].dtype();
-            // All lanes, rounded as usual.
+            // All lanes, with the default rounding.
             let args =
                 args.into_iter().chain([Expr::float(dtype, 0.0), Expr::constant(I16, -1), Expr::constant(I32, 4)]);
             Expr::call(CallKind::LlvmIntrinsic, "llvm.x86.avx512.mask.scalef.ps.512", dtype, args)
@@ -296,7 +299,7 @@ impl<'a> Value<'a> {
         self.made(self.expr().cast(dtype.element()))
     }
 
-    /// For a condition: one of two values.
+    /// Selects one of two values by the condition `self`.
     pub(super) fn select(self, a: impl Operand<'a>, b: Value<'a>) -> Self {
         let a = a.beside(b);
         self.made(Expr::select(self.expr(), a.expr(), b.expr()))
@@ -339,13 +342,13 @@ impl<'a> Value<'a> {
         self.compare(CompareOp::Ne, other.beside(self))
     }
 
-    /// Whether it is NaN.
+    /// True for NaN.
     pub(super) fn is_nan(self) -> Self {
         self.ne(self)
     }
 }
 
-/// What may stand beside a value: another one, or a constant.
+/// An operand of an operator on a value: another value, or a constant.
 pub(super) trait Operand<'a>: Copy {
     /// The operand as a value of the type of `value`.
     fn beside(self, value: Value<'a>) -> Value<'a>;

@@ -47,12 +47,12 @@ pub(super) fn odd_polynomial<'a>(formula: &'a Formula, x: Value<'a>, z: Value<'a
 pub(super) fn tanh<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let size = x.abs();
     if !format.is_double() && formula.has_fma() {
-        // (e^2x - 1) / (e^2x + 1), where the difference is exact enough near 0.
+        // (e^2x - 1) / (e^2x + 1), where the difference is accurate enough near 0.
         let less = expm1_in_range(formula, format, (size + size).at_most(20.0));
         return (less / (less + 2.0)).copysign(x);
     }
     let small = odd_polynomial(formula, size, size * size, format.pick(TANH32, TANH64));
-    // 1 from there on.
+    // The result is 1 from there on.
     let limit = format.pick(20.0, 44.0);
     let t = exp_in_range(formula, format, (size + size).at_most(limit), 0);
     let large = t.like(1.0) - t.like(2.0) / (t + 1.0);
@@ -61,7 +61,8 @@ pub(super) fn tanh<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> V
 
 /// e^|x| / 2, and infinity where the hyperbolic functions are.
 fn half_exp<'a>(formula: &'a Formula, format: &Format, size: Value<'a>) -> Value<'a> {
-    // In two steps, since 2^n may be out of range where half of it is not. The limit is a little beyond where the result is infinity.
+    // In two steps, because 2^n may be out of range where half of it is not. The limit is slightly
+    // beyond the point where the result is infinity.
     let limit = format.pick(89.6, 710.6);
     exp_in_range(formula, format, size.at_most(limit), -2) * 2.0
 }

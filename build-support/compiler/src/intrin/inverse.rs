@@ -34,7 +34,7 @@ const ATAN32: &[f64] = &[
     0.010867655277252197,
     -0.0017824906390160322,
 ];
-/// .. up to 7/16.
+/// `(atan x - x) / x^3` in x^2, up to 7/16.
 const ATAN64: &[f64] = &[
     -0.3333333333333292,
     0.1999999999987357,
@@ -54,8 +54,9 @@ fn half_pi(format: &Format) -> [f64; 2] {
     format.pick([1.5707963705062866, -4.371138828673793e-08], [core::f64::consts::FRAC_PI_2, 6.123233995736766e-17])
 }
 
-/// For |x|: whether it is more than 1/2, asin of a number up to 1/2 as two parts: |x|, or the root of (1 - |x|) / 2, which is the sine of half the angle
-/// that |x| lacks to pi / 2.
+/// The reduced argument for |x|: true if it is more than 1/2, and the asin of a number up to 1/2 as
+/// two parts. The number is |x|, or the root of (1 - |x|) / 2, which is the sine of half the
+/// difference between pi / 2 and the angle of |x|.
 struct Arc<'a> {
     beyond: Value<'a>,
     root: Value<'a>,
@@ -68,7 +69,7 @@ fn arc<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Arc<'a> {
     let z = beyond.select((size.like(1.0) - size) * 0.5, size * size);
     let root = beyond.select(z.sqrt(), size);
     let mut tail = root * z * formula.polynomial(z, format.pick(ASIN32, ASIN64));
-    // What the root lost: (z - root^2) / (2 root), with root^2 exact.
+    // The rounding error of the root: (z - root^2) / (2 root), with root^2 exact.
     if format.is_double() {
         let top = (root.bits() & -0x800_0000).float_of_bits();
         let rest = root - top;
@@ -93,7 +94,7 @@ pub(super) fn acos<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> V
     let Arc { beyond, root, tail } = arc(formula, format, x);
     let [high, low] = half_pi(format);
     let negative = x.lt(0.0);
-    // Near 0: pi / 2 - (x + tail), x with its sign.
+    // Near 0: pi / 2 - (x + tail), where x has its sign.
     let near = root.like(high) - (x - (tail.copysign(x).like(low) - tail.copysign(x)));
     let double = (root + tail) * 2.0;
     let opposite = root.like(2.0 * high) - ((root + root) + ((tail + tail) - 2.0 * low));
@@ -109,7 +110,8 @@ struct Turned<'a> {
     base_low: Value<'a>,
 }
 
-/// In double precision: the angle of (x, y), both not negative, less one of the angles whose tangents are 0, 1/2, 1, 3/2, infinity.
+/// In double precision: the angle of (x, y), both not negative, minus one of the angles whose
+/// tangents are 0, 1/2, 1, 3/2, infinity.
 fn turn<'a>(y: Value<'a>, x: Value<'a>) -> Turned<'a> {
     let [high, low] = [core::f64::consts::FRAC_PI_2, 6.123233995736766e-17];
     let steps = [
@@ -134,7 +136,7 @@ fn turn<'a>(y: Value<'a>, x: Value<'a>) -> Turned<'a> {
 pub(super) fn atan<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let size = x.abs();
     if format.is_double() {
-        // Beyond 2^60 it is pi / 2; products with infinity are NaN.
+        // Beyond 2^60 the result is pi / 2; products with infinity are NaN.
         let Turned { t, base, base_low } = turn(size.at_most(2f64.powi(60)), size.like(1.0));
         return atan_of(formula, t, base, base_low).copysign(x);
     }
@@ -168,7 +170,8 @@ pub(super) fn atan2<'a>(formula: &'a Formula, format: &Format, y: Value<'a>, x: 
     };
     let [high, low] = half_pi(format);
     let negative = (x.bits() >> (i64::from(format.dtype.bits()) - 1)).ne(0);
-    // atan(t) as t + tail, to which a multiple of pi / 2 is added: with less than a digit lost to it.
+    // atan(t) as t + tail, to which a multiple of pi / 2 is added: the sum loses less than one
+    // digit.
     let (t, tail) = if format.is_double() {
         let t = quotient(small, large);
         let Turned { t: turned, base, base_low } = turn(t, t.like(1.0));
@@ -193,6 +196,6 @@ pub(super) fn atan2<'a>(formula: &'a Formula, format: &Format, y: Value<'a>, x: 
     let forward = steep.select(upright, flat);
     let backward = steep.select(upright_back, back);
     let result = negative.select(backward, forward).copysign(y);
-    // NaN in either.
+    // NaN if either argument is NaN.
     (x + y).is_nan().and(both_infinite.not()).select(x + y, result)
 }

@@ -26,7 +26,8 @@ const LOG64: &[f64] = &[
     0.14795631969507841,
 ];
 
-/// The base of a logarithm: 1 / ln base and log_base 2, each in two parts. Products of the first parts with 12 (27) bits and with exponents are exact.
+/// The base of a logarithm: 1 / ln base and log_base 2, each in two parts. Products of the first
+/// parts with 12 (27) bits and with exponents are exact.
 struct Base {
     reciprocal: [f64; 2],
     of_two: [f64; 2],
@@ -56,7 +57,7 @@ fn split<'a>(format: &Format, x: Value<'a>) -> (Value<'a>, Value<'a>) {
     (e, (bits - (e << format.mantissa)).float_of_bits())
 }
 
-/// The same for denormals, too; e is a float, and f is without the 1.
+/// The same, also for denormals; e is a float, and f is without the 1.
 pub(super) fn split_any<'a>(format: &Format, x: Value<'a>) -> (Value<'a>, Value<'a>) {
     let shift = format.mantissa + 2;
     let tiny = x.lt(format.smallest);
@@ -87,7 +88,7 @@ fn tail<'a>(formula: &'a Formula, format: &Format, f: Value<'a>, low: Option<Val
     square.neg_mul_add(0.5, first)
 }
 
-/// What a logarithm is where `x` is not positive and finite.
+/// The value of a logarithm where `x` is not positive and finite.
 fn with_specials<'a>(x: Value<'a>, argument: Value<'a>, result: Value<'a>) -> Value<'a> {
     let usual = argument.gt(0.0).and(argument.lt(f64::INFINITY));
     let outside = argument.lt(0.0).select(f64::NAN, x);
@@ -107,7 +108,7 @@ pub(super) fn log<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Va
     with_specials(x, x, natural(formula, format, e, f))
 }
 
-/// Logarithm to another base: f in two parts, so that its product with 1 / ln base is as good as exact.
+/// Logarithm to another base: f in two parts, so that its product with 1 / ln base is nearly exact.
 fn in_base<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, base: &Base) -> Value<'a> {
     let (e, f) = split_any(format, x);
     let tail = tail(formula, format, f, None);
@@ -118,7 +119,7 @@ fn in_base<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, base: &Base)
     let rest = ((f - top) + tail).mul_add(high, whole * low);
     let rest = if base.of_two[1] == 0.0 { rest } else { e.mul_add(base.of_two[1], rest) };
     let exponent = if base.of_two[0] == 1.0 { e } else { e * base.of_two[0] };
-    // The larger one first: the sum of both loses nothing that matters then.
+    // The larger one first: the sum then loses nothing significant.
     let product = top * high;
     let sum = exponent + product;
     let lost = (exponent - sum) + product;
@@ -139,11 +140,11 @@ pub(super) fn log10<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
 /// ln(1 + x).
 pub(super) fn log1p<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Value<'a> {
     let u = x + 1.0;
-    // What the sum lost.
+    // The rounding error of the sum.
     let lost = x.lt(1.0).select(x - (u - 1.0), (x - u) + 1.0);
     let (e, m) = split(format, u);
     let scaled = lost * format.power_of_two(-e);
-    // It does not matter for large x, where the scale is out of range.
+    // It is irrelevant for large x, where the scale is out of range.
     let scaled = x.lt(2f64.powi(40)).select(scaled, x.like(0.0));
     let f = (m - 1.0) + scaled;
     let result = natural(formula, format, format.float_of_int(e), f);

@@ -1,9 +1,13 @@
-//! Functions of the CPU that LLVM and C have no vector instruction for, as plain arithmetic: no call, no table in memory, the same for any number of lanes.
+//! Math functions without a vector instruction in LLVM and C, as plain arithmetic: without calls or
+//! tables in memory, and the same for any number of lanes.
 //!
-//! Largest errors in units of the last place, against libm in the next wider precision; special values (NaN, infinities, signs of zeros) are libm's. Single
-//! precision with FMA: every float where it says so, else 1 in 7 or (without a mark) 1 in 101; without FMA 1 in 7; double precision: 6 million numbers of all
-//! sizes. Functions of two arguments: 4 million pairs in single precision, 6 million in double. The last column is the time per element in vectors of 16 floats,
-//! as LLVM's code on one AMD EPYC with AVX-512, beside a call of libm for each element.
+//! The largest errors are in units in the last place, compared with libm in the next wider
+//! precision; special values (NaN, infinities, signs of zeros) are those of libm. Single precision
+//! with FMA: every float where noted, otherwise 1 in 7 or (without a mark) 1 in 101; without FMA 1
+//! in 7; double precision: 6 million numbers of all sizes. Functions of two arguments: 4 million
+//! pairs in single precision, 6 million in double. The last column is the time per element in
+//! vectors of 16 floats, with LLVM's code on one AMD EPYC with AVX-512, compared with a call of
+//! libm for each element.
 //!
 //! | function | f32, FMA | f32 | f64, FMA | f64 | ns | ns, libm |
 //! |---|---|---|---|---|---|---|
@@ -29,9 +33,10 @@
 //! | pow | 0.504 | 0.504 | 1.056 | 1.056 | 1.76 | 4.2 |
 //! | rsqrt | 1.490 (all) | 1.490 | 1.493 | 1.493 | 0.29 | 2.3 |
 //!
-//! A dash: below the limit of 2.5 that the tests set; the number was not kept. Tests: `tests/math`, with commands for all floats and for the times.
-//! Coefficients are minimax fits that `fit/fit.py` makes (those of exp, log, tanh, erf, sin and cos in single precision were fitted the same way before, and
-//! differ in the last digits of the last coefficients).
+//! A dash means below the limit of 2.5 that the tests set; the number was not recorded. Tests:
+//! `tests/math`, with commands for all floats and for the times. Coefficients are minimax fits from
+//! `fit/fit.py` (those of exp, log, tanh, erf, sin and cos in single precision were fitted in the
+//! same way before, and differ in the last digits of the last coefficients).
 
 mod erf;
 mod exact;
@@ -53,20 +58,21 @@ use self::formula::{Formula, Value};
 use self::trigonometric::Wave;
 use crate::ir::{DataTypeExt, Expr, ExprNode, F32, Var};
 
-/// What the CPU has.
+/// The features of the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Features {
-    /// `a * b + c` in one instruction, rounded once.
+    /// True if `a * b + c` is one instruction, rounded once.
     pub fma: bool,
-    /// Vectors have `x * 2^n` in one instruction, which is LLVM's `llvm.ldexp`: AVX-512.
+    /// True if vectors have an instruction for `x * 2^n`, which is LLVM's `llvm.ldexp`: AVX-512.
     pub scales: bool,
-    /// Sums may be done in another order (`fastmath` of `reassoc` or `fast`): integers are found by instructions then, and not by sums that lose their
-    /// fraction. Digits are lost.
+    /// True if sums may be reordered (`fastmath` of `reassoc` or `fast`): rounding to integers then
+    /// uses instructions, not sums that lose their fraction. Accuracy is reduced.
     pub reassociates: bool,
 }
 
-/// A math function as arithmetic on floats and integers of the same number of lanes; none: the function is not in the table above, has other arguments, or
-/// is an instruction anyway (`sqrt`, `abs`, `floor`, ..).
+/// Returns a math function as arithmetic on floats and integers of the same number of lanes.
+/// Returns `None` if the function is not in the table above, has other arguments, or is an
+/// instruction anyway (`sqrt`, `abs`, `floor`, ..).
 ///
 /// ```
 /// use kernpack_compiler::intrin::{Features, lower_math};
@@ -95,13 +101,14 @@ pub fn lower_math(name: &str, args: &[Expr], features: &Features) -> Option<Expr
     Some(formula.finish(if half { result.cast(dtype) } else { result }))
 }
 
-/// Functions of single precision that are computed in double precision.
+/// Single precision functions that are computed in double precision.
 const IN_DOUBLES: &[&str] = &["pow", "tan"];
 
-/// Doubles in the widest vectors of any CPU. C compilers compare wider ones lane by lane.
+/// The number of doubles in the widest vectors of any CPU. C compilers compare wider ones lane by
+/// lane.
 const WIDEST: u16 = 8;
 
-/// The function of both halves of its arguments.
+/// Applies the function to both halves of its arguments.
 fn by_halves(name: &str, args: &[Expr], features: &Features) -> Option<Expr> {
     let lanes = args.first()?.lanes();
     let vars: Vec<Var> = args.iter().map(|arg| Var::new("wide", arg.dtype())).collect();
@@ -148,7 +155,7 @@ fn lower<'a>(formula: &'a Formula, format: &Format, name: &str, args: &[Value<'a
     })
 }
 
-/// The functions that [`lower_math`] knows, with their number of arguments.
+/// The functions that [`lower_math`] supports, with their number of arguments.
 pub const FUNCTIONS: &[(&str, usize)] = &[
     ("exp", 1),
     ("exp2", 1),

@@ -60,7 +60,7 @@ pub(super) fn pow32<'a>(formula: &'a Formula, x: Value<'a>, y: Value<'a>) -> Val
     with_specials(&DOUBLE, x, y, power).cast(F32)
 }
 
-/// ln of a positive number as the sum of two doubles, to 2^-64 or so.
+/// ln of a positive number as the sum of two doubles, accurate to about 2^-64.
 fn ln_exact<'a>(formula: &'a Formula, size: Value<'a>) -> (Value<'a>, Value<'a>) {
     let (e, f) = split_any(&DOUBLE, size);
     // s = f / (2 + f)
@@ -83,12 +83,12 @@ fn ln_exact<'a>(formula: &'a Formula, size: Value<'a>) -> (Value<'a>, Value<'a>)
     fast_two_sum(sum, lost + (ln_low + e * low))
 }
 
-/// x^y in double precision: e^(y ln x), with ln x and the product to some ten digits more.
+/// x^y in double precision: e^(y ln x), with about ten additional digits for ln x and the product.
 pub(super) fn pow64<'a>(formula: &'a Formula, x: Value<'a>, y: Value<'a>) -> Value<'a> {
     let size = x.abs();
     let (ln, ln_low) = ln_exact(formula, size);
     let rough = y * log_with_specials(size, ln);
-    // Beyond, the power is infinity or 0, and products may be out of range.
+    // Beyond it, the power is infinity or 0, and products may be out of range.
     let limit = rough.like(800.0);
     let far = rough.abs().gt(limit);
     let (exponent, error) = product(y, ln);
@@ -104,9 +104,10 @@ fn log_with_specials<'a>(size: Value<'a>, log: Value<'a>) -> Value<'a> {
     size.gt(0.0).and(size.lt(f64::INFINITY)).select(log, special)
 }
 
-/// What is not the power of the magnitudes: signs, powers of and to 0, 1, infinity.
+/// Special cases of the power: signs, and powers of and to 0, 1, infinity.
 fn with_specials<'a>(format: &Format, x: Value<'a>, y: Value<'a>, power: Value<'a>) -> Value<'a> {
-    // From 2^52 on all numbers are integers, from 2^53 on all are even. Half of an odd integer is none.
+    // From 2^52 on all numbers are integers, from 2^53 on all are even. Half of an odd integer is
+    // not an integer.
     let size = y.abs();
     let is_integer = size.ge(2f64.powi(52)).or(whole(format, size));
     let odd = is_integer.and(size.lt(2f64.powi(53))).and(whole(format, size * 0.5).not());
@@ -118,12 +119,12 @@ fn with_specials<'a>(format: &Format, x: Value<'a>, y: Value<'a>, power: Value<'
     y.eq(0.0).or(x.eq(1.0)).or(unit).select(1.0, result)
 }
 
-/// Whether a positive number below 2^52 is an integer.
+/// True if a positive number below 2^52 is an integer.
 fn whole<'a>(format: &Format, value: Value<'a>) -> Value<'a> {
     if value.formula().reassociates() {
         return value.round().eq(value);
     }
-    // The sum with 2^52 is exact for integers only.
+    // The sum with 2^52 is exact only for integers.
     let step = 2f64.powi(format.mantissa as i32);
     ((value + step) - step).eq(value)
 }

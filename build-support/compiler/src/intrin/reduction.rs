@@ -1,21 +1,24 @@
-//! Angles: how far they are from the nearest multiple of pi / 2, and which multiple that is.
+//! Reduction of angles: the distance from the nearest multiple of pi / 2, and that multiple.
 //!
-//! Up to a limit a product with pi / 2 in parts is taken away. Beyond, the bits of 2 / pi that matter for the exponent of the angle are multiplied with its
-//! mantissa as integers (Payne and Hanek): the product modulo 4 is right for each float, and needs neither a table in memory nor a call.
+//! Up to a limit, a product with pi / 2 in parts is subtracted. Beyond it, the bits of 2 / pi that
+//! are significant for the exponent of the angle are multiplied with its mantissa as integers
+//! (Payne and Hanek): the product modulo 4 is correct for each float, and needs neither a table in
+//! memory nor a call.
 
 use super::exact::{fast_two_sum, product, two_sum};
 use super::format::{DOUBLE, Format, SINGLE};
 use super::formula::{Formula, Value};
 use crate::ir::{F32, F64, I32, I64, U64};
 
-/// An angle as `quadrant * pi / 2 + r + low`; only the last two bits of the quadrant matter.
+/// An angle as `quadrant * pi / 2 + r + low`; only the last two bits of the quadrant are
+/// significant.
 pub(super) struct Angle<'a> {
     pub(super) quadrant: Value<'a>,
     pub(super) r: Value<'a>,
     pub(super) low: Option<Value<'a>>,
 }
 
-/// The bits of 2 / pi behind the point.
+/// The bits of 2 / pi after the point.
 const TWO_OVER_PI: [u32; 38] = [
     0xa2f9_836e,
     0x4e44_1529,
@@ -62,24 +65,25 @@ const HALF_PI: [f64; 2] = [core::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-
 /// pi / 2 in parts of 33 bits, and the rest.
 const HALF_PI_PARTS: [f64; 4] =
     [1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32];
-/// .. in 33 bits and the rest.
+/// pi / 2 minus its first 33 bits.
 const HALF_PI_REST: f64 = 6.077100506506192e-11;
-/// .. in single precision.
+/// pi / 2 in single precision parts.
 const HALF_PI32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
 
-/// Up to this size single precision alone is good enough, with products that are not rounded.
+/// The size up to which single precision alone is accurate enough, with products that are not
+/// rounded.
 pub(super) const LIMIT32: f64 = 117_000.0;
-/// Up to this size `n * HALF_PI_PARTS` is exact.
+/// The size up to which `n * HALF_PI_PARTS` is exact.
 pub(super) const LIMIT64: f64 = 1_600_000.0;
 
-/// A single angle below [`LIMIT32`], in single precision; products are not rounded.
+/// Reduces a single angle below [`LIMIT32`], in single precision; products are not rounded.
 pub(super) fn single<'a>(x: Value<'a>) -> Angle<'a> {
     let (count, quadrant) = SINGLE.round_product(x, core::f64::consts::FRAC_2_PI);
     let r = HALF_PI32.iter().fold(x, |r, part| count.neg_mul_add(*part, r));
     Angle { quadrant, r, low: None }
 }
 
-/// A single angle below [`LIMIT64`], as a double.
+/// Reduces a single angle below [`LIMIT64`] in double precision.
 pub(super) fn single_by_double<'a>(x: Value<'a>) -> Angle<'a> {
     let x = x.cast(F64);
     let (count, n) = DOUBLE.round_product(x, core::f64::consts::FRAC_2_PI);
@@ -87,7 +91,7 @@ pub(super) fn single_by_double<'a>(x: Value<'a>) -> Angle<'a> {
     Angle { quadrant: n.cast(I32), r, low: None }
 }
 
-/// A double below [`LIMIT64`].
+/// Reduces a double angle below [`LIMIT64`].
 pub(super) fn double<'a>(x: Value<'a>) -> Angle<'a> {
     let (count, quadrant) = DOUBLE.round_product(x, core::f64::consts::FRAC_2_PI);
     let [first, second, third, fourth] = HALF_PI_PARTS;
@@ -99,13 +103,15 @@ pub(super) fn double<'a>(x: Value<'a>) -> Angle<'a> {
     Angle { quadrant, r, low: Some(low) }
 }
 
-/// An angle of any size from 2^16 (single) or 2^20 (double) on: r is a double. Infinities and NaN give NaN.
+/// Reduces an angle of any size from 2^16 (single) or 2^20 (double) on: r is a double. For
+/// infinities and NaN, the result is NaN.
 pub(super) fn large<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> Angle<'a> {
     let size = x.abs();
     let bits = size.bits().cast(U64);
     let exponent = (bits >> format.mantissa) - format.bias;
     let mantissa = (bits & ((1 << format.mantissa) - 1)) | (1 << format.mantissa);
-    // Words of 32 bits, as many zeros in front as the mantissa has words: bit `start` is the first one of the window.
+    // Words of 32 bits, preceded by as many zeros as the mantissa has words: bit `start` is the
+    // first one of the window.
     let limbs = format.pick(1, 2);
     let start = exponent + format.pick(7, 10);
     let mut words: Vec<Value<'a>> = (0..limbs)
@@ -118,7 +124,7 @@ pub(super) fn large<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
     for power in (0..format.pick(3, 6)).rev() {
         let step = 1usize << power;
         let chosen = (index & (step as i64)).ne(0);
-        // What later steps may still take.
+        // The words that later steps may select.
         let needed = (count + step).min(words.len());
         words = (0..needed)
             .map(|at| match words.get(at + step) {
@@ -140,7 +146,8 @@ pub(super) fn large<'a>(formula: &'a Formula, format: &Format, x: Value<'a>) -> 
     Angle { quadrant: negative.select(-quadrant, quadrant), r: signed(r) + not_finite, low: low.map(signed) }
 }
 
-/// The 64 bits behind the window's first two as a signed fraction, nearest multiple taken away.
+/// The 64 bits after the window's first two as a signed fraction, with the nearest multiple
+/// subtracted.
 fn quarter<'a>(fraction: Value<'a>) -> (Value<'a>, Value<'a>) {
     let quadrant = (fraction + (1 << 61)) >> 62;
     let rest = fraction - (quadrant << 62);
@@ -183,7 +190,7 @@ fn double_fraction<'a>(mantissa: Value<'a>, window: &[Value<'a>]) -> (Value<'a>,
     (quadrant, r, Some(low))
 }
 
-/// A double as a single.
+/// Converts a double angle to single precision.
 pub(super) fn to_single(angle: Angle<'_>) -> Angle<'_> {
     Angle { r: angle.r.cast(F32), ..angle }
 }

@@ -53,7 +53,7 @@ const TAN64: &[f64] = &[
     2.084981823582411e-05,
 ];
 
-/// Which function of an angle; the numbers are quarter turns.
+/// The function of an angle; the numbers are quarter turns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wave {
     Sin = 0,
@@ -69,13 +69,14 @@ pub(super) fn wave<'a>(formula: &'a Formula, format: &Format, x: Value<'a>, wave
         (false, false) => (reduction::to_single(reduction::single_by_double(x)), LIMIT64),
     });
     match wave {
-        // The sign of a zero.
+        // Keeps the sign of a zero.
         Wave::Sin => x.eq(0.0).select(x, result),
         Wave::Cos => result,
     }
 }
 
-/// A function of an angle: with the usual reduction, or with the other one for the lanes that are too large for that.
+/// Computes a function of an angle: with the usual reduction, or with the other one for lanes that
+/// are too large.
 fn by_size<'a>(
     formula: &'a Formula,
     format: &Format,

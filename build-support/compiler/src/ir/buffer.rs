@@ -1,4 +1,4 @@
-//! Memory with a shape.
+//! Buffers: memory with a shape.
 
 use kernpack::{Array, DataType, Object, Str};
 
@@ -11,7 +11,7 @@ handle! {
     Buffer => BufferNode
 }
 
-/// Memory that loads and stores name: a pointer, and how the elements lie there.
+/// Memory that loads and stores refer to: a pointer, and the layout of the elements.
 ///
 /// Two buffers with the same `data` are views of the same memory.
 #[derive(Object)]
@@ -21,33 +21,33 @@ pub struct BufferNode {
     /// The pointer to the first element; a variable of type [`POINTER`].
     #[field(structural = "def")]
     pub data: Var,
-    /// What it is called.
+    /// The name.
     #[field(structural = "ignore")]
     pub name: Str,
-    /// Type of an element, which may have lanes.
+    /// The type of an element, which may have lanes.
     pub dtype: DataType,
-    /// Elements along each dimension.
+    /// The extents of the dimensions, in elements.
     #[field(structural = "def")]
     pub shape: Array<Expr>,
-    /// Elements between neighbours along each dimension; empty means compact, row by row.
+    /// The strides of the dimensions, in elements; if empty, the buffer is compact and row-major.
     #[field(structural = "def")]
     pub strides: Array<Expr>,
-    /// Elements between `data` and the first one.
+    /// The offset of the first element from `data`, in elements.
     #[field(structural = "def")]
     pub elem_offset: Expr,
-    /// `global`, `local`, `shared`, `warp`, with a tag after a dot.
+    /// The memory scope: `global`, `local`, `shared`, `warp`, with an optional tag after a dot.
     pub scope: Str,
-    /// Bytes that the address of `data` is a multiple of.
+    /// The alignment of the address of `data`, in bytes.
     pub data_alignment: i64,
-    /// What `elem_offset` is a multiple of; 0: there is no offset.
+    /// A number of which `elem_offset` is a multiple; 0 if there is no offset.
     pub offset_factor: i64,
 }
 
-/// Alignment of tensors and allocations in bytes, unless something else is said.
+/// The default alignment of tensors and allocations, in bytes.
 pub const DEFAULT_ALIGNMENT: i64 = 64;
 
 impl Buffer {
-    /// A compact buffer with a data pointer of its own.
+    /// Creates a compact buffer with its own data pointer.
     pub fn new(name: &str, dtype: DataType, shape: impl IntoIterator<Item = Expr>, scope: &str) -> Self {
         Self::from_node(BufferNode {
             data: Var::new(name, POINTER),
@@ -62,7 +62,7 @@ impl Buffer {
         })
     }
 
-    /// The fields of this buffer, to make a changed one of.
+    /// Returns a copy of the fields, for creating a changed buffer.
     pub fn to_node(&self) -> BufferNode {
         BufferNode {
             data: self.data.clone(),
@@ -77,7 +77,7 @@ impl Buffer {
         }
     }
 
-    /// The strides, computed where the buffer is compact.
+    /// The strides; they are computed if the buffer is compact.
     pub fn full_strides(&self) -> Vec<Expr> {
         if !self.strides.is_empty() {
             return self.strides.to_vec();
@@ -90,7 +90,7 @@ impl Buffer {
         strides
     }
 
-    /// Index of an element, counted from `data`.
+    /// The index of an element, relative to `data`.
     pub fn flat_index(&self, indices: &[Expr]) -> Expr {
         let mut index = self.elem_offset.clone();
         for (position, stride) in indices.iter().zip(self.full_strides()) {

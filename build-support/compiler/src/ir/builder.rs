@@ -1,5 +1,6 @@
-//! Expressions from parts: operators, constants, conversions. Constants are folded and take the type of the other operand; what does not fit is reported
-//! with the caller's line (`error::take_reported`), or returned by the `try_` functions.
+//! Construction of expressions: operators, constants, conversions. Constants are folded and take
+//! the type of the other operand. Type errors are reported with the caller's line
+//! (`error::take_reported`), or returned by the `try_` functions.
 
 use core::ops;
 use core::panic::Location;
@@ -13,12 +14,12 @@ use super::tensor::IterVar;
 use crate::error::{CompileError, ErrorKind, Result, place, report, require};
 
 impl Expr {
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     pub fn int(value: i64) -> Self {
         Self::from_node(ExprNode::Int { dtype: I64, value })
     }
 
-    /// A constant of any type, in every lane; an integer is cut to its bits.
+    /// A constant of any type, in every lane; an integer is truncated to its bits.
     pub fn constant(dtype: DataType, value: i64) -> Self {
         let scalar = dtype.element();
         let node = if scalar.is_float() {
@@ -45,25 +46,26 @@ impl Expr {
         Self::from_node(ExprNode::Text { value: value.into() })
     }
 
-    /// The value in this many lanes; itself if that is one.
+    /// The value in this many lanes; the value itself for one lane.
     pub fn broadcast(&self, lanes: u16) -> Self {
         if lanes == 1 { self.clone() } else { Self::from_node(ExprNode::Broadcast { value: self.clone(), lanes }) }
     }
 
-    /// `self, self + stride, ..`.
+    /// The vector `self, self + stride, ..`.
     pub fn ramp(&self, stride: impl Into<Expr>, lanes: u16) -> Self {
         let stride = stride.into();
         if lanes == 1 { self.clone() } else { Self::from_node(ExprNode::Ramp { base: self.clone(), stride, lanes }) }
     }
 
-    /// The value as another type with the same lanes (`dtype` may have one lane for a vector).
+    /// Converts to another type with the same number of lanes (`dtype` may be scalar for a vector).
     pub fn cast(&self, dtype: DataType) -> Self {
         let dtype = dtype.element().with_lanes(self.lanes());
         if self.dtype() == dtype {
             return self.clone();
         }
         match &**self {
-            // The bits of a large unsigned integer are not a signed value to convert to a float.
+            // The stored bits of a large unsigned integer, read as a signed value, would convert to
+            // the wrong float.
             ExprNode::Int { value, dtype: from }
                 if from.is_uint() && from.bits() == 64 && *value < 0 && !dtype.is_integer() && !dtype.is_bool() => {}
             ExprNode::Int { value, .. } if !dtype.is_handle() => {
@@ -76,7 +78,7 @@ impl Expr {
         Self::from_node(ExprNode::Cast { dtype, value: self.clone() })
     }
 
-    /// Arithmetic; see [`try_binary`] for what is folded.
+    /// Builds an arithmetic operation; see [`try_binary`] for folding.
     #[track_caller]
     pub fn binary(op: BinaryOp, a: impl Into<Expr>, b: impl Into<Expr>) -> Self {
         let (a, b) = (a.into(), b.into());
@@ -87,7 +89,7 @@ impl Expr {
         })
     }
 
-    /// Comparison.
+    /// Builds a comparison.
     #[track_caller]
     pub fn compare(op: CompareOp, a: impl Into<Expr>, b: impl Into<Expr>) -> Self {
         let (a, b) = (a.into(), b.into());
@@ -98,13 +100,13 @@ impl Expr {
         })
     }
 
-    /// Both hold.
+    /// Logical and.
     #[track_caller]
     pub fn and(&self, other: impl Into<Expr>) -> Self {
         Self::logic(LogicOp::And, self, &other.into())
     }
 
-    /// One holds.
+    /// Logical or.
     #[track_caller]
     pub fn or(&self, other: impl Into<Expr>) -> Self {
         Self::logic(LogicOp::Or, self, &other.into())
@@ -119,7 +121,7 @@ impl Expr {
         })
     }
 
-    /// It does not hold.
+    /// Logical not.
     #[track_caller]
     pub fn negated(&self) -> Self {
         let here = Location::caller();
@@ -165,13 +167,13 @@ impl Expr {
         Self::compare(CompareOp::Ge, self, other)
     }
 
-    /// The smaller one.
+    /// The minimum.
     #[track_caller]
     pub fn min(&self, other: impl Into<Expr>) -> Self {
         Self::binary(BinaryOp::Min, self, other)
     }
 
-    /// The larger one.
+    /// The maximum.
     #[track_caller]
     pub fn max(&self, other: impl Into<Expr>) -> Self {
         Self::binary(BinaryOp::Max, self, other)
@@ -189,7 +191,7 @@ impl Expr {
         Self::binary(BinaryOp::FloorMod, self, other)
     }
 
-    /// Integer quotient, rounded up; the divisor is positive.
+    /// Integer quotient, rounded up; the divisor must be positive.
     #[track_caller]
     pub fn ceil_div(&self, other: impl Into<Expr>) -> Self {
         let other = other.into();
@@ -228,7 +230,8 @@ impl Expr {
         Self::from_node(ExprNode::Call { kind, name: name.into(), args: args.into_iter().collect(), dtype })
     }
 
-    /// A math function of floats; constants become floats of the others' type.
+    /// A call of a math function on floats; constants become floats of the type of the other
+    /// arguments.
     #[track_caller]
     pub fn math(name: &str, args: impl IntoIterator<Item = Expr>) -> Self {
         let args: Vec<Expr> = args.into_iter().collect();
@@ -248,7 +251,8 @@ impl Expr {
         }
     }
 
-    /// The condition inside `likely`, or the expression itself, and whether there was one.
+    /// Returns the condition inside `likely`, or the expression itself, and true if there was a
+    /// `likely`.
     pub fn without_likely(&self) -> (Self, bool) {
         match &**self {
             ExprNode::Call { kind: CallKind::Builtin, name, args, .. } if name.as_str() == builtin::LIKELY => {
@@ -263,7 +267,7 @@ impl Expr {
         Self::load_masked(buffer, index, None)
     }
 
-    /// A load of the lanes for which the mask holds.
+    /// A load of the lanes for which the mask is true.
     pub fn load_masked(buffer: &super::Buffer, index: impl Into<Expr>, mask: Option<Expr>) -> Self {
         let index = index.into();
         let dtype = buffer.dtype.with_lanes(buffer.dtype.lanes().saturating_mul(index.lanes()));
@@ -271,7 +275,7 @@ impl Expr {
     }
 }
 
-/// The value as a float of this type holds it.
+/// Rounds a value to a float of this type.
 pub fn round_float(dtype: DataType, value: f64) -> f64 {
     match (dtype.is_bfloat(), dtype.bits()) {
         (_, 64) => value,
@@ -281,8 +285,8 @@ pub fn round_float(dtype: DataType, value: f64) -> f64 {
     }
 }
 
-/// The integer as a float of this type holds it, rounded once. `unsigned`: `value` is the bits of
-/// one of 64 unsigned bits.
+/// Rounds an integer to a float of this type, once. `unsigned`: `value` contains the bits of an
+/// unsigned 64-bit integer.
 pub(crate) fn round_int(dtype: DataType, value: i64, unsigned: bool) -> f64 {
     match (dtype.bits(), unsigned) {
         (64, true) => value as u64 as f64,
@@ -297,14 +301,16 @@ pub(crate) fn round_int(dtype: DataType, value: i64, unsigned: bool) -> f64 {
     }
 }
 
-/// An integer as a double whose last digit is 1 if something was cut: rounding it to fewer digits rounds once.
+/// Converts an integer to a double, rounded to odd: the last digit is 1 if digits were lost. A
+/// second rounding to fewer digits is then equal to a single rounding.
 fn odd_double(value: u64) -> f64 {
     let is_exact = value >> f64::MANTISSA_DIGITS == 0;
     let cut = (1 << (64 - f64::MANTISSA_DIGITS)) - 1;
     (if is_exact { value } else { (value | ((value & cut) + cut)) & !cut }) as f64
 }
 
-/// Rounds to `digits` binary digits, half to even, with exponents from `min` (denormals below) to `max` (infinity above).
+/// Rounds to `digits` binary digits, half to even, with exponents from `min` (denormals below) to
+/// `max` (infinity above).
 fn round_to_bits(value: f64, digits: i32, min: i32, max: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -315,7 +321,7 @@ fn round_to_bits(value: f64, digits: i32, min: i32, max: i32) -> f64 {
     if rounded.abs() >= 2f64.powi(max + 1) { f64::INFINITY.copysign(value) } else { rounded }
 }
 
-/// The value that an integer of this type has with the low bits of `value`; the bits of one of 64 unsigned bits.
+/// The integer of this type with the low bits of `value`; for an unsigned 64-bit type, its bits.
 pub fn wrap_int(dtype: DataType, value: i64) -> i64 {
     if dtype.is_bool() {
         return i64::from(value != 0);
@@ -328,7 +334,8 @@ pub fn wrap_int(dtype: DataType, value: i64) -> i64 {
     if dtype.is_uint() { ((value as u64) << shift >> shift) as i64 } else { value << shift >> shift }
 }
 
-/// Gives both operands one type: a constant takes the other one's type where it can hold the value, a scalar becomes a vector.
+/// Converts both operands to one type: a constant takes the type of the other operand if it can
+/// represent the value; a scalar is broadcast to a vector.
 fn unify(what: &str, a: &Expr, b: &Expr) -> Result<(Expr, Expr)> {
     let (mut a, mut b) = (a.clone(), b.clone());
     if a.dtype().element() != b.dtype().element() {
@@ -366,11 +373,11 @@ fn cast_hint(a: DataType, b: DataType) -> String {
     wider.element().short_name().to_uppercase()
 }
 
-/// A constant as another type, if that type has the value (a float that is no float of the other type is rounded).
+/// Converts a constant to another type, if that type can represent the value (a float is rounded).
 fn fitted(constant: &Expr, dtype: DataType) -> Option<Expr> {
     let dtype = dtype.element();
     match &**constant {
-        // The bits of a large unsigned integer are no value of another type.
+        // The stored bits of a large unsigned integer are not a value of another type.
         ExprNode::Int { value, dtype: own }
             if own.is_uint() && own.bits() == 64 && *value < 0 && dtype != own.element() =>
         {
@@ -404,7 +411,8 @@ fn symbol(op: BinaryOp) -> &'static str {
     }
 }
 
-/// Arithmetic on constants, as the generated code does it: a quotient and a remainder of integers by 0 are 0. None: not computed here.
+/// Folds arithmetic on constants with the semantics of the generated code: a quotient and a
+/// remainder of integers by 0 are 0. Returns `None` if the operation is not folded here.
 pub fn fold_binary(op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
     match (&**a, &**b) {
         (ExprNode::Int { dtype, value: a }, ExprNode::Int { value: b, .. }) => {
@@ -438,7 +446,7 @@ pub fn fold_binary(op: BinaryOp, a: &Expr, b: &Expr) -> Option<Expr> {
     }
 }
 
-/// [`fold_binary`] on the values of integers.
+/// [`fold_binary`] for the values of integers.
 pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
     let unsigned = dtype.is_uint() && dtype.bits() == 64;
     let bits = i64::from(dtype.bits());
@@ -467,7 +475,7 @@ pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
                 0
             }
         }
-        // An amount counts without its sign, as for the left.
+        // The shift amount is treated as unsigned, as for the left shift.
         BinaryOp::ShiftRight if dtype.is_int() => a >> if (0..64).contains(&b) { b } else { 63 },
         BinaryOp::ShiftRight => {
             if (0..bits).contains(&b) {
@@ -480,22 +488,24 @@ pub fn fold_int(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> Option<i64> {
     Some(wrap_int(dtype, value))
 }
 
-/// Quotient, rounded down; wraps for the smallest number by -1. The divisor is not 0.
+/// Quotient, rounded down; wraps for the smallest number divided by -1. The divisor must not be 0.
 pub fn floor_div(a: i64, b: i64) -> i64 {
     let quotient = a.wrapping_div(b);
     if a.wrapping_rem(b) != 0 && ((a < 0) != (b < 0)) { quotient - 1 } else { quotient }
 }
 
-/// Remainder with the sign of the divisor, which is not 0.
+/// Remainder with the sign of the divisor, which must not be 0.
 pub fn floor_mod(a: i64, b: i64) -> i64 {
     let remainder = a.wrapping_rem(b);
     if remainder != 0 && ((remainder < 0) != (b < 0)) { remainder + b } else { remainder }
 }
 
-/// Arithmetic with its operands unified, constants folded, and `x + 0`, `x * 1` and the like of integers left out.
+/// Builds an arithmetic operation: unifies the operands, folds constants, and simplifies `x + 0`,
+/// `x * 1` and similar integer operations.
 ///
 /// # Errors
-/// Types that do not fit, an operation that they do not have, an integer division by the constant 0.
+/// Returns an error for incompatible types, an operation that the type does not support, or an
+/// integer division by the constant 0.
 pub fn try_binary(op: BinaryOp, a: &Expr, b: &Expr) -> Result<Expr> {
     let (a, b) = unify(symbol(op), a, b)?;
     let dtype = a.dtype();
@@ -534,7 +544,7 @@ pub fn try_binary(op: BinaryOp, a: &Expr, b: &Expr) -> Result<Expr> {
     Ok(Expr::from_node(ExprNode::Binary { op, a, b, dtype }))
 }
 
-/// The value of all lanes, if it is one.
+/// The value of all lanes, if they are equal.
 fn scalar_of(expr: &Expr) -> Expr {
     match &**expr {
         ExprNode::Broadcast { value, .. } => value.clone(),
@@ -545,7 +555,7 @@ fn scalar_of(expr: &Expr) -> Expr {
 /// A comparison, folded if both sides are constants.
 ///
 /// # Errors
-/// Types that do not fit.
+/// Returns an error for incompatible types.
 pub fn try_compare(op: CompareOp, a: &Expr, b: &Expr) -> Result<Expr> {
     let (a, b) = unify("comparison", a, b)?;
     require!(!a.dtype().is_handle() || matches!(op, CompareOp::Eq | CompareOp::Ne), Type, "pointers have no order");
@@ -563,10 +573,10 @@ pub fn try_compare(op: CompareOp, a: &Expr, b: &Expr) -> Result<Expr> {
     Ok(Expr::from_node(ExprNode::Compare { op, a, b }))
 }
 
-/// And, or; a constant side is folded.
+/// Builds a logical and, or a logical or; a constant operand is folded.
 ///
 /// # Errors
-/// Operands that are no truth values, or have different numbers of lanes.
+/// Returns an error for operands that are not truth values, or have different numbers of lanes.
 pub fn try_logic(op: LogicOp, a: &Expr, b: &Expr) -> Result<Expr> {
     for side in [a, b] {
         require!(side.dtype().is_bool(), Type, "a condition is a truth value, not {}", side.dtype().short_name());
@@ -585,7 +595,7 @@ pub fn try_logic(op: LogicOp, a: &Expr, b: &Expr) -> Result<Expr> {
 /// Negation.
 ///
 /// # Errors
-/// An operand that is no truth value.
+/// Returns an error for an operand that is not a truth value.
 pub fn try_not(value: &Expr) -> Result<Expr> {
     require!(value.dtype().is_bool(), Type, "a condition is a truth value, not {}", value.dtype().short_name());
     Ok(match &**value {
@@ -596,10 +606,11 @@ pub fn try_not(value: &Expr) -> Result<Expr> {
     })
 }
 
-/// A choice between two values; `lazy`: only one is evaluated.
+/// Builds a select between two values; if `lazy`, only one of them is evaluated.
 ///
 /// # Errors
-/// A condition that is no truth value, values of different types, lanes that do not fit.
+/// Returns an error for a condition that is not a truth value, values of different types, or
+/// incompatible lanes.
 pub fn try_select(condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Result<Expr> {
     let dtype = condition.dtype();
     require!(dtype.is_bool(), Type, "a condition is a truth value, not {}", dtype.short_name());
@@ -621,10 +632,11 @@ pub fn try_select(condition: &Expr, a: &Expr, b: &Expr, lazy: bool) -> Result<Ex
     }))
 }
 
-/// A math function.
+/// Builds a call of a math function.
 ///
 /// # Errors
-/// No such function, a wrong number of arguments, arguments that are no floats (`abs` takes integers, too) or of different types.
+/// Returns an error for an unknown function, a wrong number of arguments, arguments that are not
+/// floats (`abs` also takes integers), or arguments of different types.
 pub fn try_math(name: &str, args: &[Expr]) -> Result<Expr> {
     let Some(arity) = builtin::math_arity(name) else {
         return Err(CompileError::new(ErrorKind::Type, format!("unknown math function `{name}`")).note(format!(
@@ -675,10 +687,10 @@ impl From<f32> for Expr {
     }
 }
 
-/// A constant that takes the type of the other operand; single precision by itself.
+/// A constant that takes the type of the other operand; single precision on its own.
 impl From<f64> for Expr {
     fn from(value: f64) -> Self {
-        // Not rounded yet: beside a double the other operand's type decides.
+        // The value is not rounded yet: for a double operand, it keeps its precision.
         Self::from_node(ExprNode::Float { dtype: F32, value })
     }
 }
@@ -775,7 +787,7 @@ impl ops::Neg for Expr {
 impl ops::Neg for &Expr {
     type Output = Expr;
 
-    /// Keeps the sign of a zero: `-0.0 - x` for floats.
+    /// Preserves the sign of a zero: `-0.0 - x` for floats.
     #[track_caller]
     fn neg(self) -> Expr {
         let dtype = self.dtype();

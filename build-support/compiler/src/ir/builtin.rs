@@ -2,54 +2,64 @@
 
 use super::expr::CallKind;
 
-/// What a call may do, from least to most.
+/// The effect of a call, ordered from least to most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Effect {
-    /// Its value depends on its arguments alone.
+    /// The value depends only on the arguments.
     Pure,
-    /// It reads memory.
+    /// The call reads memory.
     Reads,
-    /// It changes memory.
+    /// The call changes memory.
     Updates,
-    /// Anything.
+    /// The call may have any effect.
     Opaque,
-    /// It leaves the function.
+    /// The call leaves the function.
     Jump,
 }
 
 /// `likely(condition)`: a guard that loop partitioning may remove.
 pub const LIKELY: &str = "likely";
-/// `address_of(load)`: the address of what a load would read.
+/// `address_of(load)`: the address from which a load would read.
 pub const ADDRESS_OF: &str = "address_of";
-/// `access_ptr(load, extent, rw)`: a pointer to the element that a load names (which is not read here), for a C function that accesses `extent` elements from
-/// there; `rw`: 1 read, 2 written, 3 both.
+/// `access_ptr(load, extent, rw)`: a pointer to the element of a load (which is not executed), for
+/// a C function that accesses `extent` elements from there. `rw` is 1 for reads, 2 for writes, 3
+/// for both.
 pub const ACCESS_PTR: &str = "access_ptr";
-/// `make_tensor(load, rw, extent0, extent1, .., stride0, stride1, ..)`: a pointer to a `DLTensor` on the stack, whose first element is the one that a load names
-/// (which is not read here): an argument of a packed function, borrowed for the call. `rw` as for `access_ptr`; strides in elements.
+/// `make_tensor(load, rw, extent0, extent1, .., stride0, stride1, ..)`: a pointer to a `DLTensor`
+/// on the stack, whose first element is that of a load (which is not executed). It is an argument
+/// of a packed function, borrowed for the call. `rw` is as for `access_ptr`; strides are in
+/// elements.
 pub const MAKE_TENSOR: &str = "make_tensor";
 /// `isnullptr(pointer)`.
 pub const ISNULLPTR: &str = "isnullptr";
-/// `struct_get(pointer, index, kind)`: a field of a `DLTensor` or an FFI value; [`StructField`] has the kinds.
+/// `struct_get(pointer, index, kind)`: a field of a `DLTensor` or an FFI value; [`StructField`]
+/// lists the kinds.
 pub const STRUCT_GET: &str = "struct_get";
 /// `struct_set(pointer, index, kind, value)`.
 pub const STRUCT_SET: &str = "struct_set";
-/// `stack_alloca(kind, count)`: `any`, `shape` (i64) or `array` (DLTensor) on the stack, to the end of the function.
+/// `stack_alloca(kind, count)`: `any`, `shape` (i64) or `array` (DLTensor) on the stack, until the
+/// end of the function.
 pub const STACK_ALLOCA: &str = "stack_alloca";
-/// `call_packed(name, args..)`: the value of a packed function.
+/// `call_packed(name, args..)`: the result of a packed function.
 pub const CALL_PACKED: &str = "call_packed";
-/// `call_packed_lowered(name, stack, begin, end)`: arguments and, in slot `end`, the result are FFI values on the stack.
+/// `call_packed_lowered(name, stack, begin, end)`: the arguments and, in slot `end`, the result are
+/// FFI values on the stack.
 pub const CALL_PACKED_LOWERED: &str = "call_packed_lowered";
-/// `call_trace_packed_lowered(name, stack, begin, end, traced)`: as `call_packed_lowered`; the value is `traced` if the function returns none.
+/// `call_trace_packed_lowered(name, stack, begin, end, traced)`: like `call_packed_lowered`; the
+/// value is `traced` if the function returns none.
 pub const CALL_TRACE_PACKED_LOWERED: &str = "call_trace_packed_lowered";
-/// `call_cpacked_lowered(symbol, stack, begin, end)`: as `call_packed_lowered` of a packed function by its C symbol, which is linked.
+/// `call_cpacked_lowered(symbol, stack, begin, end)`: like `call_packed_lowered`, for a packed
+/// function that is linked by its C symbol.
 pub const CALL_CPACKED_LOWERED: &str = "call_cpacked_lowered";
-/// `static_handle()`: the address of a pointer variable that lives as long as the code; null at first.
+/// `static_handle()`: the address of a pointer variable that lives as long as the code; initially
+/// null.
 pub const STATIC_HANDLE: &str = "static_handle";
-/// `constant_data(name)`: the address of data that the function has in its attribute `constants`, by this name: bytes, or the symbol of data in another object; aligned to 64 bytes.
+/// `constant_data(name)`: the address of the data with this name in the function's attribute
+/// `constants`: bytes, or the symbol of data in another object; aligned to 64 bytes.
 pub const CONSTANT_DATA: &str = "constant_data";
 /// `throw_last_error()`: returns -1.
 pub const THROW_LAST_ERROR: &str = "throw_last_error";
-/// `storage_sync(scope)`: a barrier of the threads that share a scope.
+/// `storage_sync(scope)`: a barrier for the threads that share a scope.
 pub const STORAGE_SYNC: &str = "storage_sync";
 /// `thread_allreduce(..)`: a reduction across threads.
 pub const THREAD_ALLREDUCE: &str = "thread_allreduce";
@@ -59,34 +69,38 @@ pub const FMA: &str = "fma";
 pub const PREFETCH: &str = "prefetch";
 /// `reinterpret(value)`: the same bits as another type.
 pub const REINTERPRET: &str = "reinterpret";
-/// `alloc_workspace(device_type, device_id, bytes, code, bits)`: temporary memory; null if there is none.
+/// `alloc_workspace(device_type, device_id, bytes, code, bits)`: temporary memory; null if the
+/// allocation fails.
 pub const ALLOC_WORKSPACE: &str = "alloc_workspace";
 /// `free_workspace(device_type, device_id, pointer)`.
 pub const FREE_WORKSPACE: &str = "free_workspace";
-/// `assume(condition)`: the condition holds; nothing is evaluated.
+/// `assume(condition)`: asserts to the optimizer that the condition holds; nothing is evaluated.
 pub const ASSUME: &str = "assume";
 /// `break_loop()`: ends the innermost loop.
 pub const BREAK_LOOP: &str = "break_loop";
-/// `continue_loop()`: begins the next iteration of the innermost loop.
+/// `continue_loop()`: continues with the next iteration of the innermost loop.
 pub const CONTINUE_LOOP: &str = "continue_loop";
 /// `handle_add_byte_offset(pointer, bytes)`.
 pub const HANDLE_ADD_BYTE_OFFSET: &str = "handle_add_byte_offset";
-/// `warp_shuffle(mask, value, lane, width, warp_size)` and its relatives `_up`, `_down`, `_xor`.
+/// `warp_shuffle(mask, value, lane, width, warp_size)`, and the variants `_up`, `_down`, `_xor`.
 pub const WARP_SHUFFLE: &str = "warp_shuffle";
-/// `dot(sums, a, b)`: to each lane of `sums`, an integer of 32 bits, the products of some neighbouring lanes of `a` and `b` are added, which are integers of 8 or
-/// 16 bits: as many for each lane as `a` has more lanes than `sums`. They are widened before; sums wrap. Unsigned and signed bytes in groups of 4, and pairs of
-/// 16 bits, are one instruction where the target has it.
+/// `dot(sums, a, b)`: adds to each lane of `sums`, a 32-bit integer, the products of a group of
+/// adjacent lanes of `a` and `b`, which are integers of 8 or 16 bits.
+///
+/// The group size is the number of lanes of `a` divided by that of `sums`. The factors are widened
+/// first; sums wrap. Unsigned and signed bytes in groups of 4, and pairs of 16 bits, are one
+/// instruction on targets that support it.
 pub const DOT: &str = "dot";
-/// `any_lane(mask)`: whether a lane of a vector of truth values holds.
+/// `any_lane(mask)`: true if any lane of a vector of truth values is true.
 pub const ANY_LANE: &str = "any_lane";
 /// `parallel_barrier()`: waits for all tasks of a parallel launch.
 pub const PARALLEL_BARRIER: &str = "parallel_barrier";
 
-/// The fields that `struct_get` and `struct_set` name, with TVM's numbers.
+/// The fields for `struct_get` and `struct_set`, with TVM's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i64)]
 pub enum StructField {
-    /// Address of the `DLTensor` itself, in an array of them.
+    /// The address of the `DLTensor` itself, in an array of them.
     Address = 0,
     /// `data`.
     Data = 1,
@@ -96,30 +110,30 @@ pub enum StructField {
     Strides = 3,
     /// `ndim`, i32.
     Ndim = 4,
-    /// Code of `dtype`, u8.
+    /// The code of `dtype`, u8.
     TypeCode = 5,
-    /// Bits of `dtype`, u8.
+    /// The bits of `dtype`, u8.
     TypeBits = 6,
-    /// Lanes of `dtype`, u16.
+    /// The lanes of `dtype`, u16.
     TypeLanes = 7,
     /// `byte_offset`, u64.
     ByteOffset = 8,
-    /// Id of the device, i32.
+    /// The id of the device, i32.
     DeviceId = 9,
-    /// Kind of the device, i32.
+    /// The kind of the device, i32.
     DeviceType = 10,
-    /// Type index of an FFI value, i32.
+    /// The type index of an FFI value, i32.
     AnyTypeIndex = 13,
-    /// The four bytes behind it, i32.
+    /// The four bytes after it, i32.
     AnyPadding = 14,
-    /// Its payload: i64, f64 or a pointer, by the type of the call.
+    /// The payload of an FFI value: i64, f64 or a pointer, depending on the type of the call.
     AnyValue = 15,
     /// An element of an array of i64.
     Int64Element = 17,
 }
 
 impl StructField {
-    /// The field of a number.
+    /// Returns the field with a number.
     pub fn of(kind: i64) -> Option<Self> {
         Some(match kind {
             0 => Self::Address,
@@ -177,7 +191,7 @@ pub const MATH: &[(&str, usize)] = &[
     ("fma", 3),
 ];
 
-/// Other pure builtins, with their number of arguments; `usize::MAX`: any.
+/// Other pure builtins, with their number of arguments; `usize::MAX` means any number.
 const PURE: &[(&str, usize)] = &[
     (LIKELY, 1),
     (ADDRESS_OF, 1),
@@ -203,7 +217,7 @@ const PURE: &[(&str, usize)] = &[
     ("warp_shuffle_xor", 5),
 ];
 
-/// The rest.
+/// The other builtins, with their effects.
 const IMPURE: &[(&str, Effect)] = &[
     (ACCESS_PTR, Effect::Reads),
     (MAKE_TENSOR, Effect::Updates),
@@ -227,7 +241,7 @@ const IMPURE: &[(&str, Effect)] = &[
     (CONTINUE_LOOP, Effect::Jump),
 ];
 
-/// The effect of a builtin; none: there is no such builtin.
+/// Returns the effect of a builtin; `None` if the builtin does not exist.
 pub fn effect_of_builtin(name: &str) -> Option<Effect> {
     if MATH.iter().chain(PURE).any(|(known, _)| *known == name) {
         return Some(Effect::Pure);
@@ -235,7 +249,8 @@ pub fn effect_of_builtin(name: &str) -> Option<Effect> {
     IMPURE.iter().find(|(known, _)| *known == name).map(|(_, effect)| *effect)
 }
 
-/// How many arguments a math function takes; none: it is no math function.
+/// Returns the number of arguments of a math function; `None` if the function is not a math
+/// function.
 pub fn math_arity(name: &str) -> Option<usize> {
     MATH.iter().find(|(known, _)| *known == name).map(|(_, arity)| *arity)
 }

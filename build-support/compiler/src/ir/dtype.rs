@@ -1,8 +1,8 @@
-//! Element types: what the compiler asks of `DataType`.
+//! Element types: the compiler's extension of `DataType`.
 
 use kernpack::DataType;
 
-// The ABI's codes.
+// The type codes of the ABI.
 const INT: u8 = 0;
 const UINT: u8 = 1;
 const FLOAT: u8 = 2;
@@ -16,7 +16,7 @@ pub const I8: DataType = DataType::INT8;
 pub const I16: DataType = DataType::INT16;
 /// 32-bit signed integer.
 pub const I32: DataType = DataType::INT32;
-/// 64-bit signed integer: the type of indices.
+/// 64-bit signed integer, the type of indices.
 pub const I64: DataType = DataType::INT64;
 /// 8-bit unsigned integer.
 pub const U8: DataType = DataType::UINT8;
@@ -39,40 +39,41 @@ pub const BOOLEAN: DataType = DataType::BOOL;
 /// A pointer.
 pub const POINTER: DataType = DataType::scalar(HANDLE, 64);
 
-/// The return type of a function that returns nothing: `void`, as other languages write and read it.
+/// The return type of a function that returns nothing: `void` in other languages.
 pub const NOTHING: DataType = {
     let mut raw = POINTER.as_raw();
     (raw.bits, raw.lanes) = (0, 0);
     DataType::from_raw(raw)
 };
 
-/// What the compiler asks of an element type.
+/// Operations on element types.
 pub trait DataTypeExt: Copy {
-    /// The same element with this number of lanes.
+    /// The same element type with another number of lanes.
     fn with_lanes(self, lanes: u16) -> DataType;
-    /// The same with one lane.
+    /// The same type with one lane.
     fn element(self) -> DataType;
-    /// Signed integer.
+    /// Returns true for a signed integer.
     fn is_int(self) -> bool;
-    /// Unsigned integer; `bool` is none.
+    /// Returns true for an unsigned integer; `bool` is not one.
     fn is_uint(self) -> bool;
-    /// Signed or unsigned integer.
+    /// Returns true for a signed or unsigned integer.
     fn is_integer(self) -> bool;
-    /// Floating point, bfloat16 included.
+    /// Returns true for a floating point type, including bfloat16.
     fn is_float(self) -> bool;
-    /// bfloat16.
+    /// Returns true for bfloat16.
     fn is_bfloat(self) -> bool;
-    /// Truth value.
+    /// Returns true for the truth value type.
     fn is_bool(self) -> bool;
-    /// Pointer.
+    /// Returns true for a pointer.
     fn is_handle(self) -> bool;
-    /// One lane.
+    /// Returns true for one lane.
     fn is_scalar(self) -> bool;
-    /// Bytes of one lane in memory.
+    /// The size of one lane in memory, in bytes.
     fn lane_bytes(self) -> usize;
-    /// Whether an integer of this type can hold the value; for floats, whether it is exact.
+    /// Returns true if an integer of this type can hold the value; for floats, if the value is
+    /// exact.
     fn can_hold(self, value: i64) -> bool;
-    /// `f32`, `i64x4`, `bool`, `ptr`: as the text form writes it.
+    /// The name in the text form: `f32`, `i64x4`, `bool`, `ptr`.
     fn short_name(self) -> String;
 }
 
@@ -152,7 +153,7 @@ impl DataTypeExt for DataType {
     }
 }
 
-/// Reads what [`DataTypeExt::short_name`] writes.
+/// Parses the names that [`DataTypeExt::short_name`] returns.
 pub fn parse_short_name(text: &str) -> Option<DataType> {
     let (base, lanes) = match text.split_once('x') {
         Some((base, lanes)) => (base, lanes.parse().ok()?),

@@ -1,4 +1,4 @@
-//! Expressions: values without a place in time.
+//! Expressions: nodes that compute values.
 
 use core::ops::Deref;
 
@@ -26,32 +26,33 @@ pub enum BinaryOp {
     Sub = 1,
     /// Product.
     Mul = 2,
-    /// Quotient of floats; of integers, rounded to zero as in C.
+    /// Quotient of floats; for integers, rounded toward zero as in C.
     Div = 3,
-    /// Remainder of the division that rounds to zero; its sign is the dividend's.
+    /// Remainder of the division that rounds toward zero, with the sign of the dividend.
     Mod = 4,
     /// Quotient of integers, rounded down.
     FloorDiv = 5,
-    /// Remainder of the division that rounds down; its sign is the divisor's.
+    /// Remainder of the division that rounds down, with the sign of the divisor.
     FloorMod = 6,
-    /// The smaller one: `a < b ? a : b`.
+    /// Minimum: `a < b ? a : b`.
     Min = 7,
-    /// The larger one: `a > b ? a : b`.
+    /// Maximum: `a > b ? a : b`.
     Max = 8,
-    /// Bits of both.
+    /// Bitwise and.
     BitAnd = 9,
-    /// Bits of either.
+    /// Bitwise or.
     BitOr = 10,
-    /// Bits of one.
+    /// Bitwise exclusive or.
     BitXor = 11,
-    /// Shift to the left; by the width or more gives 0.
+    /// Shift to the left; a shift by the width or more results in 0.
     ShiftLeft = 12,
-    /// Shift to the right, with the sign for signed types; by the width or more shifts all bits out.
+    /// Shift to the right, arithmetic for signed types; a shift by the width or more shifts out all
+    /// bits.
     ShiftRight = 13,
 }
 
 impl BinaryOp {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 14] = [
         Self::Add,
         Self::Sub,
@@ -76,7 +77,7 @@ impl BinaryOp {
 pub enum CompareOp {
     /// `==`.
     Eq = 0,
-    /// `!=`; true when a float is NaN.
+    /// `!=`; true if an operand is NaN.
     Ne = 1,
     /// `<`.
     Lt = 2,
@@ -89,10 +90,10 @@ pub enum CompareOp {
 }
 
 impl CompareOp {
-    /// All of them.
+    /// All comparisons.
     pub const ALL: [Self; 6] = [Self::Eq, Self::Ne, Self::Lt, Self::Le, Self::Gt, Self::Ge];
 
-    /// Compares two numbers.
+    /// Applies the comparison to two numbers.
     #[inline]
     pub(crate) fn holds<T: PartialOrd>(self, a: T, b: T) -> bool {
         match self {
@@ -106,17 +107,17 @@ impl CompareOp {
     }
 }
 
-/// A connective of truth values; both sides are evaluated.
+/// A logical connective; both sides are evaluated.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.LogicOp", enum = "int")]
 pub enum LogicOp {
-    /// Both.
+    /// Logical and.
     And = 0,
-    /// One at least.
+    /// Logical or.
     Or = 1,
 }
 
-/// What the name of a call means.
+/// The meaning of the name of a call.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.CallKind", enum = "int")]
 pub enum CallKind {
@@ -124,9 +125,10 @@ pub enum CallKind {
     Builtin = 0,
     /// A C function by its symbol, which may change memory.
     Extern = 1,
-    /// A C function by its symbol, whose value depends on its arguments alone.
+    /// A C function by its symbol, whose value depends only on its arguments.
     PureExtern = 2,
-    /// An intrinsic of LLVM by its name without types (`llvm.sqrt`), whose value depends on its arguments alone.
+    /// An LLVM intrinsic by its name without types (`llvm.sqrt`), whose value depends only on its
+    /// arguments.
     LlvmIntrinsic = 3,
     /// A packed function by its global name.
     Packed = 4,
@@ -134,7 +136,8 @@ pub enum CallKind {
     Function = 5,
 }
 
-/// What an expression is. Operands of one operation have one type; `dtype` is the type of the value, lanes included.
+/// The kinds of expressions. The operands of one operation have one type; `dtype` is the type of
+/// the value, including lanes.
 #[derive(Object)]
 #[object(key = "kernpack.ir.Expr")]
 #[repr(C, u32)]
@@ -142,42 +145,42 @@ pub enum ExprNode {
     /// An integer or truth value.
     #[object(key = "kernpack.ir.Int")]
     Int {
-        /// Scalar.
+        /// The type, a scalar.
         dtype: DataType,
-        /// The value; the bits of one of 64 unsigned bits.
+        /// The value; for an unsigned 64-bit integer, its bits.
         value: i64,
     },
     /// A floating point number.
     #[object(key = "kernpack.ir.Float")]
     Float {
-        /// Scalar.
+        /// The type, a scalar.
         dtype: DataType,
         /// The value, exact in `dtype`.
         value: f64,
     },
-    /// Text: an argument of a call.
+    /// A string: an argument of a call.
     #[object(key = "kernpack.ir.Text")]
     Text {
-        /// The text.
+        /// The string.
         value: Str,
     },
-    /// A variable: two are the same if they are one node.
+    /// A variable. Two variables are the same if they are one node.
     #[object(key = "kernpack.ir.Var", structural = "var")]
     Var {
-        /// What it is called; need not be unique.
+        /// The name, which is not necessarily unique.
         #[field(structural = "ignore")]
         name: Str,
-        /// Its type.
+        /// The type.
         dtype: DataType,
-        /// Whether it is an extent, which is never negative.
+        /// True if the variable is an extent, which is never negative.
         size: bool,
     },
-    /// A conversion. Float to integer saturates, NaN gives 0; a wider integer is cut.
+    /// A conversion. Float to integer saturates, NaN becomes 0; a wider integer is truncated.
     #[object(key = "kernpack.ir.Cast")]
     Cast {
-        /// The new type; the number of lanes stays.
+        /// The new type, with the same number of lanes.
         dtype: DataType,
-        /// What is converted.
+        /// The value before the conversion.
         value: Expr,
     },
     /// Arithmetic.
@@ -185,11 +188,11 @@ pub enum ExprNode {
     Binary {
         /// The operation.
         op: BinaryOp,
-        /// Left.
+        /// The left operand.
         a: Expr,
-        /// Right, of the same type.
+        /// The right operand, of the same type.
         b: Expr,
-        /// The operands' type.
+        /// The type of the operands.
         dtype: DataType,
     },
     /// A comparison.
@@ -197,55 +200,55 @@ pub enum ExprNode {
     Compare {
         /// The relation.
         op: CompareOp,
-        /// Left.
+        /// The left operand.
         a: Expr,
-        /// Right, of the same type.
+        /// The right operand, of the same type.
         b: Expr,
     },
-    /// And, or.
+    /// A logical and, or a logical or.
     #[object(key = "kernpack.ir.Logic")]
     Logic {
         /// The connective.
         op: LogicOp,
-        /// Left.
+        /// The left operand.
         a: Expr,
-        /// Right, with the same number of lanes.
+        /// The right operand, with the same number of lanes.
         b: Expr,
     },
     /// Negation of a truth value.
     #[object(key = "kernpack.ir.Not")]
     Not {
-        /// What is negated.
+        /// The operand.
         value: Expr,
     },
-    /// One of two values, both of which are evaluated; for each lane if the condition is a vector.
+    /// A select of two values, both of which are evaluated; per lane if the condition is a vector.
     #[object(key = "kernpack.ir.Select")]
     Select {
-        /// A truth value, with one lane or as many as the values.
+        /// A truth value, with one lane or as many lanes as the values.
         condition: Expr,
-        /// The value where it holds.
+        /// The value if the condition is true.
         true_value: Expr,
-        /// The value where it does not.
+        /// The value if the condition is false.
         false_value: Expr,
     },
-    /// One of two values, of which only that one is evaluated.
+    /// A lazy select of two values: only the selected one is evaluated.
     #[object(key = "kernpack.ir.IfThenElse")]
     IfThenElse {
         /// A truth value; a vector only before vector conditions are lowered to masks.
         condition: Expr,
-        /// The value where it holds.
+        /// The value if the condition is true.
         then_value: Expr,
-        /// The value where it does not.
+        /// The value if the condition is false.
         else_value: Expr,
     },
-    /// `base, base + stride, ..`.
+    /// The vector `base, base + stride, ..`.
     #[object(key = "kernpack.ir.Ramp")]
     Ramp {
         /// The first lane, a scalar integer.
         base: Expr,
         /// The step, of the same type.
         stride: Expr,
-        /// How many, 2 or more.
+        /// The number of lanes, at least 2.
         lanes: u16,
     },
     /// One value in every lane.
@@ -253,75 +256,77 @@ pub enum ExprNode {
     Broadcast {
         /// A scalar.
         value: Expr,
-        /// How many, 2 or more.
+        /// The number of lanes, at least 2.
         lanes: u16,
     },
-    /// Lanes taken from vectors laid side by side.
+    /// Lanes selected from the concatenation of vectors.
     #[object(key = "kernpack.ir.Shuffle")]
     Shuffle {
         /// Vectors or scalars of one element type.
         vectors: Array<Expr>,
-        /// Which lane of all, for each lane of the result.
+        /// For each lane of the result, the index of a lane of the concatenation.
         indices: Array<i64>,
     },
-    /// A value with a name inside an expression.
+    /// A named value inside an expression.
     #[object(key = "kernpack.ir.Let")]
     Let {
-        /// The name.
+        /// The variable.
         #[field(structural = "def")]
         var: Var,
         /// Its value.
         value: Expr,
-        /// Where it has that name.
+        /// The scope of the variable.
         body: Expr,
     },
-    /// Reads memory.
+    /// A load from memory.
     #[object(key = "kernpack.ir.Load")]
     Load {
-        /// From where.
+        /// The buffer that is read.
         buffer: Buffer,
-        /// In elements from the buffer's data pointer; a vector loads a lane from each place.
+        /// The index in elements, relative to the buffer's data pointer; a vector loads one lane
+        /// from each index.
         index: Expr,
-        /// Lanes that are read; the others are 0. Without it all are.
+        /// The lanes that are read; the others are 0. Without a mask, all lanes are read.
         #[field(default = None)]
         mask: Option<Expr>,
         /// The buffer's element type with the lanes of the index (times the buffer's own).
         dtype: DataType,
     },
-    /// Reads an element of a tensor. Before storage is flattened.
+    /// A read of an element of a tensor, before storage flattening.
     #[object(key = "kernpack.ir.TensorRead")]
     TensorRead {
-        /// Which tensor.
+        /// The tensor.
         tensor: Tensor,
-        /// One for each dimension.
+        /// An index for each dimension.
         indices: Array<Expr>,
     },
     /// A call.
     #[object(key = "kernpack.ir.Call")]
     Call {
-        /// What the name means.
+        /// The meaning of the name.
         kind: CallKind,
-        /// What is called.
+        /// The name of the callee.
         name: Str,
         /// The arguments.
         args: Array<Expr>,
         /// The type of the value.
         dtype: DataType,
     },
-    /// A reduction; only as the whole body of a computed tensor.
+    /// A reduction; only allowed as the whole body of a computed tensor.
     #[object(key = "kernpack.ir.Reduce")]
     Reduce {
-        /// How two partial results become one.
+        /// The function that combines two partial results.
         reducer: Reducer,
-        /// What is reduced, one for each result.
+        /// The source expressions, one for each result.
         sources: Array<Expr>,
-        /// Over what.
+        /// The reduction axes.
         axes: Array<IterVar>,
-        /// Elements for which it does not hold are left out.
+        /// The condition for an element to take part in the reduction.
         condition: Expr,
-        /// What it begins with in place of the identity, one for each result, or none.
+        /// The initial values that replace the identity, one for each result; empty if there are
+        /// none.
         init: Array<Expr>,
-        /// Which result this expression is.
+        /// The index of the result that this expression represents.
         value_index: i64,
     },
 }
@@ -331,20 +336,21 @@ handle! {
     Reducer => ReducerNode
 }
 
-/// A commutative and associative function of partial results, as expressions over variables for both sides.
+/// A commutative and associative function of partial results, as expressions over variables for
+/// both sides.
 #[derive(Object)]
 #[object(key = "kernpack.ir.Reducer")]
 #[repr(C)]
 pub struct ReducerNode {
-    /// Variables of the left partial results.
+    /// The variables of the left partial results.
     #[field(structural = "def")]
     pub lhs: Array<Var>,
-    /// Variables of the right ones.
+    /// The variables of the right partial results.
     #[field(structural = "def")]
     pub rhs: Array<Var>,
     /// The combined results.
     pub results: Array<Expr>,
-    /// The results of nothing.
+    /// The results of an empty reduction.
     pub identity: Array<Expr>,
 }
 
@@ -354,22 +360,22 @@ pub struct ReducerNode {
 pub struct Var(Expr);
 
 impl Var {
-    /// A new variable.
+    /// Creates a variable.
     pub fn new(name: impl AsRef<str>, dtype: DataType) -> Self {
         Self(Expr::from_node(ExprNode::Var { name: name.as_ref().into(), dtype, size: false }))
     }
 
-    /// A new extent: an integer that is never negative.
+    /// Creates an extent: an integer that is never negative.
     pub fn size(name: impl AsRef<str>, dtype: DataType) -> Self {
         Self(Expr::from_node(ExprNode::Var { name: name.as_ref().into(), dtype, size: true }))
     }
 
-    /// A new index variable.
+    /// Creates an index variable.
     pub fn index(name: impl AsRef<str>) -> Self {
         Self::new(name, super::dtype::I64)
     }
 
-    /// A new variable of the same type under another name.
+    /// Creates a variable of the same type with another name.
     pub fn renamed(&self, name: impl AsRef<str>) -> Self {
         Self(Expr::from_node(ExprNode::Var { name: name.as_ref().into(), dtype: self.dtype(), size: self.is_size() }))
     }
@@ -379,7 +385,7 @@ impl Var {
         matches!(**expr, ExprNode::Var { .. }).then(|| Self(expr.clone()))
     }
 
-    /// What it is called.
+    /// The name of the variable.
     pub fn name(&self) -> &str {
         match &*self.0 {
             ExprNode::Var { name, .. } => name.as_str(),
@@ -387,7 +393,7 @@ impl Var {
         }
     }
 
-    /// Whether it is an extent.
+    /// Returns true if the variable is an extent.
     pub fn is_size(&self) -> bool {
         matches!(*self.0, ExprNode::Var { size: true, .. })
     }
@@ -450,7 +456,8 @@ impl From<Var> for ObjRef<ExprNode> {
 impl ExprNode {
     /// The type of the value.
     pub fn dtype(&self) -> DataType {
-        // A loop: conditions and choices may be nested deeply, and have the type of the innermost operand, or are truth values with its lanes.
+        // A loop instead of recursion, because conditions and selects may be nested deeply. They
+        // have the type of the innermost operand, or are truth values with its lanes.
         let (mut node, mut is_truth) = (self, false);
         loop {
             let dtype = match node {
@@ -474,7 +481,7 @@ impl ExprNode {
                     continue;
                 }
                 Self::Ramp { base: value, lanes, .. } | Self::Broadcast { value, lanes } => {
-                    // What is inside is a scalar.
+                    // The inner value is a scalar.
                     if is_truth {
                         return BOOLEAN.with_lanes(*lanes);
                     }
@@ -494,7 +501,7 @@ impl ExprNode {
         }
     }
 
-    /// How many lanes the value has.
+    /// The number of lanes of the value.
     pub fn lanes(&self) -> u16 {
         self.dtype().lanes()
     }
@@ -515,7 +522,7 @@ impl ExprNode {
         }
     }
 
-    /// Whether it is the constant truth value `true`, in every lane.
+    /// Returns true for the constant truth value `true`, in every lane.
     pub fn is_true(&self) -> bool {
         match self {
             Self::Int { dtype, value } => dtype.is_bool() && *value != 0,
@@ -524,7 +531,7 @@ impl ExprNode {
         }
     }
 
-    /// Whether it is the constant truth value `false`, in every lane.
+    /// Returns true for the constant truth value `false`, in every lane.
     pub fn is_false(&self) -> bool {
         match self {
             Self::Int { dtype, value } => dtype.is_bool() && *value == 0,
@@ -533,7 +540,7 @@ impl ExprNode {
         }
     }
 
-    /// Whether it is this constant integer.
+    /// Returns true for this constant integer.
     pub fn is_int(&self, expected: i64) -> bool {
         matches!(self, Self::Int { value, .. } if *value == expected)
     }

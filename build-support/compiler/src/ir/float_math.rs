@@ -1,12 +1,14 @@
-//! The math functions by name, as the evaluator and the interpreter compute them.
+//! The math functions by name, as implemented for the evaluator and the interpreter.
 
-// SAFETY: a function of the C library that every std program is linked with; it takes and gives a plain double.
+// SAFETY: a function of the C library, which every std program links; it takes and returns a plain
+// double.
 unsafe extern "C" {
     safe fn erf(x: f64) -> f64;
 }
 
-/// A math function of one argument, or of two, in double precision; rounded to single precision, it is within half a unit and a little of the
-/// exact value. Functions of one argument do not read `y`. None: unknown name.
+/// Computes a math function of one or two arguments in double precision. Rounded to single
+/// precision, the result is within slightly more than half a unit of the exact value. Functions of
+/// one argument do not read `y`. Returns `None` for an unknown name.
 pub(crate) fn float_math(name: &str, x: f64, y: f64) -> Option<f64> {
     Some(match name {
         "exp" => x.exp(),
@@ -17,7 +19,7 @@ pub(crate) fn float_math(name: &str, x: f64, y: f64) -> Option<f64> {
         "log10" => x.log10(),
         "log1p" => x.ln_1p(),
         "tanh" => x.tanh(),
-        // e^-x has no value far below zero.
+        // e^-x overflows far below zero.
         "sigmoid" if x < 0.0 => x.exp() / (1.0 + x.exp()),
         "sigmoid" => 1.0 / (1.0 + (-x).exp()),
         "erf" => erf(x),
@@ -38,7 +40,7 @@ pub(crate) fn float_math(name: &str, x: f64, y: f64) -> Option<f64> {
         "trunc" => x.trunc(),
         "round" => x.round_ties_even(),
         "nanmin" | "nanmax" if x.is_nan() || y.is_nan() => f64::NAN,
-        // -0.0 is below 0.0.
+        // -0.0 is treated as less than 0.0.
         "nanmin" if x == y => [x, y][usize::from(x.is_sign_positive())],
         "nanmax" if x == y => [x, y][usize::from(x.is_sign_negative())],
         "nanmin" => x.min(y),
@@ -47,9 +49,9 @@ pub(crate) fn float_math(name: &str, x: f64, y: f64) -> Option<f64> {
     })
 }
 
-/// `a * b + c` of half precision or bfloat16 as a double that has yet to be rounded to the type. The
-/// product is exact. The sum is rounded to odd, so that the second rounding does not see a tie where
-/// there is none.
+/// `a * b + c` of half precision or bfloat16, as a double that is still to be rounded to the type.
+/// The product is exact. The sum is rounded to odd, so that the second rounding does not see a
+/// false tie.
 pub(crate) fn small_fma(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b;
     let sum = product + c;

@@ -8,11 +8,13 @@ use super::handle::handle;
 use super::stmt::Stmt;
 use super::tensor::IterVar;
 
-/// The attribute of an internal function that all tasks of a launch call together, each once: parallel loops in it are split among them, and it may have barriers.
-/// Memory that it allocates outside of parallel loops is a task's own.
+/// The attribute of an internal function that all tasks of a launch call together, each once.
+/// Parallel loops in it are split among the tasks, and it may contain barriers. Memory that it
+/// allocates outside of parallel loops is private to a task.
 pub const PARALLEL_TASK: &str = "parallel_task";
 
-/// The attribute of a function that says what it computes, for messages: a text with the nodes of a model.
+/// The attribute of a function that describes its computation, for messages: a text with the nodes
+/// of a model.
 pub const NODES: &str = "nodes";
 
 handle! {
@@ -28,18 +30,18 @@ pub struct ParamNode {
     /// The argument: a scalar, or the handle of a tensor.
     #[field(structural = "def")]
     pub var: Var,
-    /// The tensor, if it is one. Sizes that occur first in its shape are defined here.
+    /// The buffer of a tensor parameter. Sizes that occur first in its shape are defined here.
     #[field(structural = "def")]
     pub buffer: Option<Buffer>,
-    /// Whether the function writes to the tensor.
+    /// True if the function writes to the tensor.
     pub output: bool,
 }
 
-/// Where a function runs, and how it is called.
+/// The place where a function runs, and its calling convention.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.FuncKind", enum = "int")]
 pub enum FuncKind {
-    /// Not yet split into a host and device part; takes its parameters by name.
+    /// Not yet split into a host and a device part; the parameters are accessed by name.
     Mixed = 0,
     /// A packed function: `i32 (ptr self, ptr args, i32 num_args, ptr result)`.
     Host = 1,
@@ -59,24 +61,26 @@ handle! {
 #[object(key = "kernpack.ir.LoweredFunc")]
 #[repr(C)]
 pub struct LoweredFuncNode {
-    /// What it is called, in other languages as well.
+    /// The name, which other languages also use.
     pub name: Str,
-    /// What it takes.
+    /// The parameters.
     pub params: Array<Param>,
-    /// Type of the value that it returns; `int32` for packed functions (0, or -1 for an error); lanes 0: nothing.
+    /// The type of the return value; `int32` for packed functions (0, or -1 for an error). A type
+    /// with 0 lanes means no value.
     pub ret: DataType,
-    /// Where it runs.
+    /// The kind of the function.
     pub kind: FuncKind,
     /// The threads of a kernel, in the order of its launch parameters.
     pub thread_axes: Array<IterVar>,
-    /// What it does.
+    /// The statements of the function.
     pub body: Stmt,
-    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc` (text), `noinline` (int), ..
+    /// Hints by name: `noalias` (int, default 1), `fastmath` (text), `global_symbol` (text), `doc`
+    /// (text), `noinline` (int), ..
     pub attrs: Map<Str, Any>,
 }
 
 impl LoweredFunc {
-    /// The fields of this function, to make a changed one of.
+    /// Returns a copy of the fields, for creating a changed function.
     pub fn to_node(&self) -> LoweredFuncNode {
         LoweredFuncNode {
             name: self.name.clone(),
@@ -89,12 +93,12 @@ impl LoweredFunc {
         }
     }
 
-    /// The same function with another body.
+    /// Returns the same function with another body.
     pub fn with_body(&self, body: Stmt) -> Self {
         Self::from_node(LoweredFuncNode { body, ..self.to_node() })
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub fn attr(&self, name: &str) -> Option<Any> {
         self.attrs.get(name)
     }
@@ -110,14 +114,14 @@ handle! {
 #[object(key = "kernpack.ir.IrModule")]
 #[repr(C)]
 pub struct IrModuleNode {
-    /// In order; names are unique.
+    /// The functions, in order, with unique names.
     pub functions: Array<LoweredFunc>,
     /// Hints by name: `system_lib_prefix` (text), ..
     pub attrs: Map<Str, Any>,
 }
 
 impl IrModule {
-    /// The same functions with one more attribute.
+    /// Returns the same functions with one more attribute.
     #[must_use]
     pub fn with_attr(&self, name: &str, value: impl Into<Any>) -> Self {
         let value = value.into();
@@ -126,7 +130,7 @@ impl IrModule {
         Self::from_node(IrModuleNode { functions: self.functions.clone(), attrs })
     }
 
-    /// A module of functions.
+    /// Creates a module of functions.
     pub fn new(functions: impl IntoIterator<Item = LoweredFunc>) -> Self {
         Self::from_node(IrModuleNode { functions: functions.into_iter().collect(), attrs: Map::default() })
     }

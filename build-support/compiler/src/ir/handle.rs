@@ -1,6 +1,8 @@
-//! References to nodes with names of their own, so that operators and conversions can be written for them.
+//! Reference types for nodes, with their own names so that operators and conversions can be
+//! implemented for them.
 
-/// Defines a counted reference to a node type: it derefs to the node, compares by identity, and converts to and from FFI values as `ObjRef` does.
+/// Defines a counted reference to a node type. It derefs to the node, compares by identity, and
+/// converts to and from FFI values like `ObjRef`.
 macro_rules! handle {
     ($(#[$meta:meta])* $name:ident => $node:ty) => {
         $(#[$meta])*
@@ -9,17 +11,17 @@ macro_rules! handle {
         pub struct $name(pub(crate) kernpack::ObjRef<$node>);
 
         impl $name {
-            /// A new node.
+            /// Creates a node.
             pub fn from_node(node: $node) -> Self {
                 Self(kernpack::ObjRef::new(node))
             }
 
-            /// The reference itself.
+            /// The underlying object reference.
             pub fn object(&self) -> &kernpack::ObjRef<$node> {
                 &self.0
             }
 
-            /// Whether both are the same node.
+            /// Returns true if both refer to the same node.
             pub fn same_as(&self, other: &Self) -> bool {
                 self.0.ptr_eq(&other.0)
             }
@@ -38,7 +40,7 @@ macro_rules! handle {
             }
         }
 
-        /// By identity; structural equality is `kernpack::structural::equal`.
+        /// Compares by identity; structural equality is `kernpack::structural::equal`.
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 self.same_as(other)

@@ -1,7 +1,8 @@
-//! Lowered programs and tensor expressions as objects.
+//! Lowered programs and tensor expressions, as objects.
 //!
-//! [`Expr`] and [`Stmt`] are references; `match &*expr { ExprNode::Binary { op, a, b, .. } => .. }` reads a node. Nodes never change. Operators build
-//! expressions and fold constants; `builder` has the rest.
+//! [`Expr`] and [`Stmt`] are references; `match &*expr { ExprNode::Binary { op, a, b, .. } => .. }`
+//! reads a node. Nodes are immutable. Operators build expressions and fold constants; `builder` has
+//! the other constructors.
 
 pub mod buffer;
 pub mod builder;
@@ -35,7 +36,8 @@ pub use substitute::{VarMap, substitute, substitute_stmt};
 pub use tensor::{IterKind, IterVar, IterVarNode, Operation, OperationNode, Range, RangeNode, Tensor, TensorNode};
 pub use visit::Visit;
 
-/// Runs recursive work on a stack that grows, so that the depth of a program is limited by memory only.
+/// Runs recursive work on a growing stack, so that the depth of a program is limited only by
+/// memory.
 #[inline]
 pub fn with_stack<R>(work: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(128 * 1024, 2 * 1024 * 1024, work)

@@ -9,33 +9,35 @@ use super::tensor::Range;
 use super::with_stack;
 use crate::error::Result;
 
-/// A rewrite: override what matters, and call `mutate_expr_parts` or `mutate_stmt_parts` to rewrite the parts. What does not change is shared with the
-/// original. Nodes are rebuilt as they are: nothing is folded.
+/// A rewrite: implementations override the relevant method, and call `mutate_expr_parts` or
+/// `mutate_stmt_parts` to rewrite the parts. Unchanged nodes are shared with the original. Nodes
+/// are rebuilt without folding.
 pub trait Mutate {
-    /// An expression.
+    /// Rewrites an expression.
     ///
     /// # Errors
-    /// The rewrite's own.
+    /// Returns the errors of the rewrite.
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         mutate_expr_parts(self, expr)
     }
 
-    /// A statement.
+    /// Rewrites a statement.
     ///
     /// # Errors
-    /// The rewrite's own.
+    /// Returns the errors of the rewrite.
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         mutate_stmt_parts(self, stmt)
     }
 
-    /// Where it keeps what parts that several expressions [share](super::shared) became, so that each is rewritten once. A rewrite whose result depends
-    /// on more than the expression empties the memo when that changes, or has none, which is the default.
+    /// The memo of rewritten parts that several expressions [share](super::shared), so that each is
+    /// rewritten once. A rewrite whose result depends on more than the expression clears the memo
+    /// when that context changes, or has no memo, which is the default.
     fn memo(&mut self) -> Option<&mut Memo> {
         None
     }
 }
 
-/// Rewrites a part of an expression or statement, or takes what it became before.
+/// Rewrites a part of an expression or statement, or returns its memoized result.
 pub fn mutate_part<M: Mutate + ?Sized>(mutator: &mut M, expr: &Expr) -> Result<Expr> {
     if !is_shared(expr) {
         return mutator.mutate_expr(expr);
@@ -50,7 +52,7 @@ pub fn mutate_part<M: Mutate + ?Sized>(mutator: &mut M, expr: &Expr) -> Result<E
     Ok(new)
 }
 
-/// Rewrites each; none if nothing changed.
+/// Rewrites each expression; returns `None` if nothing changed.
 pub fn mutate_exprs<M: Mutate + ?Sized>(mutator: &mut M, exprs: &Array<Expr>) -> Result<Option<Array<Expr>>> {
     let mut changed = false;
     let mut rewritten = Vec::with_capacity(exprs.len());
@@ -89,10 +91,10 @@ fn mutate_region<M: Mutate + ?Sized>(mutator: &mut M, region: &Array<Range>) -> 
     Ok(changed.then(|| rewritten.into()))
 }
 
-/// The expression with its parts rewritten.
+/// Returns the expression with its parts rewritten.
 ///
 /// # Errors
-/// Those of the mutator.
+/// Returns the errors of the mutator.
 pub fn mutate_expr_parts<M: Mutate + ?Sized>(mutator: &mut M, expr: &Expr) -> Result<Expr> {
     with_stack(|| expr_parts(mutator, expr))
 }
@@ -211,10 +213,10 @@ fn expr_parts<M: Mutate + ?Sized>(m: &mut M, expr: &Expr) -> Result<Expr> {
     Ok(Expr::from_node(node))
 }
 
-/// The statement with its parts rewritten.
+/// Returns the statement with its parts rewritten.
 ///
 /// # Errors
-/// Those of the mutator.
+/// Returns the errors of the mutator.
 pub fn mutate_stmt_parts<M: Mutate + ?Sized>(mutator: &mut M, stmt: &Stmt) -> Result<Stmt> {
     with_stack(|| stmt_parts(mutator, stmt))
 }
@@ -274,7 +276,8 @@ fn stmt_parts<M: Mutate + ?Sized>(m: &mut M, stmt: &Stmt) -> Result<Stmt> {
             None => return same(),
             Some(region) => StmtNode::Prefetch { tensor: tensor.clone(), region },
         },
-        // The shape of a buffer is a part of its identity; a pass that changes it makes a new buffer and puts it in at each use.
+        // The shape of a buffer is a part of its identity; a pass that changes it creates a new
+        // buffer and replaces each use.
         StmtNode::Alloc { .. } => return same(),
         StmtNode::Alias { buffer, data } => {
             let new = mutate_part(m, data)?;

@@ -1,4 +1,5 @@
-//! Copies of statements with definitions of their own, so that a program that has two copies still defines every variable once.
+//! Copies of statements with their own definitions, so that a program with two copies still defines
+//! every variable once.
 
 use std::collections::HashMap;
 
@@ -10,21 +11,23 @@ use super::stmt::{Stmt, StmtNode};
 use super::substitute::VarMap;
 use crate::error::Result;
 
-/// Replaces variables by expressions, and buffers by buffers, everywhere: also in the shapes of buffers and as their data pointers.
+/// Replaces variables by expressions, and buffers by buffers, everywhere, including the shapes and
+/// data pointers of buffers.
 #[derive(Default)]
 pub struct Replace {
-    /// Values of variables.
+    /// The values of variables.
     pub vars: VarMap,
-    /// Buffers by the one that they stand for.
+    /// The replacements of buffers.
     pub buffers: HashMap<Buffer, Buffer>,
-    /// Whether what is defined inside gets new variables.
+    /// True if definitions inside get new variables.
     pub refresh: bool,
-    /// What shared parts became under the variables and buffers of now.
+    /// The memo of shared parts under the current variables and buffers.
     pub memo: Memo,
 }
 
 impl Replace {
-    /// Puts values in place of variables, and gives all definitions new variables.
+    /// Creates a replacement that substitutes values for variables and gives all definitions new
+    /// variables.
     pub fn fresh(vars: VarMap) -> Self {
         Self { vars, refresh: true, ..Self::default() }
     }
@@ -39,7 +42,7 @@ impl Replace {
         new
     }
 
-    /// The buffer as uses of it name it now.
+    /// The current replacement of a buffer.
     pub fn buffer(&mut self, buffer: &Buffer) -> Result<Buffer> {
         if let Some(new) = self.buffers.get(buffer) {
             return Ok(new.clone());
@@ -126,7 +129,7 @@ impl Mutate for Replace {
                 Stmt::bind(self.new_var(var), value)
             }
             StmtNode::Attr { key, node, value, body } => {
-                // A buffer or variable that is said something of is replaced with its uses.
+                // A buffer or variable in an attribute is replaced like its uses.
                 let node = match (node.to::<Buffer>(), node.to::<Var>()) {
                     (Ok(buffer), _) => self.buffer(&buffer)?.into(),
                     (_, Ok(var)) => match self.vars.get(&var) {
@@ -144,7 +147,8 @@ impl Mutate for Replace {
     }
 }
 
-/// A copy with values in place of variables, and with new variables and buffers for all that is defined inside.
+/// Returns a copy with values substituted for variables, and with new variables and buffers for all
+/// definitions inside.
 pub fn fresh_copy(stmt: &Stmt, values: VarMap) -> Stmt {
     Replace::fresh(values).mutate_stmt(stmt).unwrap_or_else(|_| unreachable!("a replacement has no errors"))
 }

@@ -1,7 +1,9 @@
-//! Names for shared parts: expressions that are small as graphs and huge as trees, in a form that is small as a tree as well.
+//! Names for shared parts: converts expressions that are small as graphs but huge as trees to a
+//! form that is also small as a tree.
 //!
-//! A code generator or printer goes through an expression as a tree. `x + x`, where `x` is `y + y`, and so on 60 times, has 61 nodes and would take 2^60
-//! steps. [`bind_shared`] gives such parts names by `Let`:
+//! A code generator or printer traverses an expression as a tree. `x + x`, where `x` is `y + y`,
+//! and so on 60 times, has 61 nodes and would take 2^60 steps. [`bind_shared`] gives such parts
+//! names with `Let`:
 //!
 //! ```
 //! use kernpack_compiler::ir::share::{bind_shared, tree_size};
@@ -17,8 +19,9 @@
 //! # Ok::<(), kernpack_compiler::CompileError>(())
 //! ```
 //!
-//! Expressions that are no larger than [`LARGE`] stay as they are, and so do those that share little. A part is named where it is evaluated in any case, or
-//! where evaluating it cannot fail; what has an effect is not named, as it happens once for each use.
+//! Expressions that are no larger than [`LARGE`] are unchanged, and so are those that share little.
+//! A part gets a name where it is always evaluated, or where its evaluation cannot fail. A part
+//! with side effects gets no name, because the effect occurs once for each use.
 
 use std::collections::HashMap;
 
@@ -31,16 +34,17 @@ use super::visit::{Visit, walk_expr};
 use super::{DataTypeExt, with_stack};
 use crate::error::{CompileError, ErrorKind, Result};
 
-/// Nodes of a tree up to which an expression stays a tree.
+/// The maximum number of tree nodes up to which an expression stays a tree.
 pub const LARGE: u64 = 1024;
 
-/// Places of evaluation at which it is given up.
+/// The number of regions at which the conversion is abandoned.
 const MOST_REGIONS: usize = 1 << 13;
 
-/// Nodes of the result at which it is given up.
+/// The number of result nodes at which the conversion is abandoned.
 const MOST_NODES: usize = 1 << 17;
 
-/// Nodes of an expression where shared parts count once for each use; `u64::MAX` if there are more.
+/// The number of nodes of an expression where shared parts count once for each use; `u64::MAX` if
+/// it is larger.
 pub fn tree_size(expr: &Expr) -> u64 {
     let mut sizes = Sizes::default();
     sizes.visit_expr(expr);
@@ -49,7 +53,7 @@ pub fn tree_size(expr: &Expr) -> u64 {
 
 #[derive(Default)]
 struct Sizes {
-    /// Of shared parts.
+    /// The sizes of shared parts.
     known: ByAddress<u64>,
     total: u64,
 }
@@ -71,18 +75,20 @@ impl Visit for Sizes {
     }
 }
 
-/// The statement with names for the parts that its large expressions share.
+/// Returns the statement with names for the shared parts of its large expressions.
 ///
 /// # Errors
-/// An expression that stays too large: its parts are shared between sides of choices where they may not be evaluated in any case.
+/// Returns an error for an expression that stays too large: its parts are shared between sides of
+/// selects where they may not always be evaluated.
 pub fn bind_shared(stmt: &Stmt) -> Result<Stmt> {
     Statements.mutate_stmt(stmt)
 }
 
-/// The expression with names for the parts that it shares; itself if it is not [`LARGE`].
+/// Returns the expression with names for its shared parts; the expression itself if it is not
+/// [`LARGE`].
 ///
 /// # Errors
-/// As those of [`bind_shared`].
+/// Returns the errors of [`bind_shared`].
 pub fn bind_shared_expr(expr: &Expr) -> Result<Expr> {
     let size = tree_size(expr);
     if size <= LARGE { Ok(expr.clone()) } else { Graph::new(expr)?.bound(expr, size) }
@@ -96,10 +102,11 @@ impl Mutate for Statements {
     }
 }
 
-/// A place where expressions are evaluated together: the whole, a side of a choice, the body of a name, a part of a reduction.
+/// A region whose expressions are evaluated together: the whole, a side of a select, the body of a
+/// name, a part of a reduction.
 type Region = usize;
 
-/// Which part of a node begins a region of its own.
+/// Returns true if a part of a node starts a separate region.
 fn begins_region(expr: &Expr, part: usize) -> bool {
     match &**expr {
         ExprNode::IfThenElse { .. } => part > 0,
@@ -117,7 +124,7 @@ impl Visit for Parts {
     }
 }
 
-/// The parts of an expression, in the order of evaluation.
+/// The parts of an expression, in evaluation order.
 fn parts(expr: &Expr) -> Vec<Expr> {
     let mut parts = Parts(Vec::new());
     walk_expr(&mut parts, expr);
@@ -127,28 +134,28 @@ fn parts(expr: &Expr) -> Vec<Expr> {
 /// One node of the graph.
 struct Node {
     expr: Expr,
-    /// Which node each part is.
+    /// The node of each part.
     parts: Vec<usize>,
-    /// The parts that use it, with the position there.
+    /// The users of the node, each with the position among the user's parts.
     users: Vec<(usize, usize)>,
-    /// Whether it does nothing but give a value.
+    /// True if the node has no side effects.
     pure: bool,
-    /// Whether that cannot fail, whatever variables are.
+    /// True if its evaluation cannot fail for any values of variables.
     total: bool,
-    /// Where it is evaluated.
+    /// The regions in which it is evaluated.
     regions: Vec<Region>,
-    /// Whether it has a name in its only region.
+    /// True if it has a name in its only region.
     named: bool,
 }
 
 struct Graph {
-    /// Parts come before what they are parts of.
+    /// The nodes; parts come before the nodes that contain them.
     nodes: Vec<Node>,
-    /// The region around each one; that of the whole is its own.
+    /// The region around each region; the outermost region contains itself.
     outer: Vec<Region>,
-    /// Choices by the region where they are evaluated, with the regions of their sides.
+    /// The selects in each region, with the regions of their sides.
     choices: HashMap<Region, Vec<(Region, Region)>>,
-    /// Regions that nodes begin: by node, part and region around.
+    /// The regions that start at nodes: by node, part and surrounding region.
     inner: HashMap<(usize, usize, Region), Region>,
 }
 
@@ -199,7 +206,7 @@ impl Graph {
         index
     }
 
-    /// Finds where each node is evaluated, and whether it gets a name there.
+    /// Finds the regions of each node, and decides whether it gets a name there.
     fn place(&mut self) -> Result<()> {
         let last = self.nodes.len() - 1;
         let whole_is_pure = self.nodes[last].pure;
@@ -219,7 +226,7 @@ impl Graph {
                 }
             }
             let node = &self.nodes[index];
-            // What reads memory keeps its place beside what changes it.
+            // A node that reads memory keeps its position relative to nodes that change memory.
             let movable = node.pure && (whole_is_pure || node.total);
             if node.users.len() > 1 && movable && has_name(&node.expr) {
                 let common = self.common(&regions);
@@ -260,7 +267,7 @@ impl Graph {
         depth
     }
 
-    /// The innermost region around all of these.
+    /// The innermost region around all of these regions.
     fn common(&self, regions: &[Region]) -> Region {
         regions.iter().copied().reduce(|a, b| self.common_of_two(a, b)).unwrap_or(0)
     }
@@ -279,7 +286,8 @@ impl Graph {
         a
     }
 
-    /// Whether something that is evaluated in all of these regions is evaluated whenever this one is.
+    /// Returns true if a node that is evaluated in all of the regions `used` is evaluated whenever
+    /// `region` is.
     fn is_certain(&self, region: Region, used: &[Region]) -> bool {
         used.contains(&region)
             || self.choices.get(&region).is_some_and(|choices| {
@@ -287,7 +295,7 @@ impl Graph {
             })
     }
 
-    /// The expression with the names.
+    /// The expression with names.
     fn bound(&self, expr: &Expr, size: u64) -> Result<Expr> {
         if self.nodes.len() as u64 > size / 2 {
             return Ok(expr.clone());
@@ -303,7 +311,8 @@ impl Graph {
     }
 }
 
-/// Whether a value can have a name: places in memory, pointers and what is as cheap as a name have none.
+/// Returns true if a value can have a name: memory locations, pointers and values as cheap as a
+/// name cannot.
 fn has_name(expr: &Expr) -> bool {
     let plain = !matches!(
         **expr,
@@ -328,7 +337,7 @@ fn too_large() -> CompileError {
     .note("give parts that several sides of conditions use a name or a tensor of their own")
 }
 
-/// Writes the regions, from the outside to the inside.
+/// Writes the regions, from the outermost to the innermost.
 struct Write<'a> {
     graph: &'a Graph,
     /// The nodes that get names in each region, parts first.
@@ -353,7 +362,7 @@ impl Write<'_> {
         Ok(body)
     }
 
-    /// A node by its name, if it has one.
+    /// The name of a node, or the node itself.
     fn part(&mut self, index: usize, region: Region) -> Result<Expr> {
         match self.names.get(&index) {
             Some(var) => Ok(var.expr().clone()),
@@ -381,7 +390,7 @@ impl Write<'_> {
     }
 }
 
-/// Puts new parts in place of the old ones, in the order of evaluation.
+/// Replaces the parts by new ones, in evaluation order.
 struct InOrder(std::vec::IntoIter<Expr>);
 
 impl Mutate for InOrder {

@@ -1,7 +1,8 @@
-//! Statements: what is done, in order.
+//! Statements: nodes that are executed in order.
 //!
-//! A *body* is what a loop, a condition, a `while`, an attribute or a function owns. `Bind`, `Alloc`, `Alias` and `Realize` stand among the statements of a
-//! body, and hold from there to the end of that body.
+//! A *body* is the statement of a loop, a condition, a `while`, an attribute or a function. `Bind`,
+//! `Alloc`, `Alias` and `Realize` are statements inside a body; their scope extends from there to
+//! the end of that body.
 
 use kernpack::{Any, Array, Map, Object, Str};
 
@@ -15,175 +16,179 @@ handle! {
     Stmt => StmtNode
 }
 
-/// How the iterations of a loop are run.
+/// The kind of a loop.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.ForKind", enum = "int")]
 pub enum ForKind {
-    /// One after the other.
+    /// The iterations run one after the other.
     Serial = 0,
-    /// By several threads of the cpu, in any order.
+    /// CPU threads run the iterations, in any order.
     Parallel = 1,
-    /// As lanes of vectors.
+    /// The iterations are vector lanes.
     Vectorized = 2,
-    /// Written out.
+    /// The loop is unrolled.
     Unrolled = 3,
-    /// By threads of a device; the annotation `thread` has the tag.
+    /// Device threads run the iterations; the annotation `thread` contains the tag.
     ThreadBinding = 4,
 }
 
-/// What a statement is.
+/// The kinds of statements.
 #[derive(Object)]
 #[object(key = "kernpack.ir.Stmt")]
 #[repr(C, u32)]
 pub enum StmtNode {
-    /// Statements one after the other; none inside is a `Seq` itself.
+    /// A sequence of statements; no element is a `Seq` itself.
     #[object(key = "kernpack.ir.Seq")]
     Seq {
-        /// In order.
+        /// The statements, in order.
         stmts: Array<Stmt>,
     },
     /// A loop over `min .. min + extent`.
     #[object(key = "kernpack.ir.For")]
     For {
-        /// Its variable.
+        /// The loop variable.
         #[field(structural = "def")]
         var: Var,
         /// The first value.
         min: Expr,
-        /// How many; 0 or less: none.
+        /// The number of iterations; 0 or less means none.
         extent: Expr,
-        /// How iterations are run.
+        /// The kind of the loop.
         kind: ForKind,
         /// Hints by name.
         annotations: Map<Str, Any>,
-        /// What is repeated.
+        /// The loop body.
         body: Stmt,
     },
-    /// Writes memory.
+    /// A store to memory.
     #[object(key = "kernpack.ir.Store")]
     Store {
-        /// Where to.
+        /// The buffer that is written.
         buffer: Buffer,
-        /// In elements from the buffer's data pointer; a vector stores a lane to each place.
+        /// The index in elements, relative to the buffer's data pointer; a vector stores one lane
+        /// to each index.
         index: Expr,
-        /// What is written.
+        /// The stored value.
         value: Expr,
-        /// Lanes that are written; without it all are.
+        /// The lanes that are written; without a mask, all lanes.
         mask: Option<Expr>,
     },
-    /// Writes an element of a tensor. Before storage is flattened.
+    /// A write of an element of a tensor, before storage flattening.
     #[object(key = "kernpack.ir.TensorWrite")]
     TensorWrite {
-        /// Which tensor.
+        /// The tensor.
         tensor: Tensor,
-        /// One for each dimension.
+        /// An index for each dimension.
         indices: Array<Expr>,
-        /// What is written.
+        /// The written value.
         value: Expr,
     },
-    /// Memory for a region of a tensor, to the end of the body. Before storage is flattened.
+    /// An allocation for a region of a tensor, until the end of the body, before storage
+    /// flattening.
     #[object(key = "kernpack.ir.Realize")]
     Realize {
-        /// Which tensor.
+        /// The tensor.
         tensor: Tensor,
-        /// Which part, for each dimension.
+        /// The range of each dimension.
         region: Array<Range>,
-        /// Scope of the memory; empty: it follows from the threads around it.
+        /// The memory scope; if empty, it is derived from the threads around the statement.
         scope: Str,
         /// Hints by name.
         annotations: Map<Str, Any>,
     },
-    /// Memory, to the end of the body.
+    /// An allocation, until the end of the body.
     #[object(key = "kernpack.ir.Alloc")]
     Alloc {
-        /// What loads and stores name.
+        /// The buffer of the allocation.
         #[field(structural = "def")]
         buffer: Buffer,
         /// Hints by name.
         annotations: Map<Str, Any>,
     },
-    /// Another view of memory, to the end of the body.
+    /// Another view of memory, until the end of the body.
     #[object(key = "kernpack.ir.Alias")]
     Alias {
         /// The view.
         #[field(structural = "def")]
         buffer: Buffer,
-        /// Its data pointer.
+        /// The data pointer of the view.
         data: Expr,
     },
-    /// A value with a name, to the end of the body.
+    /// A named value, until the end of the body.
     #[object(key = "kernpack.ir.Bind")]
     Bind {
-        /// The name.
+        /// The variable.
         #[field(structural = "def")]
         var: Var,
         /// Its value.
         value: Expr,
     },
-    /// Something that is said of a body.
+    /// An attribute of a body.
     #[object(key = "kernpack.ir.Attr")]
     Attr {
-        /// What is said: `thread_extent`, `virtual_thread`, `storage_alignment`, `extern_scope`, `compute_scope`, `pragma_..`.
+        /// The key: `thread_extent`, `virtual_thread`, `storage_alignment`, `extern_scope`,
+        /// `compute_scope`, `pragma_..`.
         key: Str,
-        /// Of what: a variable, an iteration variable, a buffer, text.
+        /// The object of the attribute: a variable, an iteration variable, a buffer, a string.
         node: Any,
         /// The value.
         value: Expr,
-        /// Where it holds.
+        /// The body to which the attribute applies.
         body: Stmt,
     },
     /// Ends the function with an error unless a condition holds.
     #[object(key = "kernpack.ir.Assert")]
     Assert {
-        /// What has to hold.
+        /// The required condition.
         condition: Expr,
-        /// Kind of the error: `ValueError`, `TypeError`, ..
+        /// The kind of the error: `ValueError`, `TypeError`, ..
         kind: Str,
-        /// Parts of the message, which are joined.
+        /// The parts of the message, which are concatenated.
         parts: Array<Str>,
     },
-    /// A condition.
+    /// A conditional statement.
     #[object(key = "kernpack.ir.If")]
     If {
         /// A scalar truth value.
         condition: Expr,
-        /// Done if it holds.
+        /// The statement that runs if the condition is true.
         then_body: Stmt,
-        /// Done if it does not.
+        /// The statement that runs if the condition is false.
         else_body: Option<Stmt>,
     },
-    /// Evaluates an expression for its effect.
+    /// Evaluates an expression for its side effects.
     #[object(key = "kernpack.ir.Evaluate")]
     Evaluate {
         /// The expression.
         value: Expr,
     },
-    /// Repeats a body as long as a condition holds.
+    /// Repeats a body while a condition holds.
     #[object(key = "kernpack.ir.While")]
     While {
-        /// A scalar truth value, evaluated before each round.
+        /// A scalar truth value, evaluated before each iteration.
         condition: Expr,
-        /// What is repeated.
+        /// The loop body.
         body: Stmt,
     },
-    /// Ends the function.
+    /// Returns from the function.
     #[object(key = "kernpack.ir.Return")]
     Return {
-        /// Its value.
+        /// The return value.
         value: Expr,
     },
-    /// Touches a region of a tensor that is read soon. Before storage is flattened.
+    /// Prefetches a region of a tensor, before storage flattening.
     #[object(key = "kernpack.ir.Prefetch")]
     Prefetch {
-        /// Which tensor.
+        /// The tensor.
         tensor: Tensor,
-        /// Which part.
+        /// The region.
         region: Array<Range>,
     },
 }
 
 impl Stmt {
-    /// Statements one after the other; nested sequences become one, and one statement stays itself.
+    /// Creates a sequence of statements; nested sequences are flattened, and a single statement is
+    /// returned itself.
     pub fn seq(stmts: impl IntoIterator<Item = Stmt>) -> Self {
         let mut flat = Vec::new();
         for stmt in stmts {
@@ -198,12 +203,12 @@ impl Stmt {
         }
     }
 
-    /// Nothing.
+    /// The empty sequence.
     pub fn nothing() -> Self {
         Self::seq([])
     }
 
-    /// Whether it is an empty sequence.
+    /// Returns true for an empty sequence.
     pub fn is_nothing(&self) -> bool {
         matches!(&**self, StmtNode::Seq { stmts } if stmts.is_empty())
     }
@@ -243,32 +248,32 @@ impl Stmt {
         Self::from_node(StmtNode::Store { buffer, index: index.into(), value: value.into(), mask })
     }
 
-    /// A condition.
+    /// A conditional statement.
     pub fn if_then(condition: impl Into<Expr>, then_body: Stmt, else_body: Option<Stmt>) -> Self {
         Self::from_node(StmtNode::If { condition: condition.into(), then_body, else_body })
     }
 
-    /// Memory to the end of the body.
+    /// An allocation until the end of the body.
     pub fn alloc(buffer: Buffer) -> Self {
         Self::from_node(StmtNode::Alloc { buffer, annotations: Map::default() })
     }
 
-    /// A name for a value to the end of the body.
+    /// A named value until the end of the body.
     pub fn bind(var: Var, value: impl Into<Expr>) -> Self {
         Self::from_node(StmtNode::Bind { var, value: value.into() })
     }
 
-    /// An expression for its effect.
+    /// An expression that is evaluated for its side effects.
     pub fn evaluate(value: impl Into<Expr>) -> Self {
         Self::from_node(StmtNode::Evaluate { value: value.into() })
     }
 
-    /// Something said of a body.
+    /// An attribute of a body.
     pub fn attr(key: &str, node: impl Into<Any>, value: impl Into<Expr>, body: Stmt) -> Self {
         Self::from_node(StmtNode::Attr { key: key.into(), node: node.into(), value: value.into(), body })
     }
 
-    /// A check.
+    /// An assertion.
     pub fn assert(condition: impl Into<Expr>, kind: &str, parts: impl IntoIterator<Item = Str>) -> Self {
         Self::from_node(StmtNode::Assert {
             condition: condition.into(),
@@ -277,7 +282,7 @@ impl Stmt {
         })
     }
 
-    /// The end of the function.
+    /// A return statement.
     pub fn return_value(value: impl Into<Expr>) -> Self {
         Self::from_node(StmtNode::Return { value: value.into() })
     }

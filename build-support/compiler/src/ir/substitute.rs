@@ -1,4 +1,4 @@
-//! Putting expressions in the place of variables.
+//! Substitution of expressions for variables.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,8 @@ impl Mutate for Substitute<'_> {
     }
 }
 
-/// The expression with values in place of variables. Data pointers of buffers are not replaced.
+/// Returns the expression with values substituted for variables. Data pointers of buffers are not
+/// replaced.
 pub fn substitute(expr: &Expr, values: &VarMap) -> Expr {
     if values.is_empty() {
         return expr.clone();
@@ -39,7 +40,8 @@ pub fn substitute(expr: &Expr, values: &VarMap) -> Expr {
         .unwrap_or_else(|_| unreachable!("a substitution has no errors"))
 }
 
-/// The statement with values in place of variables. Data pointers and shapes of buffers are not replaced.
+/// Returns the statement with values substituted for variables. Data pointers and shapes of buffers
+/// are not replaced.
 pub fn substitute_stmt(stmt: &Stmt, values: &VarMap) -> Stmt {
     if values.is_empty() {
         return stmt.clone();

@@ -1,4 +1,4 @@
-//! What tensor expressions are made of: ranges, iteration variables, operations, tensors.
+//! The nodes of tensor expressions: ranges, iteration variables, operations, tensors.
 
 use kernpack::{Any, Array, DataType, Map, Object, Str};
 
@@ -12,24 +12,24 @@ handle! {
     Range => RangeNode
 }
 
-/// The integers from `min`, `extent` of them.
+/// The integers `min .. min + extent`.
 #[derive(Object)]
 #[object(key = "kernpack.ir.Range")]
 #[repr(C)]
 pub struct RangeNode {
-    /// The first one.
+    /// The first integer.
     pub min: Expr,
-    /// How many; never negative.
+    /// The number of integers; never negative.
     pub extent: Expr,
 }
 
 impl Range {
-    /// From `min`, `extent` of them.
+    /// Creates the range `min .. min + extent`.
     pub fn new(min: impl Into<Expr>, extent: impl Into<Expr>) -> Self {
         Self::from_node(RangeNode { min: min.into(), extent: extent.into() })
     }
 
-    /// From 0.
+    /// Creates the range `0 .. extent`.
     pub fn until(extent: impl Into<Expr>) -> Self {
         Self::new(0, extent)
     }
@@ -40,43 +40,44 @@ handle! {
     IterVar => IterVarNode
 }
 
-/// What an iteration variable is for.
+/// The kind of an iteration variable.
 #[derive(Object, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[object(key = "kernpack.ir.IterKind", enum = "int")]
 pub enum IterKind {
-    /// Every value gives an element of its own.
+    /// A data axis: every value is a separate element.
     DataPar = 0,
     /// A thread of a device.
     ThreadIndex = 1,
-    /// Over what a commutative reduction goes.
+    /// An axis of a commutative reduction.
     CommReduce = 2,
-    /// Values in order: the time of a scan.
+    /// An ordered axis: the time of a scan.
     Ordered = 3,
-    /// Inside an operation that the compiler does not look into.
+    /// An axis inside an extern operation, which is opaque to the compiler.
     Opaque = 4,
 }
 
-/// A variable of a loop, with its range.
+/// A loop variable with its range.
 #[derive(Object)]
 #[object(key = "kernpack.ir.IterVar")]
 #[repr(C)]
 pub struct IterVarNode {
-    /// Its values; open for a thread whose extent is not known, and for axes that a schedule made.
+    /// The range; `None` for a thread whose extent is not known, and for axes that a schedule
+    /// created.
     pub dom: Option<Range>,
     /// The variable.
     #[field(structural = "def")]
     pub var: Var,
-    /// What it is for.
+    /// The kind.
     pub kind: IterKind,
-    /// `threadIdx.x` and so on, for a thread; else empty.
+    /// `threadIdx.x` and so on for a thread; otherwise empty.
     pub thread_tag: Str,
-    /// Where the user made it: `file:line:column`, or empty.
+    /// The place where the user created it: `file:line:column`, or empty.
     #[field(structural = "ignore")]
     pub span: Str,
 }
 
 impl IterVar {
-    /// An iteration variable without a place in the user's program.
+    /// Creates an iteration variable without a place in the user's program.
     pub fn new(dom: Option<Range>, var: Var, kind: IterKind) -> Self {
         Self::from_node(IterVarNode { dom, var, kind, thread_tag: "".into(), span: "".into() })
     }
@@ -98,13 +99,13 @@ handle! {
 #[object(key = "kernpack.te.Tensor", structural = "dag")]
 #[repr(C)]
 pub struct TensorNode {
-    /// Elements along each dimension.
+    /// The extents of the dimensions, in elements.
     pub shape: Array<Expr>,
-    /// Type of an element.
+    /// The type of an element.
     pub dtype: DataType,
-    /// What computes it.
+    /// The operation that computes it.
     pub op: Operation,
-    /// Which result of the operation.
+    /// The index of the result of the operation.
     pub value_index: i64,
 }
 
@@ -113,7 +114,8 @@ handle! {
     Operation => OperationNode
 }
 
-/// What computes tensors. The four kinds share name, tag, attributes and the place in the user's program.
+/// An operation that computes tensors. The four kinds share the name, the tag, the attributes and
+/// the place in the user's program.
 #[derive(Object)]
 #[object(key = "kernpack.te.Operation")]
 #[repr(C, u32)]
@@ -121,81 +123,83 @@ pub enum OperationNode {
     /// An input.
     #[object(key = "kernpack.te.Placeholder", structural = "singleton")]
     Placeholder {
-        /// What it is called.
+        /// The name.
         name: Str,
-        /// Where the user made it.
+        /// The place where the user created it.
         span: Str,
-        /// Elements along each dimension.
+        /// The extents of the dimensions, in elements.
         shape: Array<Expr>,
-        /// Type of an element.
+        /// The type of an element.
         dtype: DataType,
     },
-    /// An expression for each element.
+    /// A computation of an expression for each element.
     #[object(key = "kernpack.te.Compute", structural = "dag")]
     Compute {
-        /// What it is called.
+        /// The name.
         name: Str,
-        /// Where the user made it.
+        /// The place where the user created it.
         span: Str,
-        /// A class of operations that a rule may look for.
+        /// A class of operations for which a rule may search.
         tag: Str,
-        /// Anything that rules read.
+        /// Arbitrary attributes for rules.
         attrs: Map<Str, Any>,
         /// The dimensions of the results, from 0.
         axes: Array<IterVar>,
-        /// The axes of the reduction, if the body is one.
+        /// The reduction axes, if the body is a reduction.
         reduce_axes: Array<IterVar>,
-        /// One for each result; all are `Reduce`, equal but for the index, or none is.
+        /// The body of each result; either all are `Reduce` and differ only in the index, or none
+        /// is.
         bodies: Array<Expr>,
     },
     /// A recurrence along the first dimension.
     #[object(key = "kernpack.te.Scan", structural = "dag")]
     Scan {
-        /// What it is called.
+        /// The name.
         name: Str,
-        /// Where the user made it.
+        /// The place where the user created it.
         span: Str,
-        /// A class of operations that a rule may look for.
+        /// A class of operations for which a rule may search.
         tag: Str,
-        /// Anything that rules read.
+        /// Arbitrary attributes for rules.
         attrs: Map<Str, Any>,
-        /// Time: from the first step that `update` computes to the end.
+        /// The time axis: from the first step that `update` computes to the end.
         scan_axis: IterVar,
-        /// The state's first steps, one tensor for each state.
+        /// The first steps of the state, one tensor for each state.
         init: Array<Tensor>,
-        /// The state at a time from earlier times.
+        /// The state at a time, computed from earlier times.
         update: Array<Tensor>,
-        /// What `update` reads in place of the state.
+        /// The placeholders that `update` reads for the state.
         state: Array<Tensor>,
         /// Other tensors that `update` reads.
         inputs: Array<Tensor>,
-        /// An axis for each dimension but the first, state by state.
+        /// An axis for each dimension except the first, state by state.
         spatial_axes: Array<IterVar>,
     },
-    /// Statements of the user's: a call of a C function, code that is not an expression for each element.
+    /// Statements from the user: a call of a C function, or code that is not an expression for each
+    /// element.
     #[object(key = "kernpack.te.Extern", structural = "dag")]
     Extern {
-        /// What it is called.
+        /// The name.
         name: Str,
-        /// Where the user made it.
+        /// The place where the user created it.
         span: Str,
-        /// A class of operations that a rule may look for.
+        /// A class of operations for which a rule may search.
         tag: Str,
-        /// Anything that rules read.
+        /// Arbitrary attributes for rules.
         attrs: Map<Str, Any>,
-        /// What it reads, compact in memory.
+        /// The tensors that it reads, compact in memory.
         inputs: Array<Tensor>,
-        /// The inputs in `body`.
+        /// The buffers of the inputs in `body`.
         input_buffers: Array<Buffer>,
-        /// The results in `body`.
+        /// The buffers of the results in `body`.
         output_buffers: Array<Buffer>,
-        /// What is done.
+        /// The statements.
         body: Stmt,
     },
 }
 
 impl OperationNode {
-    /// What it is called.
+    /// The name of the operation.
     pub fn name(&self) -> &str {
         match self {
             Self::Placeholder { name, .. }
@@ -205,7 +209,7 @@ impl OperationNode {
         }
     }
 
-    /// Where the user made it: `file:line:column`, or empty.
+    /// The place where the user created it: `file:line:column`, or empty.
     pub fn span(&self) -> &str {
         match self {
             Self::Placeholder { span, .. }
@@ -215,7 +219,7 @@ impl OperationNode {
         }
     }
 
-    /// A class of operations that a rule may look for.
+    /// The class of operations for which a rule may search.
     pub fn tag(&self) -> &str {
         match self {
             Self::Placeholder { .. } => "",
@@ -223,7 +227,7 @@ impl OperationNode {
         }
     }
 
-    /// How many tensors it computes.
+    /// The number of tensors that it computes.
     pub fn num_outputs(&self) -> usize {
         match self {
             Self::Placeholder { .. } => 1,
@@ -235,7 +239,8 @@ impl OperationNode {
 }
 
 impl Operation {
-    /// One of its results, as a tensor; each call makes a new node for the same tensor, see [`Tensor::is`].
+    /// Returns one of its results, as a tensor; each call creates a new node for the same tensor,
+    /// see [`Tensor::is`].
     pub fn output(&self, index: usize) -> Tensor {
         let (shape, dtype) = match &**self {
             OperationNode::Placeholder { shape, dtype, .. } => (shape.clone(), *dtype),
@@ -256,24 +261,25 @@ impl Operation {
         Tensor::from_node(TensorNode { shape, dtype, op: self.clone(), value_index: index as i64 })
     }
 
-    /// All of its results.
+    /// Returns all of its results.
     pub fn outputs(&self) -> Vec<Tensor> {
         (0..self.num_outputs()).map(|index| self.output(index)).collect()
     }
 }
 
 impl Tensor {
-    /// Whether both are the same result of the same operation: what makes tensors equal.
+    /// Returns true if both are the same result of the same operation, which is the equality of
+    /// tensors.
     pub fn is(&self, other: &Self) -> bool {
         self.op == other.op && self.value_index == other.value_index
     }
 
-    /// Identity as a key: the operation's address and the index of the result.
+    /// The identity as a key: the operation's address and the index of the result.
     pub fn key(&self) -> (usize, i64) {
         (self.op.address(), self.value_index)
     }
 
-    /// What it is called: the operation's name, with `.v1` and so on for further results.
+    /// The name of the operation, with `.v1` and so on for further results.
     pub fn name(&self) -> String {
         match (self.op.num_outputs(), self.value_index) {
             (1, _) => self.op.name().to_owned(),

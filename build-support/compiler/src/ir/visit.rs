@@ -1,24 +1,25 @@
-//! Walks over programs.
+//! Traversal of programs.
 
 use super::expr::{Expr, ExprNode, Var};
 use super::shared::Seen;
 use super::stmt::{Stmt, StmtNode};
 use super::with_stack;
 
-/// A walk: override what matters, and call `walk_expr` or `walk_stmt` to go into the parts. Variables that a node defines are not visited as expressions.
+/// A traversal: implementations override the relevant method, and call `walk_expr` or `walk_stmt`
+/// to visit the parts. Variables that a node defines are not visited as expressions.
 pub trait Visit {
-    /// An expression.
+    /// Visits an expression.
     fn visit_expr(&mut self, expr: &Expr) {
         walk_expr(self, expr);
     }
 
-    /// A statement.
+    /// Visits a statement.
     fn visit_stmt(&mut self, stmt: &Stmt) {
         walk_stmt(self, stmt);
     }
 }
 
-/// Visits the parts of an expression, in the order of evaluation.
+/// Visits the parts of an expression, in evaluation order.
 pub fn walk_expr<V: Visit + ?Sized>(visitor: &mut V, expr: &Expr) {
     with_stack(|| match &**expr {
         ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Text { .. } | ExprNode::Var { .. } => {}
@@ -60,7 +61,7 @@ pub fn walk_expr<V: Visit + ?Sized>(visitor: &mut V, expr: &Expr) {
     });
 }
 
-/// Visits the parts of a statement, in the order of execution.
+/// Visits the parts of a statement, in execution order.
 pub fn walk_stmt<V: Visit + ?Sized>(visitor: &mut V, stmt: &Stmt) {
     with_stack(|| match &**stmt {
         StmtNode::Seq { stmts } => stmts.iter().for_each(|stmt| visitor.visit_stmt(&stmt)),
@@ -124,12 +125,14 @@ impl<F: FnMut(&Expr)> Visit for EachExpr<F> {
     }
 }
 
-/// Calls a closure with each expression below and with the expression itself, parts first. Parts that are [shared](super::shared) are met once.
+/// Calls a closure with each subexpression and with the expression itself, parts first. Parts that
+/// are [shared](super::shared) are visited once.
 pub fn for_each_expr(expr: &Expr, found: impl FnMut(&Expr)) {
     EachExpr { found, seen: Seen::default() }.visit_expr(expr);
 }
 
-/// Whether an expression has a variable in several places. Expressions that are small: shared parts are visited again.
+/// Returns true if an expression contains a variable in several places. For small expressions only:
+/// shared parts are visited repeatedly.
 pub(crate) fn is_used_twice(expr: &Expr, var: &Var) -> bool {
     struct Uses<'v> {
         var: &'v Var,
@@ -148,7 +151,8 @@ pub(crate) fn is_used_twice(expr: &Expr, var: &Var) -> bool {
     uses.count > 1
 }
 
-/// Calls a closure with each expression in a statement, parts first. Parts that are [shared](super::shared) are met once.
+/// Calls a closure with each expression in a statement, parts first. Parts that are
+/// [shared](super::shared) are visited once.
 pub fn for_each_expr_in(stmt: &Stmt, found: impl FnMut(&Expr)) {
     EachExpr { found, seen: Seen::default() }.visit_stmt(stmt);
 }
@@ -171,7 +175,7 @@ impl<F: FnMut(&Expr) -> bool> Visit for Search<F> {
     }
 }
 
-/// Whether a part of an expression, or the expression itself, passes a test.
+/// Returns true if the expression or a part of it satisfies a predicate.
 pub fn has_part(expr: &Expr, test: impl FnMut(&Expr) -> bool) -> bool {
     let mut search = Search { test, found: false, seen: Seen::default() };
     search.visit_expr(expr);
@@ -189,12 +193,13 @@ impl<F: FnMut(&Stmt)> Visit for EachStmt<F> {
     }
 }
 
-/// Calls a closure with each statement below and with the statement itself, parts first.
+/// Calls a closure with each statement inside and with the statement itself, parts first.
 pub fn for_each_stmt(stmt: &Stmt, found: impl FnMut(&Stmt)) {
     EachStmt(found).visit_stmt(stmt);
 }
 
-/// Whether a variable occurs for which the closure says yes. The data pointers of buffers that loads name count.
+/// Returns true if a variable occurs that satisfies a predicate. The data pointers of buffers in
+/// loads are included.
 pub fn uses_var(expr: &Expr, is_wanted: impl Fn(&Var) -> bool) -> bool {
     has_part(expr, |part| match &**part {
         ExprNode::Var { .. } => Var::of(part).is_some_and(|var| is_wanted(&var)),

@@ -1,4 +1,4 @@
-//! What statements read, write, name and define.
+//! The variables and memory that statements read, write, use and define.
 
 use std::collections::HashSet;
 
@@ -6,41 +6,41 @@ use crate::ir::builtin::{self, Effect};
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Buffer, CallKind, DataTypeExt, Expr, ExprNode, IterVar, Stmt, StmtNode, Var};
 
-/// Data pointers by what is done with their memory, and other variables.
+/// The data pointers that are accessed, by kind of access, and other variables.
 #[derive(Default)]
 pub(crate) struct Accesses {
-    /// Memory that is loaded from.
+    /// Memory that is loaded.
     pub(crate) reads: HashSet<Var>,
-    /// Memory that is stored to.
+    /// Memory that is stored.
     pub(crate) writes: HashSet<Var>,
-    /// Memory whose address goes somewhere: it may be read and written there.
+    /// Memory whose address escapes: it may be read and written elsewhere.
     pub(crate) pointers: HashSet<Var>,
-    /// Variables that are named.
+    /// Variables that are used.
     pub(crate) vars: HashSet<Var>,
-    /// Variables that are defined inside, data pointers of memory included.
+    /// Variables that are defined inside, including data pointers of memory.
     pub(crate) defined: HashSet<Var>,
-    /// Whether there is a call that may do anything, or that leaves.
+    /// True if there is a call with arbitrary effects, or one that leaves the function or loop.
     pub(crate) is_opaque: bool,
-    /// Whether threads wait for each other.
+    /// True if threads synchronize.
     pub(crate) waits: bool,
 }
 
 impl Accesses {
-    /// Those of a statement.
+    /// Collects the accesses of a statement.
     pub(crate) fn of(stmt: &Stmt) -> Self {
         let mut found = Self::default();
         found.visit_stmt(stmt);
         found
     }
 
-    /// Those of an expression.
+    /// Collects the accesses of an expression.
     pub(crate) fn of_expr(expr: &Expr) -> Self {
         let mut found = Self::default();
         found.visit_expr(expr);
         found
     }
 
-    /// Whether memory is used in any way.
+    /// Returns true if memory is accessed in any way.
     pub(crate) fn touches(&self, data: &Var) -> bool {
         self.reads.contains(data) || self.writes.contains(data) || self.pointers.contains(data)
     }
@@ -72,7 +72,7 @@ impl Visit for Accesses {
                 let effect = builtin::effect(*kind, name.as_str());
                 if *kind == CallKind::Builtin {
                     self.waits |= matches!(name.as_str(), builtin::STORAGE_SYNC | builtin::THREAD_ALLREDUCE);
-                    // The address of the load is taken, nothing is read.
+                    // Only the address of the load is used, nothing is read.
                     if matches!(name.as_str(), builtin::ADDRESS_OF | builtin::ACCESS_PTR | builtin::MAKE_TENSOR)
                         && let Some(load) = args.get(0)
                         && let ExprNode::Load { buffer, index, .. } = &*load

@@ -1,8 +1,10 @@
-//! `CommonSubexprElim`: index arithmetic that several statements of a body need is done once.
+//! `CommonSubexprElim`: computes index arithmetic that several statements of a body share only
+//! once.
 //!
-//! Parts of indices that occur more than once among neighbouring statements get a name in front of the first one. Only integers of 64 bits that are computed from
-//! variables alone: nothing that reads memory, may fault, or stands under a condition. LLVM finds these itself; the pass is for code that people or another
-//! compiler read.
+//! Parts of indices that occur more than once among adjacent statements get a name before the first
+//! use. Only 64-bit integers that are computed from variables alone are considered: not expressions
+//! that read memory, may fault, or are conditional. LLVM finds such parts itself; the pass is for
+//! code that people or another compiler read.
 
 use std::collections::HashMap;
 
@@ -19,12 +21,12 @@ use crate::ir::{BinaryOp, Expr, ExprNode, I64, LoweredFunc, Stmt, StmtNode, Var}
 /// Names common parts of indices.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn common_subexpr_elim(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     Ok(function.with_body(Bodies.mutate_stmt(&function.body)?))
 }
 
-/// [`common_subexpr_elim`] of a function or of all functions of a module.
+/// [`common_subexpr_elim`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.CommonSubexprElim")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, common_subexpr_elim)
@@ -68,14 +70,15 @@ impl Mutate for Bodies {
     }
 }
 
-/// Whether a statement does one thing, and nothing behind it needs what it defines but a name.
+/// Returns true if a statement is simple, and defines nothing but a name for the following
+/// statements.
 fn is_plain(stmt: &Stmt) -> bool {
     matches!(**stmt, StmtNode::Store { .. } | StmtNode::Bind { .. } | StmtNode::Evaluate { .. })
 }
 
-/// Neighbouring statements with their common parts in front.
+/// Adjacent statements, preceded by their common parts.
 fn named(mut stmts: Vec<Stmt>) -> Result<Vec<Stmt>> {
-    // The largest part first: what it consists of is not counted twice then.
+    // The largest part first, so that its own parts are not counted twice.
     loop {
         let mut parts = Parts::default();
         for (position, stmt) in stmts.iter().enumerate() {
@@ -95,7 +98,7 @@ fn named(mut stmts: Vec<Stmt>) -> Result<Vec<Stmt>> {
         for stmt in &mut stmts {
             *stmt = replace.mutate_stmt(stmt)?;
         }
-        // Behind the names that it needs.
+        // After the names that it uses.
         let needed = Accesses::of_expr(&best.expr).vars;
         let place = stmts.iter().take(best.first).rposition(|stmt| match &**stmt {
             StmtNode::Bind { var, .. } => needed.contains(var),
@@ -109,18 +112,18 @@ struct Part {
     expr: Expr,
     count: usize,
     size: usize,
-    /// The first statement that has it.
+    /// The position of the first statement that contains it.
     first: usize,
 }
 
 #[derive(Default)]
 struct Parts {
-    /// By hash.
+    /// The parts, by hash.
     found: HashMap<u64, Vec<Part>>,
     at: usize,
 }
 
-/// Operations of an index that is worth a name; none: it is something else.
+/// The number of operations of an index that is worth a name; `None` for other expressions.
 fn size(expr: &Expr) -> Option<usize> {
     match &**expr {
         ExprNode::Int { .. } | ExprNode::Var { .. } => Some(0),
@@ -146,7 +149,7 @@ impl Visit for Parts {
                 None => known.push(Part { expr: expr.clone(), count: 1, size, first: self.at }),
             }
         }
-        // What is not always evaluated may not be meant to be.
+        // An expression that is not always evaluated may be invalid elsewhere.
         if let ExprNode::IfThenElse { condition, .. } = &**expr {
             return self.visit_expr(condition);
         }
@@ -156,7 +159,7 @@ impl Visit for Parts {
     }
 }
 
-/// Puts a name in the place of a part.
+/// Replaces a part by a name.
 struct Named<'a> {
     part: &'a Expr,
     name: &'a Var,

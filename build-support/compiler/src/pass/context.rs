@@ -1,4 +1,4 @@
-//! What a pipeline is run with.
+//! The context of a pipeline run.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,51 +6,55 @@ use kernpack::{Array, Field, ObjRef, Object, Str, object_methods};
 
 use crate::ir::handle;
 
-/// Options of a pipeline; those of TVM v0.5's `BuildConfig` have its names and defaults unless said otherwise.
+/// Options of a pipeline; those of TVM v0.5's `BuildConfig` have its names and defaults unless
+/// noted otherwise.
 #[derive(Object, Clone, Debug)]
 #[object(key = "kernpack.PassOptions")]
 #[repr(C)]
 pub struct PassOptions {
-    /// Serial loops are unrolled up to this many steps in all.
+    /// The maximum number of steps in total up to which serial loops are unrolled.
     #[field(default = 0, kw_only)]
     pub auto_unroll_max_step: i64,
-    /// .. in nests up to this depth.
+    /// The maximum nesting depth of serial loops that are unrolled.
     #[field(default = 8, kw_only)]
     pub auto_unroll_max_depth: i64,
-    /// .. or up to this extent, whatever is in them.
+    /// The extent up to which serial loops are unrolled regardless of their body.
     #[field(default = 0, kw_only)]
     pub auto_unroll_max_extent: i64,
-    /// Loops of kind `Unrolled` are written out; else the code generator is told to.
+    /// True if loops of kind `Unrolled` are expanded; otherwise the code generator is instructed to
+    /// unroll them.
     #[field(default = true, kw_only)]
     pub unroll_explicit: bool,
-    /// Loops with constant extent are partitioned, too (v0.5: false).
+    /// True if loops with constant extents are also partitioned (v0.5: false).
     #[field(default = true, kw_only)]
     pub partition_const_loop: bool,
-    /// Arguments do not overlap.
+    /// True if arguments do not overlap.
     #[field(default = true, kw_only)]
     pub restricted_func: bool,
-    /// Parts that a double-buffered loop is split into (v0.5: 1).
+    /// The factor by which a double-buffered loop is split (v0.5: 1).
     #[field(default = 2, kw_only)]
     pub double_buffer_split_loop: i64,
-    /// Threads of a warp of the device, which exchange values without memory; 1: there are no warps.
+    /// The number of threads of a device warp, which exchange values without memory; 1 if there are
+    /// no warps.
     #[field(default = 32, kw_only)]
     pub warp_size: i64,
-    /// Loads and stores are checked at run time: pass `InstrumentBoundCheckers`.
+    /// True if loads and stores are checked at run time, by the pass `InstrumentBoundCheckers`.
     #[field(default = false, kw_only)]
     pub instrument_bound_checkers: bool,
-    /// Alignment of arguments in bytes.
+    /// The alignment of arguments, in bytes.
     #[field(default = 64, kw_only)]
     pub data_alignment: i64,
-    /// `offset_factor` of arguments.
+    /// The `offset_factor` of arguments.
     #[field(default = 0, kw_only)]
     pub offset_factor: i64,
-    /// Selects stay selects.
+    /// True if selects are not rewritten.
     #[field(default = false, kw_only)]
     pub disable_select_rewriting: bool,
-    /// The verifier runs after each pass. By default in builds with debug assertions.
+    /// True if the verifier runs after each pass, which is the default in builds with debug
+    /// assertions.
     #[field(default = cfg!(debug_assertions), kw_only)]
     pub verify: bool,
-    /// The program's text is kept after each pass: [`PassContext::take_dumps`].
+    /// True if the program's text is kept after each pass, for [`PassContext::take_dumps`].
     #[field(default = false, kw_only)]
     pub dump: bool,
 }
@@ -81,18 +85,20 @@ handle! {
     PassContext => PassContextNode
 }
 
-/// Options, and what passes leave for the user: notes and dumps.
+/// Options, and the output of passes for the user: notes and dumps.
 #[derive(Object)]
 #[object(key = "kernpack.PassContext", structural = "singleton")]
 #[repr(C)]
 pub struct PassContextNode {
-    /// Options.
+    /// The options.
     #[field(default = ObjRef::new(PassOptions::default()))]
     pub options: ObjRef<PassOptions>,
-    /// The pipeline in place of the usual one: names of passes, or functions; empty: the usual one.
+    /// A pipeline that replaces the usual one: names of passes, or functions; if empty, the usual
+    /// pipeline.
     #[field(writable, default = Field::new(Array::default()))]
     pub pipeline: Field<Array<kernpack::Any>>,
-    /// The rules in place of the usual ones: names, functions, or arrays of a name and a function, as `kernpack.rules.insert` makes them; empty: the usual ones.
+    /// Rules that replace the usual ones: names, functions, or arrays of a name and a function, as
+    /// `kernpack.rules.insert` returns them; if empty, the usual rules.
     #[field(writable, default = Field::new(Array::default()))]
     pub rules: Field<Array<kernpack::Any>>,
     #[field(skip, default = Mutex::default())]
@@ -104,7 +110,7 @@ pub struct PassContextNode {
 }
 
 impl PassContext {
-    /// A context with these options.
+    /// Creates a context with these options.
     pub fn new(options: PassOptions) -> Self {
         Self::from_node(PassContextNode {
             options: ObjRef::new(options),
@@ -116,12 +122,12 @@ impl PassContext {
         })
     }
 
-    /// Leaves a note for people who ask why a kernel is as it is: what a rule did or declined.
+    /// Adds a note that explains the code of a kernel: a rule that was applied or declined.
     pub fn note(&self, note: impl Into<String>) {
         add_once(&self.notes, note.into());
     }
 
-    /// Leaves a warning: something that was asked for was not done, and why.
+    /// Adds a warning: a request that was not fulfilled, and the reason.
     pub fn warn(&self, warning: impl Into<String>) {
         add_once(&self.warnings, warning.into());
     }
@@ -131,38 +137,40 @@ impl PassContext {
         self.dumps.lock().unwrap_or_else(PoisonError::into_inner).push((pass.into(), text));
     }
 
-    /// Names of passes with the program after each, in order, which are given up. Empty unless the option `dump` is set.
+    /// Takes the names of passes with the program after each, in order. Empty unless the option
+    /// `dump` is set.
     pub fn take_dumps(&self) -> Vec<(Str, String)> {
         std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What other languages have of a context, besides its fields.
+/// The methods of a context in other languages.
 #[object_methods]
 impl PassContextNode {
-    /// Leaves a note for people who ask why a kernel is as it is.
+    /// Adds a note that explains the code of a kernel.
     #[method(name = "note")]
     fn leave_note(&self, note: &str) {
         add_once(&self.notes, note.to_owned());
     }
 
-    /// Leaves a warning: something that was asked for was not done, and why.
+    /// Adds a warning: a request that was not fulfilled, and the reason.
     #[method(name = "warn")]
     fn leave_warning(&self, warning: &str) {
         add_once(&self.warnings, warning.to_owned());
     }
 
-    /// The notes so far, which are given up.
+    /// Takes the notes collected so far.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The warnings so far, which are given up.
+    /// Takes the warnings collected so far.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Pairs of a pass and the text of the program after it, in order, which are given up. Empty unless the option `dump` is set.
+    /// Takes pairs of a pass and the text of the program after it, in order. Empty unless the
+    /// option `dump` is set.
     #[method(name = "take_dumps")]
     fn give_dumps(&self) -> Vec<Array<Str>> {
         let dumps = std::mem::take(&mut *self.dumps.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,8 +1,9 @@
-//! `HoistIf`: a condition that does not change in a loop is decided before it.
+//! `HoistIf`: moves a loop-invariant condition out of the loop.
 //!
-//! Only a condition around the whole body of a loop is moved, so that nothing is copied; the conditions of several loops move up together. What a
-//! condition reads must not be written in the loop: conditions with loads stay. So do those with a divisor that may be 0,
-//! as a loop without iterations does not divide.
+//! Only a condition around the whole body of a loop is moved, so that nothing is copied; the
+//! conditions of several loops are hoisted together. Memory that the condition reads must not be
+//! written in the loop: conditions with loads are not moved. Conditions with a divisor that may be
+//! 0 are not moved either, because a loop without iterations does not divide.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
@@ -15,15 +16,15 @@ use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{for_each_expr, uses_var};
 use crate::ir::{Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt, StmtNode};
 
-/// Moves conditions out of loops in which they do not change.
+/// Moves loop-invariant conditions out of loops.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn hoist_if(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     Ok(function.with_body(Hoist.mutate_stmt(&function.body)?))
 }
 
-/// [`hoist_if`] of a function or of all functions of a module.
+/// [`hoist_if`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.HoistIf")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, hoist_if)
@@ -43,7 +44,7 @@ impl Mutate for Hoist {
         if *kind == ForKind::ThreadBinding || has_effect(condition) {
             return Ok(stmt);
         }
-        // The parts of a conjunction that do not change move; the others stay.
+        // The invariant parts of a conjunction are moved; the others stay.
         let (mut moved, mut kept) = (Vec::new(), Vec::new());
         for part in conjuncts(condition) {
             let stays = uses_var(&part, |used| used == var) || reads_memory(&part) || may_fault(&part);
@@ -64,7 +65,7 @@ fn reads_memory(expr: &Expr) -> bool {
     found
 }
 
-/// What has to hold for a condition to hold; `likely` is passed on to each part.
+/// Splits a condition into its conjuncts; `likely` is passed on to each part.
 pub(crate) fn conjuncts(condition: &Expr) -> Vec<Expr> {
     let (bare, likely) = condition.without_likely();
     match &*bare {
@@ -76,7 +77,7 @@ pub(crate) fn conjuncts(condition: &Expr) -> Vec<Expr> {
     }
 }
 
-/// The conjunction; none of nothing.
+/// The conjunction of the parts; `None` if there are no parts.
 pub(crate) fn all_of(parts: Vec<Expr>) -> Option<Expr> {
     parts.into_iter().reduce(|all, part| all.and(part))
 }

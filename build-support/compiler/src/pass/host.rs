@@ -1,4 +1,4 @@
-//! The last passes before code for the cpu.
+//! The final passes before CPU code generation.
 
 use kernpack::{Any, Array};
 
@@ -8,10 +8,11 @@ use crate::error::Result;
 use crate::ir::share::bind_shared;
 use crate::ir::{FuncKind, IrModule, IrModuleNode, LoweredFunc};
 
-/// Functions of the host, lowered to the end: packed, builtins and intrinsics in terms of what a code generator has. What is lowered already stays.
+/// Lowers functions for the host completely: packed functions, builtins and intrinsics become
+/// operations that code generators support. Functions that are already lowered are unchanged.
 ///
 /// # Errors
-/// Those of the passes.
+/// Returns the errors of the passes.
 pub fn lower_for_host(module: &IrModule, target: &Target) -> Result<IrModule> {
     let context = PassContext::default();
     let mut functions = Vec::new();

@@ -1,9 +1,11 @@
-//! `InjectDoubleBuffer`: while one part of a tensor is read, the next one is computed.
+//! `InjectDoubleBuffer`: computes the next part of a tensor while the current one is read.
 //!
-//! Before: an allocation with the annotation `double_buffer` in the body of a serial loop, whose statements fill it and read it. After: the memory has two
-//! halves and stands outside of the loop; the part of the first iteration is computed before the loop, that of the next one before each reads its own. No
-//! annotation is left. The loop is split by the option `double_buffer_split_loop`: which half is meant is a constant then, and only the last iterations ask
-//! whether there is a next one; 0 leaves it whole.
+//! Before: an allocation with the annotation `double_buffer` in the body of a serial loop, whose
+//! statements fill it and read it. After: the memory has two halves and is allocated outside of the
+//! loop. The part of the first iteration is computed before the loop, and each iteration computes
+//! the part of the next one before it reads its own. No annotation is left. The loop is split by
+//! the option `double_buffer_split_loop`: the half is then a constant, and only the last iterations
+//! check whether there is a next one; 0 disables the split.
 
 use std::collections::HashSet;
 
@@ -20,22 +22,24 @@ use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::for_each_expr;
 use crate::ir::{Buffer, BufferNode, Expr, ForKind, I64, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var};
 
-/// Key of the annotation of an allocation.
+/// The key of the annotation of an allocation.
 pub(crate) const DOUBLE_BUFFER: &str = "double_buffer";
-/// Key of an attribute around statements that fill the other half of a buffer than the one that is read; its value is that half.
+/// The key of an attribute around statements that fill the half of a buffer that is not being read;
+/// its value is that half.
 pub(crate) const DOUBLE_BUFFER_WRITE: &str = "double_buffer_write";
 
-/// Doubles the memory of what is double buffered. What cannot be is left as it is, and the user is told.
+/// Doubles the memory of double-buffered allocations. If that is impossible, the allocation is
+/// unchanged, and the user gets a warning.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn inject_double_buffer(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut inject = Inject { context, analyzer: Analyzer::of_params(&function.params) };
     let body = inject.mutate_stmt(&function.body)?;
     Ok(function.with_body(Strip { context }.mutate_stmt(&body)?))
 }
 
-/// [`inject_double_buffer`] of a function or of all functions of a module.
+/// [`inject_double_buffer`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.InjectDoubleBuffer")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, inject_double_buffer)
@@ -52,7 +56,7 @@ fn is_marked(stmt: &Stmt) -> Option<&Buffer> {
     }
 }
 
-/// Removes what is left of the annotation.
+/// Removes remaining annotations.
 struct Strip<'a> {
     context: &'a PassContext,
 }
@@ -76,7 +80,7 @@ impl Mutate for Strip<'_> {
 
 struct Inject<'a> {
     context: &'a PassContext,
-    /// Knows the loops around.
+    /// Facts about the surrounding loops.
     analyzer: Analyzer,
 }
 
@@ -129,16 +133,17 @@ struct Loop<'a> {
 
 /// The statements of a loop's body.
 struct Parts {
-    /// What is doubled.
+    /// The buffers to double.
     buffers: Vec<Buffer>,
-    /// What fills it, with memory and names that only this uses.
+    /// The statements that fill them, with allocations and names that only these use.
     produce: Vec<Stmt>,
-    /// The rest.
+    /// The other statements.
     consume: Vec<Stmt>,
 }
 
 impl Parts {
-    /// Tells the statements that fill the memory from those that read it; an error is the name of memory and why that cannot be done.
+    /// Separates the statements that fill the memory from those that read it. An error contains the
+    /// name of the memory and the reason why that is impossible.
     fn of(var: &Var, stmts: &[Stmt]) -> Result<Self, (String, String)> {
         let buffers: Vec<Buffer> = stmts.iter().filter_map(|stmt| is_marked(stmt).cloned()).collect();
         let name = buffers[0].name.to_string();
@@ -149,7 +154,7 @@ impl Parts {
             .iter()
             .map(|accesses| accesses.writes.iter().chain(&accesses.pointers).any(|data| doubled.contains(data)))
             .collect();
-        // What the body defines besides: memory and names.
+        // Other definitions of the body: memory and names.
         let defined: Vec<Option<&Var>> = stmts
             .iter()
             .map(|stmt| match &**stmt {
@@ -170,7 +175,7 @@ impl Parts {
                 return Err((buffer.name.to_string(), "its size differs between iterations".to_owned()));
             }
         }
-        // Definitions that the producers need, and those that these need.
+        // Definitions that the producers use, directly or through other definitions.
         let mut needed: Vec<bool> = produces.clone();
         loop {
             let before = needed.clone();
@@ -184,7 +189,7 @@ impl Parts {
                 break;
             }
         }
-        // What the rest needs: names are computed twice, memory is not shared.
+        // The definitions that the rest uses: names are computed twice, memory is not shared.
         let mut rest: Vec<bool> = needed.iter().map(|needed| !needed).collect();
         loop {
             let before = rest.clone();
@@ -245,7 +250,7 @@ impl Inject<'_> {
         let zero = Expr::constant(of.var.dtype(), 0);
         let extent = of.extent;
         let split = match self.context.options.double_buffer_split_loop {
-            // All of it is written out.
+            // The whole loop is unrolled.
             _ if of.kind == ForKind::Unrolled => extent.as_int().unwrap_or(1).max(1),
             split => split.max(0),
         };
@@ -315,7 +320,7 @@ impl Inject<'_> {
             stmts.push(counted(name, &zero, extent, &iteration)?);
             return Ok(Stmt::seq(stmts));
         }
-        // So many times `split` iterations that all have a next one.
+        // The number of groups of `split` iterations that all have a next one.
         let groups = self.analyzer.simplify(&(extent - 1).floor_div(split).max(&zero));
         let step = Expr::constant(of.var.dtype(), split);
         stmts.push(counted(name, &zero, &groups, &|group| {
@@ -339,9 +344,9 @@ impl Inject<'_> {
     }
 }
 
-/// A body of its own if there is memory that would be kept longer than it is meant to.
+/// Wraps a statement in a scope if it contains memory that would otherwise live too long.
 fn scoped(stmt: Stmt) -> Stmt {
     let frees = stmt.to_stmts().iter().any(|stmt| matches!(**stmt, StmtNode::Alloc { .. }));
-    // Names are new ones in each copy; memory is given back where it is not needed any more.
+    // Names are new in each copy; memory is freed at the end of the scope.
     if frees { Stmt::attr("scope", Str::from("iteration"), 0, stmt) } else { stmt }
 }

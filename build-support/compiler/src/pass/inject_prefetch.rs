@@ -1,6 +1,7 @@
-//! `InjectPrefetch`: finds what a loop will read or write some iterations ahead.
+//! `InjectPrefetch`: determines the regions that a loop reads or writes some iterations ahead.
 //!
-//! Before: attributes `prefetch_scope` in loops, with a tensor and how many iterations ahead. After: `Prefetch` statements with regions.
+//! Before: attributes `prefetch_scope` in loops, with a tensor and the number of iterations ahead.
+//! After: `Prefetch` statements with regions.
 
 use std::collections::HashMap;
 
@@ -13,16 +14,17 @@ use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Expr, ExprNode, Range, Stmt, StmtNode, Tensor, Var, substitute};
 use crate::schedule::PREFETCH_SCOPE;
 
-/// Puts a `Prefetch` of what the loop's body reads or writes that many iterations later at the beginning of the body.
+/// Inserts a `Prefetch` at the beginning of a loop's body, for the region that the body reads or
+/// writes that many iterations later.
 ///
 /// # Errors
-/// None at present.
+/// Returns no errors at present.
 pub fn inject_prefetch(stmt: &Stmt) -> Result<Stmt> {
     InjectPrefetch { loops: Vec::new(), analyzer: Analyzer::new() }.mutate_stmt(stmt)
 }
 
 struct InjectPrefetch {
-    /// Variables of the loops around, and of the innermost one last.
+    /// The variables of the surrounding loops, the innermost one last.
     loops: Vec<Var>,
     analyzer: Analyzer,
 }

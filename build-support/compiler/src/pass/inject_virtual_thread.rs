@@ -1,8 +1,10 @@
-//! `InjectVirtualThread`: copies of one thread become loops.
+//! `InjectVirtualThread`: converts virtual threads, which are copies of one thread, to loops.
 //!
-//! Before: an attribute `virtual_thread` around a body that is run by so many copies of a thread, each of which has what is allocated inside for itself.
-//! After: a loop over the copies around each statement that depends on which copy it is, as far inside as it can stand; what is the same for all copies is
-//! done once. Memory that differs between copies has one part for each.
+//! Before: an attribute `virtual_thread` around a body that is run by a number of copies of a
+//! thread, each of which has its own copy of the memory that is allocated inside. After: a loop
+//! over the copies around each statement that depends on the copy, placed as far inside as
+//! possible; statements that are the same for all copies run once. Memory that differs between
+//! copies has one part for each.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,20 +23,21 @@ use crate::ir::{
     Buffer, BufferNode, Expr, ForKind, I64, IterVar, LoweredFunc, Mutate, Stmt, StmtNode, Var, with_stack,
 };
 
-/// Fewer copies than this are written out if there is no loop inside.
+/// A smaller number of copies is unrolled if there is no loop inside.
 const FEW: i64 = 16;
 
-/// Makes loops of virtual threads.
+/// Converts virtual threads to loops.
 ///
 /// # Errors
-/// A number of copies that is no constant; a barrier, or threads of a device, under a condition that differs between copies.
+/// Returns an error for a number of copies that is not a constant, and for a barrier, or threads of
+/// a device, under a condition that differs between copies.
 pub fn inject_virtual_thread(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     let body =
         Find.mutate_stmt(&function.body).map_err(|error| error.note(format!("in function `{}`", function.name)))?;
     Ok(function.with_body(body))
 }
 
-/// [`inject_virtual_thread`] of a function or of all functions of a module.
+/// [`inject_virtual_thread`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.InjectVirtualThread")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, inject_virtual_thread)
@@ -74,14 +77,14 @@ impl Mutate for Find {
     }
 }
 
-/// What differs between copies: variables, and memory that is allocated inside.
+/// Values that differ between copies: variables, and memory that is allocated inside.
 struct Touched {
     vars: HashSet<Var>,
-    /// Memory by view of it.
+    /// The underlying memory of each view.
     roots: HashMap<Var, Var>,
     inside: HashSet<Var>,
     changed: bool,
-    /// Whether a condition around differs.
+    /// True if a surrounding condition differs.
     under: bool,
 }
 
@@ -137,7 +140,7 @@ impl Visit for Touched {
     fn visit_stmt(&mut self, stmt: &Stmt) {
         let outer = self.under;
         match &**stmt {
-            // Loops whose bounds differ are run by each copy on its own.
+            // Loops whose bounds differ are run separately for each copy.
             StmtNode::For { var, min, extent, .. } if self.is_touched(min) || self.is_touched(extent) => {
                 self.under = true;
                 self.add(var);
@@ -158,7 +161,7 @@ impl Visit for Touched {
                 }
             }
             StmtNode::Evaluate { value } => {
-                // A call may write what its arguments point to.
+                // A call may write to the memory of its arguments.
                 let accesses = Accesses::of_expr(value);
                 if self.differs(&accesses) {
                     for data in &accesses.pointers {
@@ -177,22 +180,25 @@ impl Visit for Touched {
 }
 
 struct Copies {
-    /// Which copy.
+    /// The index of the copy.
     var: Var,
     count: i64,
     touched: Touched,
-    /// Memory of all copies, by data pointer of that of one; the offset is in terms of `var`.
+    /// The memory of all copies, by data pointer of the memory of one; offsets are in terms of
+    /// `var`.
     memory: Relocate,
 }
 
 impl Copies {
-    /// Whether the copies do something of their own in a statement: it depends on the copy, or it writes memory from outside.
+    /// Returns true if the effect of a statement differs between the copies: it depends on the
+    /// copy, or it writes memory from outside.
     fn is_own(&self, accesses: &Accesses) -> bool {
         let differs = |var: &Var| self.touched.vars.contains(var);
         accesses.vars.iter().chain(&accesses.reads).chain(&accesses.writes).chain(&accesses.pointers).any(differs)
     }
 
-    /// Statements in order, with names that stand for values of each copy and are computed again in each loop over the copies.
+    /// Rewrites statements in order; `names` are values of each copy, which are recomputed in each
+    /// loop over the copies.
     fn body(&mut self, body: &Stmt, names: &[Stmt]) -> Result<Stmt> {
         with_stack(|| {
             let mut names = names.to_vec();
@@ -212,7 +218,7 @@ impl Copies {
                             names.push(stmt.clone());
                             continue;
                         }
-                        // What it reads may change before the name is used.
+                        // The memory that it reads may change before the name is used.
                         let kept = Buffer::new(var.name(), var.dtype(), [Expr::int(1)], "local");
                         let new = self.allocate(&kept)?;
                         rewritten.push(Stmt::alloc(new));
@@ -226,7 +232,8 @@ impl Copies {
         })
     }
 
-    /// Memory with a part for each copy: as large as the largest one needs, where the size differs.
+    /// Allocates memory with a part for each copy; if the size differs, each part has the maximum
+    /// size.
     fn allocate(&mut self, buffer: &Buffer) -> Result<Buffer> {
         let analyzer = Analyzer::new();
         let copies = SetMap::from([(self.var.clone(), IntSet::interval(0, self.count - 1))]);
@@ -277,7 +284,7 @@ impl Copies {
                 let body = self.body(body, names)?;
                 Ok(Stmt::from_node(StmtNode::Attr { key: key.clone(), node: node.clone(), value: value.clone(), body }))
             }
-            // The same for all copies, unless it writes memory that is there already: then each of them does.
+            // The same for all copies, unless it writes outside memory: then each copy does.
             StmtNode::Store { buffer, .. } if self.is_outside(&buffer.data) => self.copies(stmt, names),
             StmtNode::Alloc { .. } | StmtNode::Alias { .. } | StmtNode::Bind { .. } => Ok(stmt.clone()),
             _ => {
@@ -311,7 +318,7 @@ impl Copies {
             return Err(CompileError::new(ErrorKind::Lower, what)
                 .note("a barrier is reached by all copies: bind the virtual thread inside the other threads, to a loop without a rest"));
         }
-        // The names that are used, and those that these use.
+        // The names that are used, directly or through other names.
         let mut used: Vec<&Stmt> = Vec::new();
         let mut wanted = accesses;
         for name in names.iter().rev() {

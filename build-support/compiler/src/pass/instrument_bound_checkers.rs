@@ -1,8 +1,10 @@
-//! `InstrumentBoundCheckers`: loads and stores are checked at run time.
+//! `InstrumentBoundCheckers`: checks loads and stores at run time.
 //!
-//! Does nothing unless [`PassOptions::instrument_bound_checkers`](super::PassOptions) is set. Then an `Assert` stands before each statement that reads or
-//! writes memory, for each access: a `RuntimeError` with the buffer's name, the index and the number of elements. Lanes that a mask leaves out, and sides
-//! of conditions that are not taken, are not checked. It is the last pass, so that what is checked is what is done, and it serves all code generators.
+//! Does nothing unless [`PassOptions::instrument_bound_checkers`](super::PassOptions) is set.
+//! Otherwise, inserts an `Assert` before each statement that accesses memory, for each access: a
+//! `RuntimeError` with the buffer's name, the index and the number of elements. Masked lanes, and
+//! sides of conditions that are not taken, are not checked. It is the last pass, so that it checks
+//! the final accesses, and it works for all code generators.
 
 use kernpack::{Any, Result as PackedResult, packed_func, structural};
 
@@ -19,10 +21,10 @@ use crate::ir::{
 };
 use crate::text;
 
-/// Checks loads and stores, if the options say so.
+/// Checks loads and stores, if the options enable it.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn instrument_bound_checkers(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     // A device cannot raise errors.
     if !context.options.instrument_bound_checkers || function.kind == FuncKind::Device {
@@ -31,13 +33,13 @@ pub fn instrument_bound_checkers(function: &LoweredFunc, context: &PassContext) 
     Ok(function.with_body(Instrument.mutate_stmt(&function.body)?))
 }
 
-/// [`instrument_bound_checkers`] of a function or of all functions of a module.
+/// [`instrument_bound_checkers`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.InstrumentBoundCheckers")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, instrument_bound_checkers)
 }
 
-/// The number of elements that can be reached from a buffer's data pointer.
+/// The number of elements that are reachable from a buffer's data pointer.
 fn elements(buffer: &Buffer) -> Expr {
     let wide = |expr: &Expr| if expr.dtype() == I64 { expr.clone() } else { expr.cast(I64) };
     let shape: Vec<Expr> = buffer.shape.iter().map(|extent| wide(&extent)).collect();
@@ -54,13 +56,14 @@ fn elements(buffer: &Buffer) -> Expr {
     Expr::select(is_empty, 0, last)
 }
 
-/// A condition that has to hold before an access, and what to say if it does not.
+/// A condition that has to hold before an access, and the message if it does not.
 struct Check {
     condition: Expr,
     message: String,
 }
 
-/// Finds the accesses of expressions, those first that others depend on.
+/// Collects the accesses of expressions, ordered such that accesses that others depend on come
+/// first.
 #[derive(Default)]
 struct Accesses {
     checks: Vec<Check>,
@@ -103,12 +106,12 @@ impl Accesses {
         self.checks.push(Check { condition, message });
     }
 
-    /// Whether a condition is checked already.
+    /// Returns true if a condition is already checked.
     fn has(&self, condition: &Expr) -> bool {
         self.checks.iter().any(|check| structural::equal(&check.condition, condition).unwrap_or(false))
     }
 
-    /// The checks of a part that is looked at under a condition.
+    /// Adds the checks of a part that is evaluated under a condition.
     fn under(&mut self, part: &Expr, wrap: impl Fn(Expr) -> Expr) {
         let mut inner = Self::default();
         inner.visit_expr(part);
@@ -139,13 +142,13 @@ impl Visit for Accesses {
             ExprNode::Let { var, value, body } => {
                 self.visit_expr(value);
                 self.under(body, |check| {
-                    // A name is defined in one place.
+                    // A name must be defined only once.
                     let own = Var::new(var.name(), var.dtype());
                     let check = substitute(&check, &VarMap::from([(var.clone(), own.expr().clone())]));
                     Expr::from_node(ExprNode::Let { var: own, value: value.clone(), body: check })
                 });
             }
-            // The address of the load is taken, nothing is read.
+            // Only the address of the load is used, nothing is read.
             ExprNode::Call { kind: CallKind::Builtin, name, args, .. }
                 if matches!(name.as_str(), builtin::ADDRESS_OF | builtin::ACCESS_PTR | builtin::MAKE_TENSOR) =>
             {
@@ -211,7 +214,7 @@ impl Mutate for Instrument {
             return Ok(inside);
         }
         if let StmtNode::While { condition, body } = &*inside {
-            // The condition is evaluated before each round.
+            // The condition is evaluated before each iteration.
             let again = checks.iter().map(|check| fresh_copy(check, VarMap::new()));
             let body = Stmt::seq([body.clone()].into_iter().chain(again));
             inside = Stmt::from_node(StmtNode::While { condition: condition.clone(), body });

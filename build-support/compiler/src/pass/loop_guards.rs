@@ -12,11 +12,12 @@ use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Range, Stmt, StmtNode, Va
 
 /// Bounds of a variable.
 pub(super) struct Bounds {
-    /// It is at least all of these.
+    /// The variable is greater than or equal to all of these.
     pub(super) lower: Vec<Expr>,
-    /// It is below all of these.
+    /// The variable is less than all of these.
     pub(super) upper: Vec<Expr>,
-    /// Every iteration evaluates the guard, so that what the bounds read may be read where there is an iteration.
+    /// True if every iteration evaluates the guard, so that a bound may read memory if there is an
+    /// iteration.
     certain: bool,
 }
 
@@ -29,9 +30,10 @@ impl Bounds {
         self.lower.is_empty() && self.upper.is_empty()
     }
 
-    /// The bounds as they can be computed before a loop over `min .. min + extent`, under the facts that hold there. A
-    /// load that may be out of range is done if the loop has an iteration; a loop without one takes `min` in its place.
-    /// None: the load may be out of range in a loop with iterations, too.
+    /// Returns the bounds in a form that can be computed before a loop over `min .. min + extent`,
+    /// under the facts that hold there. A load that may be out of range is executed only if the
+    /// loop has an iteration; otherwise `min` replaces it. Returns `None` if the load may also be
+    /// out of range in a loop with iterations.
     pub(super) fn before(mut self, min: &Expr, extent: &Expr, analyzer: &Analyzer) -> Option<Self> {
         for bound in self.lower.iter_mut().chain(&mut self.upper) {
             let runs = extent.greater_equal(1);
@@ -47,23 +49,23 @@ impl Bounds {
     }
 }
 
-/// Finds the guards in which a loop's variable occurs, and solves them for it.
+/// Finds the guards that contain a loop's variable, and solves them for it.
 pub(super) struct Guards<'a> {
     var: &'a Var,
-    /// Intervals of the variables of loops inside.
+    /// The intervals of the variables of inner loops.
     pub(super) sets: SetMap,
-    /// All that is defined inside.
+    /// All variables that are defined inside.
     pub(super) inner: HashSet<Var>,
-    /// Of the loop.
+    /// The body of the loop.
     body: &'a Stmt,
     analyzer: &'a Analyzer,
-    /// What is visited is all that an iteration does.
+    /// True if the visited statement is the whole work of an iteration.
     covers: bool,
-    /// Every iteration evaluates what is visited.
+    /// True if every iteration evaluates the visited part.
     certain: bool,
-    /// Guards, with the bounds between which they hold in any case.
+    /// The guards, with the bounds between which they always hold.
     pub(super) found: Vec<(Expr, Bounds)>,
-    /// Bounds beyond which no iteration does anything.
+    /// Bounds outside of which no iteration has an effect.
     pub(super) possible: Vec<Bounds>,
 }
 
@@ -107,7 +109,7 @@ impl Visit for Guards<'_> {
                     for part in conjuncts(condition) {
                         let (part, _) = part.without_likely();
                         if uses_var(&part, |var| var == self.var) {
-                            // A part that cannot be solved bounds nothing.
+                            // A part that cannot be solved gives no bounds.
                             let _ = self.solve(&part, false, &mut possible);
                         }
                     }
@@ -156,7 +158,7 @@ impl Visit for Guards<'_> {
 }
 
 impl<'a> Guards<'a> {
-    /// Those in the body of a loop over the variable, none of which is known yet.
+    /// Creates the search in the body of a loop over the variable, without guards yet.
     pub(super) fn new(var: &'a Var, body: &'a Stmt, analyzer: &'a Analyzer) -> Self {
         Self {
             var,
@@ -171,7 +173,7 @@ impl<'a> Guards<'a> {
         }
     }
 
-    /// Visits the parts of an expression; one side of a choice is not evaluated.
+    /// Visits the parts of an expression; one side of a select is not evaluated.
     fn parts(&mut self, expr: &Expr) {
         match &**expr {
             ExprNode::Select { condition, true_value: a, false_value: b }
@@ -191,8 +193,9 @@ impl<'a> Guards<'a> {
         }
     }
 
-    /// Adds the bounds of one comparison: those between which it holds for all values of inner variables (`always`), or those beyond which it holds for
-    /// none. None: it cannot be solved.
+    /// Adds the bounds of one comparison: those between which it holds for all values of inner
+    /// variables (if `always`), or those outside of which it holds for none (otherwise). Returns
+    /// `None` if it cannot be solved.
     fn solve(&mut self, part: &Expr, always: bool, bounds: &mut Bounds) -> Option<()> {
         let (bound, ends) = match solve(self.var, part, &self.sets, self.analyzer, always)? {
             Iterations::All => return Some(()),
@@ -208,7 +211,7 @@ impl<'a> Guards<'a> {
     }
 }
 
-/// The elements that an expression reads are certainly in range.
+/// Returns true if the elements that an expression reads are certainly in range.
 fn loads_in_range(expr: &Expr, analyzer: &Analyzer) -> bool {
     let mut inside = true;
     for_each_expr(expr, |part| {
@@ -222,7 +225,7 @@ fn loads_in_range(expr: &Expr, analyzer: &Analyzer) -> bool {
     inside
 }
 
-/// A statement may end the function, or not end at all.
+/// Returns true if a statement may end the function, or may not terminate.
 fn may_leave(stmt: &Stmt) -> bool {
     let mut found = false;
     for_each_stmt(stmt, |part| {
@@ -234,8 +237,8 @@ fn may_leave(stmt: &Stmt) -> bool {
     found
 }
 
-/// A statement may change the value of an expression: it stores to a buffer that is read, or calls a function that does.
-/// Bounds are computed before the loop.
+/// Returns true if a statement may change the value of an expression: it stores to a buffer that
+/// the expression reads, or calls a function that may. Bounds are computed before the loop.
 fn may_change(expr: &Expr, body: &Stmt) -> bool {
     let (mut reads, mut changes) = (Vec::new(), false);
     for_each_expr(expr, |part| match &**part {
@@ -249,7 +252,7 @@ fn may_change(expr: &Expr, body: &Stmt) -> bool {
     }
     for_each_stmt(body, |stmt| match &**stmt {
         StmtNode::Store { buffer, .. } => changes |= reads.contains(&buffer.data),
-        // Another name of the same memory.
+        // An alias of the same memory.
         StmtNode::Alias { .. } => changes = true,
         _ => {}
     });
@@ -261,8 +264,8 @@ fn may_change(expr: &Expr, body: &Stmt) -> bool {
     changes
 }
 
-/// An expression divides by a value that may be 0. Inside a loop over that many iterations it is not, but bounds are
-/// computed outside.
+/// Returns true if an expression divides by a value that may be 0. Inside a loop with that number
+/// of iterations it is not 0, but bounds are computed outside.
 pub(super) fn may_fault(expr: &Expr) -> bool {
     let mut found = false;
     for_each_expr(expr, |part| {

@@ -1,9 +1,12 @@
-//! `LoopPartition`: iterations for which all guards hold become a loop of their own, without the guards.
+//! `LoopPartition`: moves the iterations for which all guards hold to a separate loop without
+//! guards.
 //!
-//! A guard is a condition in `likely(..)`. For each loop whose variable occurs in guards, the interval of iterations is solved for which they hold, whatever
-//! the variables of the loops inside are; the loop becomes three: before, clean, after. A parallel loop stays one, with a condition in its body. Guards of
-//! vectorized and unrolled loops are solved by the loops around them. Iterations in which nothing can happen are left out. The parts beside a clean part are
-//! partitioned as well, but twice at most, so that the code does not grow without end.
+//! A guard is a condition in `likely(..)`. For each loop whose variable occurs in guards, the pass
+//! solves for the interval of iterations in which they hold for all values of the variables of
+//! inner loops; the loop becomes three: before, clean, after. A parallel loop stays one loop, with
+//! a condition in its body. Guards of vectorized and unrolled loops are solved for by the
+//! surrounding loops. Iterations without an effect are removed. The parts before and after a clean
+//! part are also partitioned, but at most twice, which limits the growth of the code.
 //!
 //! After it there is no `likely(..)`.
 
@@ -24,10 +27,10 @@ use crate::ir::{
     Expr, ExprNode, ForKind, IterVar, LoweredFunc, Mutate, Range, Stmt, StmtNode, Var, VarMap, with_stack,
 };
 
-/// Splits loops so that guards vanish from most iterations.
+/// Splits loops so that most iterations have no guards.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut partition =
         Partition { context, analyzer: Analyzer::of_params(&function.params), depth: 0, threads: Vec::new() };
@@ -35,7 +38,7 @@ pub fn loop_partition(function: &LoweredFunc, context: &PassContext) -> Result<L
     Ok(function.with_body(Unlikely::default().mutate_stmt(&body)?))
 }
 
-/// [`loop_partition`] of a function or of all functions of a module.
+/// [`loop_partition`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.LoopPartition")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, loop_partition)
@@ -58,14 +61,15 @@ impl Mutate for Unlikely {
     }
 }
 
-/// How often parts beside a clean part are partitioned themselves.
+/// The maximum depth to which the parts before and after a clean part are partitioned themselves.
 const MAX_DEPTH: usize = 2;
 
 struct Partition<'a> {
     context: &'a PassContext,
     analyzer: Analyzer,
     depth: usize,
-    /// Threads of a block around, and copies of them: they take the same way, so that all of them come by a barrier.
+    /// The surrounding threads of a block, and copies of them: they take the same path, so that all
+    /// of them reach each barrier.
     threads: Vec<(Var, Expr)>,
 }
 
@@ -108,7 +112,7 @@ impl Mutate for Partition<'_> {
     }
 }
 
-/// The variable of a thread that an attribute begins.
+/// The variable of the threads that an attribute launches.
 pub(super) fn thread_of(stmt: &Stmt) -> Option<Var> {
     match &**stmt {
         StmtNode::Attr { key, node, .. } if matches!(key.as_str(), "thread_extent" | "virtual_thread") => {
@@ -118,7 +122,7 @@ pub(super) fn thread_of(stmt: &Stmt) -> Option<Var> {
     }
 }
 
-/// Whether an attribute begins blocks of threads.
+/// Returns true if an attribute launches blocks of threads.
 fn is_block(stmt: &Stmt) -> bool {
     match &**stmt {
         StmtNode::Attr { node, .. } => {
@@ -129,7 +133,8 @@ fn is_block(stmt: &Stmt) -> bool {
 }
 
 impl Partition<'_> {
-    /// Work in a loop: there it has an iteration at least, which is no fact outside.
+    /// Runs work inside a loop: there the loop has at least one iteration, which is not a fact
+    /// outside.
     fn inside<R>(&mut self, var: &Var, range: &Range, work: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.analyzer.mark();
         self.analyzer.bind(var, range);
@@ -138,7 +143,7 @@ impl Partition<'_> {
         result
     }
 
-    /// The parts of a loop, if there is anything to gain.
+    /// The parts of a loop, if partitioning is useful.
     fn parts(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
         let StmtNode::For { var, min, extent, kind, annotations, body } = &**stmt else { return Ok(None) };
         let outside = self.analyzer.mark();
@@ -157,7 +162,7 @@ impl Partition<'_> {
         if found.is_empty() && possible.is_empty() {
             return Ok(None);
         }
-        // Iterations in which a guard of the whole body cannot hold do nothing.
+        // Iterations in which a guard of the whole body cannot hold have no effect.
         let is_shared = matches!(kind, ForKind::Parallel | ForKind::ThreadBinding);
         let (min, end) = if is_shared {
             (min.clone(), min + extent)
@@ -217,7 +222,8 @@ impl Partition<'_> {
         Ok(Some(Stmt::seq(parts)))
     }
 
-    /// A copy of a loop over some of its iterations, with its guards; one iteration needs no loop.
+    /// A copy of a loop over some of its iterations, with its guards; a single iteration needs no
+    /// loop.
     fn rest(&mut self, stmt: &Stmt, min: &Expr, extent: &Expr) -> Result<Stmt> {
         let StmtNode::For { var, kind, annotations, body, .. } = &**stmt else { return Ok(stmt.clone()) };
         if extent.is_int(1) {
@@ -230,7 +236,8 @@ impl Partition<'_> {
         Ok(Stmt::for_with(var.clone(), min, extent, *kind, annotations.clone(), body))
     }
 
-    /// Loops inside of what is beside the clean part: partitioned, too, but not without end.
+    /// Rewrites loops inside of the parts before and after the clean part, which are also
+    /// partitioned up to the maximum depth.
     fn guarded(&mut self, body: &Stmt) -> Result<Stmt> {
         if self.depth >= MAX_DEPTH {
             return Ok(body.clone());
@@ -242,7 +249,7 @@ impl Partition<'_> {
     }
 }
 
-/// Puts conditions in place of guards.
+/// Replaces guards by conditions.
 struct ReplaceGuards<'a>(&'a HashMap<Expr, Expr>);
 
 impl Mutate for ReplaceGuards<'_> {
@@ -262,7 +269,7 @@ impl Mutate for ReplaceGuards<'_> {
     }
 }
 
-/// Conjunctions and choices whose condition has become constant.
+/// Folds conjunctions and selects whose condition has become constant.
 fn folded(expr: Expr) -> Result<Expr> {
     match &*expr {
         ExprNode::Logic { op, a, b } => crate::ir::builder::try_logic(*op, a, b),

@@ -1,4 +1,5 @@
-//! LowerBuiltin: packed calls with their arguments in memory, tensors for them, allocations from the workspace.
+//! `LowerBuiltin`: stores the arguments of packed calls in memory, creates tensors for them, and
+//! takes allocations from the workspace.
 
 use kernpack::DataType;
 
@@ -11,18 +12,20 @@ use crate::ir::{
     U16, U64, Var,
 };
 
-/// Allocations of constant size below this many bytes stay on the stack.
+/// Allocations of constant size below this number of bytes stay on the stack.
 pub(crate) const STACK_BYTES: i64 = 1024;
-/// .. and so do those of scope `local` below this: the threads of a pool have small stacks.
+/// The limit for allocations of scope `local`, because the threads of a pool have small stacks.
 const LOCAL_BYTES: i64 = 128 * 1024;
 
-/// A function whose packed calls, tensors for them and allocations are in terms of memory.
+/// Lowers packed calls, their tensors and allocations of a function to memory operations.
 ///
-/// Memory with an extent that is no constant, of scope `global` of 1024 bytes or more, and of scope `local` of 128 KiB or more comes from the workspace of the thread; a null pointer ends the function
-/// with the error that was raised. It is given back at the end of its body; a code generator gives it back where the function ends before.
+/// Memory whose extent is not a constant, memory of scope `global` of 1024 bytes or more, and
+/// memory of scope `local` of 128 KiB or more comes from the workspace of the thread; a null
+/// pointer ends the function with the error that was raised. The memory is freed at the end of its
+/// body; code generators free it where the function ends earlier.
 ///
 /// # Errors
-/// A packed call in a place that is not always evaluated.
+/// Returns an error for a packed call in a place that is not always evaluated.
 pub fn lower_builtin(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     if function.kind == FuncKind::Device {
         return Ok(function.clone());
@@ -34,9 +37,9 @@ pub fn lower_builtin(function: &LoweredFunc, _: &PassContext) -> Result<LoweredF
 
 #[derive(Default)]
 struct LowerBuiltin {
-    /// What has to come in front of the current statement.
+    /// The statements to insert before the current statement.
     before: Vec<Stmt>,
-    /// Whether the current expression is evaluated only sometimes.
+    /// True if the current expression is not always evaluated.
     is_lazy: bool,
 }
 
@@ -49,7 +52,7 @@ fn set(pointer: &Expr, index: i64, field: StructField, value: Expr) -> Stmt {
     Stmt::evaluate(Expr::builtin(builtin::STRUCT_SET, I32, args))
 }
 
-/// The type index and payload of a value in an FFI value.
+/// The type index and the payload of a value in an FFI value.
 fn as_any(value: &Expr) -> Result<(Expr, Expr)> {
     let dtype = value.dtype();
     require!(dtype.is_scalar(), Lower, "a packed function takes no vectors, got {}", dtype.short_name());
@@ -73,7 +76,7 @@ fn as_any(value: &Expr) -> Result<(Expr, Expr)> {
 }
 
 impl LowerBuiltin {
-    /// A body: what it allocates is given back at its end.
+    /// Lowers a body: its allocations are freed at its end.
     fn body(&mut self, body: &Stmt) -> Result<Stmt> {
         let mut stmts = Vec::new();
         let mut workspaces = Vec::new();
@@ -115,7 +118,7 @@ impl LowerBuiltin {
         vec![Stmt::bind(buffer.data.clone(), taken), Stmt::if_then(is_null, fail, None)]
     }
 
-    /// Binds a value in front of the current statement.
+    /// Binds a value before the current statement.
     fn bind(&mut self, name: &str, value: Expr) -> Expr {
         let var = Var::new(name, value.dtype());
         self.before.push(Stmt::bind(var.clone(), value));
@@ -146,7 +149,7 @@ impl LowerBuiltin {
         Ok(Expr::builtin(builtin::CALL_PACKED_LOWERED, dtype, call))
     }
 
-    /// A `DLTensor` on the stack.
+    /// Creates a `DLTensor` on the stack.
     fn tensor(&mut self, args: &[Expr]) -> Result<Expr> {
         let (Some(load), true) = (args.first(), args.len() >= 2 && args.len().is_multiple_of(2)) else {
             fail!(Lower, "make_tensor takes a load, a number, extents and strides")
@@ -193,9 +196,9 @@ impl LowerBuiltin {
     }
 }
 
-/// Whether an allocation is too large for the stack, or of unknown size.
+/// Returns true if an allocation is too large for the stack, or of unknown size.
 fn needs_workspace(buffer: &Buffer) -> bool {
-    // Memory that is to become registers stays on the stack as long as it fits there.
+    // Memory that is intended for registers stays on the stack while it fits there.
     let most = match buffer.scope.as_str().split('.').next() {
         Some("global") => STACK_BYTES,
         Some("local") => LOCAL_BYTES,
@@ -259,7 +262,7 @@ impl Mutate for LowerBuiltin {
                 Ok(Stmt::if_then(condition, then_body, else_body))
             }
             StmtNode::While { condition, body } => {
-                // Evaluated before each round: there is no place in front of it.
+                // Evaluated before each iteration: no statement can be inserted before it.
                 let condition = self.lazily(condition)?;
                 let before = core::mem::take(&mut self.before);
                 let body = crate::ir::with_stack(|| self.body(body))?;

@@ -1,4 +1,5 @@
-//! LowerIntrin: arithmetic and math functions that a target has no instruction for, in terms of what it has.
+//! `LowerIntrin`: lowers arithmetic and math functions without a target instruction to supported
+//! operations.
 
 use crate::arith::Analyzer;
 use crate::codegen::Target;
@@ -9,10 +10,11 @@ use crate::ir::{
     BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Range, Stmt, StmtNode, builtin,
 };
 
-/// A function without floor division and math functions, with `a * b + c` of floats as one operation where the target has it.
+/// Returns a function without floor division and math functions, with `a * b + c` of floats as one
+/// operation where the target supports it.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn lower_intrin(function: &LoweredFunc, target: &Target) -> Result<LoweredFunc> {
     let fast_math = function.attr("fastmath").and_then(|value| value.to::<kernpack::Str>().ok());
     let contracts = target.has_fma() && fast_math.as_ref().is_none_or(|flags| flags.as_str() != "off");
@@ -70,13 +72,13 @@ impl Mutate for LowerIntrin {
     fn mutate_expr(&mut self, expr: &Expr) -> Result<Expr> {
         let lowered = mutate_expr_parts(self, expr)?;
         if let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &*lowered {
-            // What comes back stays as it is: its products and sums are rounded where they should be.
+            // The result is final: its products and sums are rounded where they should be.
             return Ok(lower_math(name.as_str(), &args.to_vec(), &self.features).unwrap_or(lowered));
         }
         let ExprNode::Binary { op, a, b, dtype } = &*lowered else { return Ok(lowered) };
         match op {
             BinaryOp::FloorDiv | BinaryOp::FloorMod => {
-                // Asked of the original: that one the analyzer can read.
+                // The original is examined, because the analyzer understands it.
                 let (x, y) = match &**expr {
                     ExprNode::Binary { a, b, .. } => (a.clone(), b.clone()),
                     _ => (a.clone(), b.clone()),

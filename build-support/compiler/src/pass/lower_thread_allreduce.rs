@@ -1,7 +1,9 @@
-//! `LowerThreadAllreduce`: reductions across threads become exchanges between lanes of a warp and through shared memory.
+//! `LowerThreadAllreduce`: lowers reductions across threads to exchanges between lanes of a warp
+//! and through shared memory.
 //!
-//! Before: `thread_allreduce` in an attribute `reduce_scope`. After: neither is left. Values are combined in the order of the threads, so that a reducer need
-//! not be commutative. Barriers stand where memory is shared: the pass comes after `ThreadSync`.
+//! Before: `thread_allreduce` in an attribute `reduce_scope`. After: neither is left. Values are
+//! combined in the order of the threads, so that a reducer need not be commutative. The pass
+//! inserts its own barriers for shared memory, because it runs after `ThreadSync`.
 
 use std::collections::HashMap;
 
@@ -20,7 +22,8 @@ use crate::ir::{
 /// Lowers reductions across threads.
 ///
 /// # Errors
-/// A number of threads that is no constant; a reduction over something that is no thread around it.
+/// Returns an error for a number of threads that is not a constant, or a reduction over something
+/// that is not a surrounding thread.
 pub fn lower_thread_allreduce(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let body = with_attributes(&function.body)?;
     let warp_size = context.options.warp_size;
@@ -29,7 +32,7 @@ pub fn lower_thread_allreduce(function: &LoweredFunc, context: &PassContext) -> 
     Ok(function.with_body(body))
 }
 
-/// [`lower_thread_allreduce`] of a function or of all functions of a module.
+/// [`lower_thread_allreduce`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.LowerThreadAllreduce")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, lower_thread_allreduce)
@@ -37,9 +40,9 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 
 struct Lower {
     warp_size: i64,
-    /// Threads around, from the outside to the inside.
+    /// The surrounding threads, from the outermost to the innermost.
     threads: Vec<Threads>,
-    /// Memory by data pointer.
+    /// The buffers, by data pointer.
     buffers: HashMap<Var, Buffer>,
     reducer: Option<Reducer>,
 }
@@ -85,7 +88,7 @@ impl Mutate for Lower {
     }
 }
 
-/// Number of a thread among some, with x as the lowest digit, and how many there are.
+/// The linear index of a thread among some, with x as the lowest digit, and their number.
 fn linear(threads: &[&Threads]) -> Result<(Expr, i64)> {
     let (mut index, mut count) = (Expr::int(0), 1i64);
     for threads in threads {
@@ -117,7 +120,7 @@ impl Lower {
                 Some(var) if self.threads.iter().any(|threads| threads.var == var && threads.is_inside_block()) => {
                     wanted.push(var);
                 }
-                // The only one of its kind.
+                // There is only one thread.
                 _ if thread.is_int(0) => {}
                 _ => crate::error::fail!(Lower, "`thread_allreduce` over {thread}, which is no thread of the block"),
             }
@@ -133,7 +136,7 @@ impl Lower {
             .iter()
             .zip(reducer.identity.iter())
             .map(|(source, identity)| match &**source {
-                // What a schedule makes asks already.
+                // Schedules generate this condition already.
                 ExprNode::IfThenElse { condition: asked, .. }
                     if structural::equal(asked, condition).unwrap_or(false) =>
                 {
@@ -171,7 +174,7 @@ impl Lower {
     }
 }
 
-/// Names for values.
+/// Binds values to names.
 fn named(name: &str, values: Vec<Expr>, stmts: &mut Vec<Stmt>) -> Vec<Expr> {
     let names = values.into_iter().map(|value| {
         let var = Var::new(name, value.dtype());
@@ -184,10 +187,10 @@ fn named(name: &str, values: Vec<Expr>, stmts: &mut Vec<Stmt>) -> Vec<Expr> {
 struct Across<'a> {
     reducer: &'a Reducer,
     warp_size: i64,
-    /// Number of the thread among those that are reduced.
+    /// The index of the thread among those that are reduced.
     position: Expr,
     extent: i64,
-    /// Number of its group, and how many groups there are.
+    /// The index of its group, and the number of groups.
     group: Expr,
     groups: i64,
 }
@@ -206,7 +209,8 @@ impl Across<'_> {
         Expr::builtin(name, value.dtype(), args)
     }
 
-    /// Combines the values of the first `count` lanes of each `width` neighbours in a warp, powers of two. All of them get the result.
+    /// Combines the values of the first `count` lanes of each group of `width` adjacent lanes in a
+    /// warp; both are powers of two. All of them get the result.
     fn in_warp(&self, mut values: Vec<Expr>, count: i64, width: i64, stmts: &mut Vec<Stmt>) -> Vec<Expr> {
         let mut distance = 1;
         while distance < count {
@@ -228,7 +232,7 @@ impl Across<'_> {
         memory
     }
 
-    /// Combines the values of each warp first, then those of the warps.
+    /// Combines the values of each warp first, then the results of the warps.
     fn by_warps(&self, values: Vec<Expr>, stmts: &mut Vec<Stmt>) -> Vec<Expr> {
         let warps = self.extent / self.warp_size;
         let totals = self.in_warp(values, self.warp_size, self.warp_size, stmts);
@@ -243,18 +247,18 @@ impl Across<'_> {
         stmts.push(barrier("shared"));
         let place = &self.group * warps + &lane;
         let parts = memory.iter().zip(self.reducer.identity.iter()).map(|(memory, identity)| {
-            // Lanes without a warp bring nothing.
+            // Lanes without a warp contribute the identity.
             Expr::if_then_else(lane.less(warps), Expr::load(memory, &place), identity)
         });
         let parts = named("part", parts.collect(), stmts);
         let count = (warps as u64).next_power_of_two() as i64;
         let totals = self.in_warp(parts, count, self.warp_size, stmts);
-        // The memory is used again by the next reduction.
+        // The next reduction reuses the memory.
         stmts.push(barrier("shared"));
         totals
     }
 
-    /// A tree in shared memory, for any number of threads.
+    /// A tree reduction in shared memory, for any number of threads.
     fn in_memory(&self, values: &[Expr], stmts: &mut Vec<Stmt>) -> Vec<Expr> {
         let memory = self.memory(values, self.extent, stmts);
         let first = &self.group * self.extent;

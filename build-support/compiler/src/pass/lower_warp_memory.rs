@@ -1,8 +1,11 @@
-//! `LowerWarpMemory`: memory of a warp becomes memory of its lanes, and loads of what other lanes have become exchanges.
+//! `LowerWarpMemory`: distributes the memory of a warp over its lanes, and replaces loads from
+//! other lanes by exchanges.
 //!
-//! Of memory of scope `warp` each lane holds `m` neighbouring elements of every `m * lanes`: element `i` is the local element `i / (m * lanes) * m + i % m` of lane
-//! `i / m % lanes`. A store is to the lane's own part: its index is `m * threadIdx.x` plus something below `m`, plus a multiple of `m * lanes`. After the pass no
-//! memory has that scope, and no barrier is for it: an exchange waits for all lanes itself.
+//! Of memory of scope `warp`, each lane holds `m` adjacent elements of every `m * lanes`: element
+//! `i` is the local element `i / (m * lanes) * m + i % m` of lane `i / m % lanes`. A store is to
+//! the lane's own part: its index is `m * threadIdx.x`, plus a number below `m`, plus a multiple of
+//! `m * lanes`. After the pass, no memory has that scope and no barrier is for it: an exchange
+//! synchronizes all lanes itself.
 
 use std::collections::HashMap;
 
@@ -20,11 +23,12 @@ use crate::ir::{
     Buffer, BufferNode, CallKind, Expr, ExprNode, I32, LoweredFunc, Range, Stmt, StmtNode, Var, builtin, with_stack,
 };
 
-/// Makes exchanges between lanes of warp memory.
+/// Replaces warp memory by exchanges between lanes.
 ///
 /// # Errors
-/// A warp of another size than that of `threadIdx.x`; a store that is not to the lane's own part; a load whose local element differs between lanes, or where not
-/// all lanes come by.
+/// Returns an error for a warp whose size differs from that of `threadIdx.x`; a store that is not
+/// to the lane's own part; or a load whose local element differs between lanes, or that not all
+/// lanes execute.
 pub fn lower_warp_memory(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut found = false;
     for_each_stmt(&function.body, |stmt| found |= warp_memory(stmt).is_some());
@@ -48,7 +52,7 @@ pub fn lower_warp_memory(function: &LoweredFunc, context: &PassContext) -> Resul
     Ok(function.with_body(body))
 }
 
-/// [`lower_warp_memory`] of a function or of all functions of a module.
+/// [`lower_warp_memory`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.LowerWarpMemory")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, lower_warp_memory)
@@ -63,19 +67,19 @@ fn warp_memory(stmt: &Stmt) -> Option<&Buffer> {
 
 /// Memory of a warp.
 struct Memory {
-    /// The part of a lane.
+    /// The part of one lane.
     local: Buffer,
-    /// Neighbouring elements of a lane.
+    /// The number of adjacent elements of a lane.
     width: i64,
 }
 
 struct Lower {
     lanes: i64,
     analyzer: Analyzer,
-    /// `threadIdx.x`, and how many there are.
+    /// `threadIdx.x`, and its extent.
     lane: Option<(Var, i64)>,
     memory: HashMap<Var, Memory>,
-    /// A condition that differs between lanes, or may.
+    /// A surrounding condition that differs between lanes, or may differ.
     under: Option<String>,
 }
 
@@ -92,7 +96,7 @@ impl Lower {
         Err(CompileError::new(ErrorKind::Lower, what).note(note))
     }
 
-    /// The memory of a lane, from the stores in the statements behind the allocation.
+    /// Allocates the memory of a lane, based on the stores in the statements after the allocation.
     fn allocate(&mut self, buffer: &Buffer, behind: &[Stmt]) -> Result<Buffer> {
         let lanes = self.lanes;
         let lane = match &self.lane {
@@ -147,7 +151,7 @@ impl Lower {
         Ok(local)
     }
 
-    /// Lane and local element of an index.
+    /// The lane and the local element of an index.
     fn place(&self, memory: &Memory, index: &Expr) -> (Expr, Expr) {
         let (width, group) = (memory.width, memory.width * self.lanes);
         let lane = self.analyzer.simplify(&index.floor_div(width).floor_mod(self.lanes));
@@ -155,7 +159,7 @@ impl Lower {
         (lane, local)
     }
 
-    /// Whether a value may differ between lanes.
+    /// Returns true if a value may differ between lanes.
     fn differs(&self, expr: &Expr) -> bool {
         let accesses = Accesses::of_expr(expr);
         let is_lane = |var: &Var| self.lane.as_ref().is_some_and(|(lane, _)| lane == var);

@@ -1,12 +1,17 @@
-//! `MakePackedAPI`: a function with parameters by name becomes a packed function that checks its arguments.
+//! `MakePackedAPI`: converts a function with named parameters to a packed function that checks its
+//! arguments.
 //!
-//! The result is `i32 (ptr self, ptr args, i32 num_args, ptr result)`: 0, or -1 with an error raised. Kinds and texts of the errors are those of functions that
-//! Apache TVM 0.27 generates (`../shared/spec/tvm.md` D.1). Beyond these it refuses numbers that do not fit into the parameter's type, negative extents, and
-//! outputs that overlap another argument, because the code relies on that; and it takes tensors with a byte offset, strides of dimensions with one element,
-//! any strides of empty tensors, and data at any address that fits its elements. The attribute `data_alignment` of a function (a power of two) asks for more:
-//! vector instructions gain nothing by it, and tensors of other libraries can be used as they are.
+//! The result is `i32 (ptr self, ptr args, i32 num_args, ptr result)`: 0, or -1 with an error
+//! raised. Kinds and texts of the errors are those of functions that Apache TVM 0.27 generates
+//! (`../shared/spec/tvm.md` D.1). In addition, the function rejects numbers that do not fit into
+//! the parameter's type, negative extents, and outputs that overlap another argument, because the
+//! code relies on that. It accepts tensors with a byte offset, strides of dimensions with one
+//! element, any strides of empty tensors, and data at any address that is aligned for its elements.
+//! The attribute `data_alignment` of a function (a power of two) requires a larger alignment;
+//! without it, tensors of other libraries can be used as they are, and vector instructions do not
+//! benefit from more.
 //!
-//! The body becomes an `Attr` `compute_scope`, which code generators make a function of its own.
+//! The body becomes an `Attr` `compute_scope`, which code generators emit as a separate function.
 
 use std::collections::HashMap;
 
@@ -25,7 +30,7 @@ use crate::ir::{
 };
 use crate::text;
 
-/// What the symbol of a packed function begins with.
+/// The prefix of the symbol of a packed function.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
 
 // Type indices of the ABI.
@@ -36,14 +41,14 @@ const FLOAT: i64 = 3;
 const OPAQUE_POINTER: i64 = 4;
 const TENSOR_POINTER: i64 = 7;
 const TENSOR: i64 = 70;
-/// From the beginning of a tensor object to its `DLTensor`.
+/// The offset of the `DLTensor` in a tensor object.
 const TENSOR_HEADER: i64 = 24;
 const CPU: i64 = 1;
 
-/// Makes packed functions of kind `Host` of those of kind `Mixed`; others stay.
+/// Converts functions of kind `Mixed` to packed functions of kind `Host`; others are unchanged.
 ///
 /// # Errors
-/// A size in a shape that no argument tells.
+/// Returns an error for a size in a shape that no argument determines.
 pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     if function.kind != FuncKind::Mixed {
         return Ok(function.clone());
@@ -98,13 +103,13 @@ pub fn make_packed_api(function: &LoweredFunc, _: &PassContext) -> Result<Lowere
     }))
 }
 
-/// [`make_packed_api`] of a function or of all functions of a module.
+/// [`make_packed_api`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.MakePackedAPI")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, make_packed_api)
 }
 
-/// `f(a: Tensor([n, 4], float32), k: int32)`.
+/// The signature of a function: `f(a: Tensor([n, 4], float32), k: int32)`.
 pub fn signature(function: &LoweredFunc) -> String {
     let params = function.params.iter().map(|param| match &param.buffer {
         Some(buffer) => {
@@ -124,10 +129,10 @@ fn is_null(pointer: &Expr) -> Expr {
     Expr::builtin(ISNULLPTR, crate::ir::BOOLEAN, [pointer.clone()])
 }
 
-/// An argument that is a tensor.
+/// A tensor argument.
 pub(super) struct Handle {
     pub(super) index: usize,
-    /// The `DLTensor`.
+    /// The pointer to the `DLTensor`.
     pub(super) pointer: Var,
     pub(super) buffer: Buffer,
     pub(super) output: bool,
@@ -135,32 +140,34 @@ pub(super) struct Handle {
 
 type Value = Option<Handle>;
 
-/// A tensor whose shape is known.
+/// A tensor whose shape is bound.
 pub(super) struct Tensor {
     pub(super) index: usize,
     pointer: Var,
     pub(super) buffer: Buffer,
     pub(super) output: bool,
-    /// Elements.
+    /// The number of elements.
     pub(super) size: Var,
-    /// Elements from the first to the last one, with those between that are not the tensor's.
+    /// The number of elements from the first to the last one, including those between that do not
+    /// belong to the tensor.
     pub(super) span: Var,
 }
 
 pub(super) struct Entry {
     args: Var,
-    /// All assertions have the same text.
+    /// The signature, which is part of the text of every assertion.
     signature: Str,
-    /// Sizes that an argument has told, and where.
+    /// The sizes that arguments have determined, and the place of each.
     known: HashMap<Var, String>,
-    /// Extents that are computed of sizes which were not known yet: argument, what it is called, what it is, what it should be.
+    /// Computed extents of sizes that were not known yet: argument, name, actual value, expected
+    /// value.
     late: Vec<(usize, String, Expr, Expr)>,
     /// The first tensor's device, and its name.
     device_id: Option<(Var, String)>,
     pub(super) stmts: Vec<Stmt>,
-    /// What data pointers have to be multiples of.
+    /// The required alignment of data pointers.
     alignment: i64,
-    /// The kind of device that tensors are on.
+    /// The device type of the tensors.
     device_type: i64,
 }
 
@@ -219,7 +226,7 @@ impl Entry {
             expected(self, &[INT, BOOL], "int");
             let value = self.bind(&format!("{name}.value"), integer);
             let narrow = value.cast(dtype);
-            // An integer of 64 unsigned bits has the bits of the argument.
+            // An unsigned 64-bit integer has the bits of the argument.
             if dtype.bits() < 64 {
                 let problem = format!("Invalid {name}");
                 self.check(narrow.cast(I64).equals(&value), "ValueError", &problem, Some((index, &dtype.to_string())));
@@ -231,7 +238,7 @@ impl Entry {
         None
     }
 
-    /// The `DLTensor` of an argument that is a tensor.
+    /// The `DLTensor` of a tensor argument.
     pub(super) fn handle(&mut self, name: &str, index: usize) -> Var {
         let get = |field, dtype| struct_get(self.args.expr(), index as i64, field, dtype);
         let value = get(StructField::AnyValue, POINTER);
@@ -241,7 +248,7 @@ impl Entry {
         self.bind(&format!("{name}.handle"), pointer)
     }
 
-    /// Checks type and shape of a tensor, and takes sizes from it.
+    /// Checks type and shape of a tensor, and binds sizes from it.
     pub(super) fn tensor(&mut self, value: Handle) -> Result<Tensor> {
         let Handle { index, pointer, buffer, output } = value;
         let name = buffer.name.to_string();
@@ -301,7 +308,8 @@ impl Entry {
         Ok(Tensor { index, pointer, buffer, output, size, span })
     }
 
-    /// The elements lie row by row, whatever is said of dimensions with one element.
+    /// Checks that the elements are row-major and compact, with any strides for dimensions with one
+    /// element.
     fn compact(&mut self, index: usize, name: &str, strides: &Var, extents: &[Var], size: &Var) {
         let mut compact = Expr::bool(true);
         let mut stride = Expr::int(1);
@@ -314,7 +322,8 @@ impl Entry {
         self.check(fits, "ValueError", &format!("Mismatched {name}.strides"), Some((index, "to be compact array")));
     }
 
-    /// The strides are the argument's: they define variables, or are compared. The value is how many elements there are from the first to the last one.
+    /// Binds or compares the strides of the argument: they define variables, or are compared.
+    /// Returns the number of elements from the first to the last one.
     fn strided(&mut self, index: usize, buffer: &Buffer, strides: &Var, extents: &[Var], size: &Var) -> Var {
         let name = buffer.name.to_string();
         let mut row = Expr::int(1);
@@ -341,7 +350,7 @@ impl Entry {
                     let fits = matters(stride.equals(var.cast(I64)));
                     self.check(fits, "ValueError", &format!("Mismatched {place}"), Some((index, &first)));
                 }
-                // Strides that are computed may need sizes of later arguments.
+                // Strides that are computed may depend on sizes of later arguments.
                 None => self.late.push((index, place, stride.expr().clone(), expected)),
             }
             span = span + (&extents[dimension] - 1) * &stride;
@@ -350,7 +359,7 @@ impl Entry {
         self.bind(&format!("{name}.span"), Expr::select(size.equals(0), 0, span))
     }
 
-    /// One dimension: it defines a size, or is compared.
+    /// Handles one dimension: it defines a size, or is compared.
     fn extent(&mut self, index: usize, place: &str, found: &Expr, expected: &Expr) {
         if let Some(var) = Var::of(expected) {
             if let Some(first) = self.known.get(&var).cloned() {
@@ -381,7 +390,7 @@ impl Entry {
         self.late.push((index, place.to_owned(), found.clone(), expected.clone()));
     }
 
-    /// Extents that are computed.
+    /// Checks computed extents.
     pub(super) fn late(&mut self) -> Result<()> {
         for (index, place, found, expected) in std::mem::take(&mut self.late) {
             if uses_var(&expected, |var| !self.known.contains_key(var)) {
@@ -405,7 +414,7 @@ impl Entry {
         Ok(())
     }
 
-    /// The data pointer.
+    /// Binds the data pointer.
     pub(super) fn data(&mut self, tensor: &Tensor) {
         let Tensor { index, pointer, buffer, size, .. } = tensor;
         let name = buffer.name.to_string();
@@ -413,7 +422,7 @@ impl Entry {
         let offset = struct_get(pointer, 0, StructField::ByteOffset, U64);
         let mut offset = offset.cast(I64);
         match Var::of(&buffer.elem_offset) {
-            // The pointer is moved to the first element, so nothing is left.
+            // The pointer already refers to the first element, so the offset is 0.
             Some(var) if !self.known.contains_key(&var) => {
                 self.stmts.push(Stmt::bind(var.clone(), Expr::constant(var.dtype(), 0)));
                 self.known.insert(var, format!("{name}.byte_offset"));
@@ -450,12 +459,12 @@ fn device_name(kind: i64) -> String {
     }
 }
 
-/// Whether functions of this type return a value.
+/// Returns true if functions of this type return a value.
 fn has_value(ret: DataType) -> bool {
     ret.lanes() != 0 && ret.bits() != 0
 }
 
-/// Returned values go to the memory for the result; a function without a value ends with status 0.
+/// Stores returned values to the memory for the result; a function without a value returns 0.
 struct Returns {
     result: Option<Var>,
 }

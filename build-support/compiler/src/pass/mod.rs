@@ -1,4 +1,4 @@
-//! Lowering step by step: each pass does one thing and leaves an invariant.
+//! Lowering in steps: each pass performs one transformation and establishes an invariant.
 
 mod accesses;
 pub mod common_subexpr_elim;

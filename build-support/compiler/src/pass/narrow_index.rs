@@ -1,7 +1,9 @@
-//! `NarrowIndex`: index arithmetic of 32 bits where it is enough.
+//! `NarrowIndex`: computes index arithmetic in 32 bits where this is sufficient.
 //!
-//! In kernels of a device, where a division of 64 bits takes several times as long: an index, bound or condition is computed in 32 bits if every part of it
-//! fits, by what is known of loops and threads. Loops whose values fit have variables of 32 bits. Values that go to memory keep their type.
+//! It applies to kernels of a device, where a 64-bit division takes several times as long. An
+//! index, bound or condition is computed in 32 bits if every part of it fits, given the ranges of
+//! loops and threads. Loops whose values fit get 32-bit variables. Values that are stored to memory
+//! keep their type.
 
 use std::collections::HashMap;
 
@@ -19,17 +21,17 @@ use crate::ir::{
     Range, Stmt, StmtNode, Var, with_stack,
 };
 
-/// Narrows the indices of kernels; other functions stay as they are.
+/// Narrows the indices of kernels; other functions are unchanged.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn narrow_index(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     if function.kind != FuncKind::Device {
         return Ok(function.clone());
     }
     let analyzer = Analyzer::of_params(&function.params);
     for axis in function.thread_axes.iter() {
-        // More of them are not launched, whatever the extent is.
+        // Larger launches do not occur, for any extent.
         let most = axis.dom.as_ref().and_then(|dom| dom.extent.as_int()).unwrap_or(i64::from(i32::MAX));
         analyzer.bind(&axis.var, &Range::until(most));
     }
@@ -49,13 +51,13 @@ pub fn narrow_index(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFu
         });
     }
     let body = narrow.mutate_stmt(&function.body)?;
-    // Shapes of memory are a part of buffers, which statements name.
+    // Shapes of memory are a part of buffers, to which statements refer.
     let vars = narrow.names.iter().map(|(old, new)| (old.clone(), new.cast(I64))).collect();
     let body = Replace { vars, ..Replace::default() }.mutate_stmt(&body)?;
     Ok(LoweredFunc::from_node(LoweredFuncNode { thread_axes: threads.into(), body, ..function.to_node() }))
 }
 
-/// [`narrow_index`] of a function or of all functions of a module.
+/// [`narrow_index`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.NarrowIndex")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, narrow_index)
@@ -63,7 +65,7 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 
 struct Narrow {
     analyzer: Analyzer,
-    /// Variables of 32 bits by those that they take the place of.
+    /// The 32-bit variables, by the variables that they replace.
     names: HashMap<Var, Var>,
 }
 
@@ -109,12 +111,12 @@ impl Narrow {
         })
     }
 
-    /// Any expression with narrow parts where they make no difference.
+    /// Narrows the parts of any expression where this makes no difference.
     fn condition(&self, expr: &Expr) -> Result<Expr> {
         Parts(self).mutate_expr(expr)
     }
 
-    /// An index: of any width.
+    /// Narrows an index, which may have any width.
     fn index(&self, expr: &Expr) -> Result<Expr> {
         match self.narrow(expr) {
             Some(narrow) => Ok(narrow),
@@ -128,14 +130,14 @@ fn is_index(op: BinaryOp) -> bool {
     matches!(op, Add | Sub | Mul | Div | Mod | FloorDiv | FloorMod | Min | Max)
 }
 
-/// First and last lane of a sum or product of ramps and broadcasts.
+/// The first and the last lane of a sum or product of ramps and broadcasts.
 fn lane_ends(expr: &Expr) -> Option<[Expr; 2]> {
     match &**expr {
         ExprNode::Broadcast { value, .. } => Some([value.clone(), value.clone()]),
         ExprNode::Ramp { base, stride, lanes } => Some([base.clone(), base + stride * (i64::from(*lanes) - 1)]),
         ExprNode::Binary { op: op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b, .. } => {
             let ([a, x], [b, y]) = with_stack(|| Some((lane_ends(a)?, lane_ends(b)?)))?;
-            // Between the ends a sum of ramps does not leave them; a product of two ramps could.
+            // A sum of ramps stays between its ends; a product of two ramps may not.
             let is_flat = a.same_as(&x) || b.same_as(&y);
             (is_flat || *op != BinaryOp::Mul).then(|| [Expr::binary(*op, a, b), Expr::binary(*op, x, y)])
         }
@@ -143,7 +145,7 @@ fn lane_ends(expr: &Expr) -> Option<[Expr; 2]> {
     }
 }
 
-/// Narrows comparisons and indices inside of an expression, whose own type stays.
+/// Narrows comparisons and indices inside of an expression, whose own type is unchanged.
 struct Parts<'a>(&'a Narrow);
 
 impl Mutate for Parts<'_> {
@@ -165,7 +167,7 @@ impl Mutate for Parts<'_> {
                 Some(value) => Ok(value.cast(dtype.element())),
                 None => mutate_expr_parts(self, expr),
             },
-            // A whole index computed in 32 bits is made wide once.
+            // A whole index computed in 32 bits is widened once.
             ExprNode::Binary { .. } | ExprNode::Ramp { .. } if expr.dtype().element() == I64 => {
                 match self.0.narrow(expr) {
                     Some(narrow) => Ok(narrow.cast(I64)),

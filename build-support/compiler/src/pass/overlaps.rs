@@ -1,15 +1,17 @@
-//! The checks of `MakePackedAPI` that look at several tensors: an output has its memory to itself.
+//! The checks of `MakePackedAPI` that involve several tensors: an output must not overlap other
+//! arguments.
 
 use super::make_packed_api::{Entry, Handle, Tensor};
 use crate::error::Result;
 use crate::ir::builtin::REINTERPRET;
 use crate::ir::{Buffer, Expr, ForKind, I64, Stmt, Var};
 
-/// Pairs of an output and another argument up to which each is compared by code of its own, whose error names both.
+/// The number of pairs of an output and another argument up to which each pair is compared by its
+/// own code, whose error names both.
 pub(super) const PAIRS_ONE_BY_ONE: usize = 64;
 
 impl Entry {
-    /// An output has its memory to itself.
+    /// Checks that outputs do not overlap other arguments.
     pub(super) fn overlaps(&mut self, tensors: &[Tensor]) {
         for (position, output) in tensors.iter().enumerate().filter(|(_, tensor)| tensor.output) {
             for (other_position, other) in tensors.iter().enumerate() {
@@ -30,9 +32,10 @@ impl Entry {
         self.check(apart, "ValueError", &problem, Some((output.index, expected)));
     }
 
-    /// All checks of many tensors, one after the other: code for each pair would take minutes to compile, and so would values that live through all of them.
+    /// Checks many tensors, one after the other: code for each pair would take minutes to compile,
+    /// and so would values that are live across all checks.
     pub(super) fn many(&mut self, values: Vec<Handle>) -> Result<()> {
-        // Outputs come first in the table, so that the rest of it is what each is compared with.
+        // Outputs come first in the table, so that each is compared with the rest of the table.
         let (outputs, inputs): (Vec<&Handle>, Vec<&Handle>) = values.iter().partition(|value| value.output);
         let outputs: Vec<usize> = outputs.iter().map(|value| value.index).collect();
         let all: Vec<usize> = outputs.iter().copied().chain(inputs.iter().map(|value| value.index)).collect();
@@ -40,10 +43,10 @@ impl Entry {
         self.stmts.extend([&ranges.starts, &ranges.ends, &ranges.found].map(|table| Stmt::alloc(table.clone())));
         let (mut named, mut later) = (Vec::new(), Vec::new());
         for value in values {
-            // Read once more, for the same reason.
+            // Read again, for the same reason.
             let pointer = self.handle(value.buffer.name.as_ref(), value.index);
             let tensor = self.tensor(Handle { pointer, ..value })?;
-            // Another argument may tell the sizes of an offset.
+            // Another argument may determine the sizes in an offset.
             if tensor.buffer.elem_offset.as_int().is_none() {
                 later.push(tensor);
                 continue;
@@ -65,7 +68,8 @@ impl Entry {
         Ok(())
     }
 
-    /// The data of a tensor, and its row of the table; outputs are named by their rows.
+    /// Binds the data of a tensor, and writes its row of the table; outputs are identified by their
+    /// rows.
     fn located(&mut self, tensor: Tensor, all: &[usize], ranges: &Ranges, named: &mut Vec<(usize, Tensor)>) {
         self.data(&tensor);
         let row = all.iter().position(|index| *index == tensor.index).unwrap_or(0);
@@ -76,7 +80,7 @@ impl Entry {
     }
 }
 
-/// Where tensors begin and end, in a table of a call.
+/// The addresses at which tensors start and end, in a table on the stack of the call.
 struct Ranges {
     starts: Buffer,
     ends: Buffer,
@@ -98,7 +102,7 @@ impl Ranges {
         [Stmt::store(self.starts.clone(), row as i64, start), Stmt::store(self.ends.clone(), row as i64, end)]
     }
 
-    /// Compares each of the first rows with all that follow it.
+    /// Compares each of the first rows with all rows after it.
     fn search(&self, outputs: usize, all: usize) -> [Stmt; 2] {
         let Self { starts, ends, found } = self;
         let (output, offset) = (Var::new("output", I64), Var::new("offset", I64));
@@ -114,7 +118,7 @@ impl Ranges {
     }
 }
 
-/// Bytes from the first to the last element of a tensor.
+/// The number of bytes from the first to the last element of a tensor.
 fn bytes(tensor: &Tensor) -> Expr {
     tensor.span.expr() * (tensor.buffer.dtype.size() as i64)
 }

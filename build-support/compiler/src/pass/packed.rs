@@ -6,7 +6,7 @@ use super::{PassContext, pipeline};
 use crate::ir::LoweredFunc;
 use crate::schedule::SharedSchedule;
 
-/// The names of the usual passes, in order.
+/// Returns the names of the usual passes, in order.
 #[packed_func(name = "kernpack.pipeline.usual")]
 fn usual() -> Vec<String> {
     pipeline::USUAL.iter().map(|name| (*name).to_owned()).collect()
@@ -18,7 +18,7 @@ fn run(program: Any, context: PassContext) -> Result<Any> {
     Ok(pipeline::run(program, &pipeline::of(&context), &context)?)
 }
 
-/// The loops of a schedule as a function, after all passes: what `kernpack.build` takes.
+/// Lowers the loops of a schedule to a function after all passes: the input of `kernpack.build`.
 #[packed_func(name = "kernpack.pipeline.lower")]
 fn lower(schedule: SharedSchedule, args: Vec<Any>, name: &str, context: PassContext) -> Result<LoweredFunc> {
     let function = crate::schedule::function_of(&schedule, &args, name, &context)?;

@@ -1,7 +1,9 @@
-//! Passes one after the other.
+//! Pipelines: sequences of passes.
 //!
-//! A pass is a packed function `(program, PassContext) -> program`, where a program is a lowered function or a module of them, and the same comes back.
-//! A pipeline is a list of names and functions: `Simplify` means the global function `kernpack.pass.Simplify`; another name is looked up as it is.
+//! A pass is a packed function `(program, PassContext) -> program`, where a program is a lowered
+//! function or a module of them, and the result is of the same kind. A pipeline is a list of names
+//! and functions: `Simplify` means the global function `kernpack.pass.Simplify`; another name is
+//! looked up unchanged.
 
 use kernpack::{Any, Array, Function};
 
@@ -12,10 +14,10 @@ use crate::ir::verify::{Stage, verify_module};
 use crate::ir::{IrModule, IrModuleNode, LoweredFunc};
 use crate::text;
 
-/// What the names of our own passes begin with.
+/// The prefix of the names of built-in passes.
 pub const PREFIX: &str = "kernpack.pass.";
 
-/// The usual pipeline, between flat storage and the code generators.
+/// The usual pipeline, from flat storage to the code generators.
 pub const USUAL: &[&str] = &[
     "Simplify",
     "LoopPartition",
@@ -32,7 +34,8 @@ pub const USUAL: &[&str] = &[
     "InstrumentBoundCheckers",
 ];
 
-/// The pipeline for a device with threads: then the host launches kernels. Kernels are of kind `Device`.
+/// The pipeline for a device with threads, where the host launches kernels. Kernels are of kind
+/// `Device`.
 pub const DEVICE: &[&str] = &[
     "Simplify",
     "LoopPartition",
@@ -59,10 +62,11 @@ pub fn of(context: &PassContext) -> Array<Any> {
     if own.is_empty() { USUAL.iter().map(|name| Any::from(*name)).collect() } else { own }
 }
 
-/// Applies a pass on functions to a program: a lowered function, or each one of a module.
+/// Applies a pass on functions to a program: to a lowered function, or to each function of a
+/// module.
 ///
 /// # Errors
-/// Those of the pass; a program that is neither.
+/// Returns the errors of the pass, and an error for a program that is neither.
 pub fn on_functions(
     program: &Any,
     context: &PassContext,
@@ -82,10 +86,10 @@ pub fn on_functions(
     Ok(IrModule::from_node(IrModuleNode { functions: functions?.into(), attrs: module.attrs.clone() }).into())
 }
 
-/// The function of a pass.
+/// Returns the function of a pass.
 ///
 /// # Errors
-/// There is no pass of that name.
+/// Returns an error if there is no pass of that name.
 pub fn find(name: &str) -> Result<Function> {
     for global in [&format!("{PREFIX}{name}"), name] {
         if let Some(function) = Function::find_global(global)? {
@@ -99,9 +103,9 @@ pub fn find(name: &str) -> Result<Function> {
 /// Runs passes in order: names, or functions.
 ///
 /// # Errors
-/// Those of the passes, with the name of the pass.
+/// Returns the errors of the passes, with the name of the pass.
 pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) -> Result<Any> {
-    // Passes and code generators go through expressions as trees.
+    // Passes and code generators traverse expressions as trees.
     let mut program =
         on_functions(&program.into(), context, |function, _| Ok(function.with_body(bind_shared(&function.body)?)))?;
     let mut stage = Stage::Flat;
@@ -119,7 +123,7 @@ pub fn run(program: impl Into<Any>, passes: &Array<Any>, context: &PassContext) 
     Ok(program)
 }
 
-/// Keeps and verifies a program after a pass, as the options say.
+/// Dumps and verifies a program after a pass, depending on the options.
 fn leave(pass: &str, program: &Any, stage: Stage, context: &PassContext) -> Result<()> {
     let options = &context.options;
     if !options.dump && !options.verify {

@@ -1,4 +1,4 @@
-//! Memory that becomes a part of other memory: accesses and pointers to it go to an offset there.
+//! Relocation of memory into other memory: accesses and pointers get an offset.
 
 use std::collections::HashMap;
 
@@ -6,16 +6,16 @@ use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts, mutate_stmt_parts};
 use crate::ir::{Buffer, BufferNode, DataTypeExt, Expr, ExprNode, POINTER, Stmt, StmtNode, Var, builtin, with_stack};
 
-/// Where memory is now.
+/// The new location of memory.
 #[derive(Clone)]
 pub(crate) struct Place {
-    /// The memory that it is a part of.
+    /// The memory that contains it.
     pub(crate) buffer: Buffer,
-    /// Its first element there.
+    /// The offset of its first element.
     pub(crate) offset: Expr,
 }
 
-/// Moves accesses; by data pointer.
+/// Moves accesses.
 #[derive(Default)]
 pub(crate) struct Relocate {
     pub(crate) places: HashMap<Var, Place>,
@@ -31,7 +31,7 @@ impl Relocate {
     }
 }
 
-/// The index of an element further on; ramps stay ramps.
+/// The index plus an offset; ramps stay ramps.
 pub(crate) fn shifted(index: &Expr, offset: &Expr) -> Expr {
     match &**index {
         ExprNode::Ramp { base, stride, lanes } => (base + offset).ramp(stride.clone(), *lanes),
@@ -39,7 +39,7 @@ pub(crate) fn shifted(index: &Expr, offset: &Expr) -> Expr {
     }
 }
 
-/// Elements of a buffer without strides.
+/// The number of elements of a buffer without strides.
 pub(crate) fn element_count(buffer: &Buffer) -> Expr {
     buffer.shape.iter().fold(Expr::int(1), |count, extent| count * extent)
 }

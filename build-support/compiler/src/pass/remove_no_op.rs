@@ -1,6 +1,7 @@
-//! `RemoveNoOp`: drops what has no effect: loops, conditions and attributes without a body, memory and names that are not used.
+//! `RemoveNoOp`: removes statements without effect: loops, conditions and attributes without a
+//! body, unused memory and names.
 //!
-//! Expressions with effects stay.
+//! Expressions with side effects are kept.
 
 use std::collections::HashSet;
 
@@ -14,13 +15,14 @@ use crate::ir::mutate::mutate_stmt_parts;
 use crate::ir::visit::{Visit, for_each_expr, walk_expr, walk_stmt};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, LoweredFunc, Mutate, Stmt, StmtNode, Var};
 
-/// Drops what has no effect.
+/// Removes statements without effect.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn remove_no_op(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     let mut body = function.body.clone();
-    // What is not used any more once something else is gone, such as a name that only another unused name reads.
+    // Definitions that become unused after other removals, such as a name that only another unused
+    // name reads.
     for _ in 0..8 {
         let mut used = Used::default();
         used.visit_stmt(&body);
@@ -33,13 +35,13 @@ pub fn remove_no_op(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFu
     Ok(function.with_body(body))
 }
 
-/// [`remove_no_op`] of a function or of all functions of a module.
+/// [`remove_no_op`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.RemoveNoOp")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, remove_no_op)
 }
 
-/// Whether evaluating an expression may do more than give a value.
+/// Returns true if the evaluation of an expression may have side effects.
 pub(crate) fn has_effect(expr: &Expr) -> bool {
     let mut found = false;
     for_each_expr(expr, |part| {
@@ -50,7 +52,7 @@ pub(crate) fn has_effect(expr: &Expr) -> bool {
     found
 }
 
-/// The variables that are read, data pointers among them.
+/// The variables that are read, including data pointers.
 #[derive(Default)]
 struct Used(HashSet<usize>);
 
@@ -109,7 +111,7 @@ impl Mutate for Remove {
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
         let stmt = mutate_stmt_parts(self, stmt)?;
         Ok(match &*stmt {
-            // A thread axis says how a kernel is launched, whatever its loop does.
+            // A thread axis determines the launch of a kernel, whatever its body.
             StmtNode::For { min, extent, kind, body, .. } if body.is_nothing() && *kind != ForKind::ThreadBinding => {
                 evaluate_all([min.clone(), extent.clone()])
             }

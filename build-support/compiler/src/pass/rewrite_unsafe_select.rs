@@ -1,8 +1,10 @@
-//! `RewriteUnsafeSelect`: a select evaluates both sides, so a side that may not be evaluated everywhere becomes conditional.
+//! `RewriteUnsafeSelect`: a select evaluates both sides, so that a side that may not be evaluated
+//! everywhere becomes conditional.
 //!
-//! With a scalar condition the select becomes an `IfThenElse`. With a vector condition the loads of a side are masked by the condition (of the other
-//! side by its negation): a lane that is not taken touches no memory. An element that the condition reads itself is read without the condition.
-//! Everything else stays a select, which vectorizes.
+//! With a scalar condition, the select becomes an `IfThenElse`. With a vector condition, the loads
+//! of a side are masked by the condition (those of the other side by its negation): an inactive
+//! lane accesses no memory. An element that the condition itself reads is read without the mask.
+//! Everything else stays a select, which can be vectorized.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
@@ -17,7 +19,7 @@ use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, LoweredFunc, Mutate, Stmt
 /// Makes selects safe whose sides may not be evaluated everywhere.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn rewrite_unsafe_select(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     if context.options.disable_select_rewriting {
         return Ok(function.clone());
@@ -25,13 +27,14 @@ pub fn rewrite_unsafe_select(function: &LoweredFunc, context: &PassContext) -> R
     Ok(function.with_body(Rewrite { mask: None, tested: Vec::new() }.mutate_stmt(&function.body)?))
 }
 
-/// [`rewrite_unsafe_select`] of a function or of all functions of a module.
+/// [`rewrite_unsafe_select`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.RewriteUnsafeSelect")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, rewrite_unsafe_select)
 }
 
-/// Whether an expression reads memory, but for elements among `tested`, divides integers or calls what is not pure.
+/// Returns true if an expression reads memory other than elements in `tested`, divides integers or
+/// has an impure call.
 fn is_unsafe(expr: &Expr, tested: &[Expr]) -> bool {
     let mut found = false;
     for_each_expr(expr, |part| {
@@ -50,7 +53,7 @@ fn is_unsafe(expr: &Expr, tested: &[Expr]) -> bool {
     found
 }
 
-/// The loads that a condition always does.
+/// The loads that a condition always executes.
 fn loads_of(condition: &Expr) -> Vec<Expr> {
     let (mut loads, mut todo) = (Vec::new(), vec![condition.clone()]);
     while let Some(part) = todo.pop() {
@@ -69,7 +72,7 @@ fn loads_of(condition: &Expr) -> Vec<Expr> {
     loads
 }
 
-/// Whether two loads without masks read the same element.
+/// Returns true if two loads without masks read the same element.
 fn is_same_load(a: &Expr, b: &Expr) -> bool {
     match (&**a, &**b) {
         (
@@ -83,16 +86,16 @@ fn is_same_load(a: &Expr, b: &Expr) -> bool {
     }
 }
 
-/// What a condition reads, and the mask that it is computed under.
+/// The loads of a condition, and the mask under which it is computed.
 struct Tested {
     loads: Vec<Expr>,
     mask: Option<Expr>,
 }
 
 struct Rewrite {
-    /// Lanes that are taken, where loads are masked.
+    /// The active lanes, where loads are masked.
     mask: Option<Expr>,
-    /// The conditions around, outermost first.
+    /// The surrounding conditions, outermost first.
     tested: Vec<Tested>,
 }
 
@@ -142,7 +145,7 @@ impl Mutate for Rewrite {
                     (Some(own), Some(outer)) if own.lanes() == outer.lanes() => Some(own.and(outer)),
                     (None, Some(outer)) if index.lanes() == outer.lanes() => Some(outer.clone()),
                     (None, Some(outer)) if index.lanes() == 1 => {
-                        // One place for all lanes: read if any lane is taken.
+                        // All lanes read one element: it is read if any lane is active.
                         let any = Expr::builtin(builtin::ANY_LANE, crate::ir::BOOLEAN, [outer.clone()]);
                         let load = Expr::load(buffer, index);
                         let nothing = Expr::constant(load.dtype(), 0);
@@ -170,7 +173,8 @@ mod tests {
     use super::*;
     use crate::ir::{Buffer, F32, Var};
 
-    /// The masks of the loads of a rewritten expression, in the order of their indices: whether each has one.
+    /// The loads of a rewritten expression, in the order of their indices, each with true if it has
+    /// a mask.
     fn masks(expr: &Expr) -> Vec<(String, bool)> {
         let mut rewrite = Rewrite { mask: None, tested: Vec::new() };
         let made = rewrite.mutate_expr(expr).unwrap();
@@ -204,10 +208,11 @@ mod tests {
         // Another element, or another tensor.
         assert_eq!(masks(&Expr::select(&tested, zero(), at(&a, 1))), named(&[("a", false), ("a", true)]));
         assert_eq!(masks(&Expr::select(&tested, at(&b, 0), zero())), named(&[("a", false), ("b", true)]));
-        // What the condition of an inner select reads is read where the outer one lets it.
+        // An element that the condition of an inner select reads is read where the outer one is
+        // active.
         let inner = Expr::select(at(&b, 0).less(zero()), zero(), at(&b, 0));
         assert_eq!(masks(&Expr::select(&tested, inner, zero())), named(&[("a", false), ("b", true)]));
-        // Conditions on scalars become branches only for what they do not read.
+        // Scalar conditions become branches only for elements that they do not read.
         let scalar = |buffer: &Buffer| Expr::load(buffer, i.expr().clone());
         let rewritten = |expr: &Expr| Rewrite { mask: None, tested: Vec::new() }.mutate_expr(expr).unwrap();
         let own = Expr::select(scalar(&a).less(Expr::float(F32, 0.0)), Expr::float(F32, 0.0), scalar(&a));

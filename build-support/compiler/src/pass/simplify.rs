@@ -1,8 +1,10 @@
-//! `Simplify`: expressions in canonical form, with what loops, conditions, asserts and names around them say.
+//! `Simplify`: converts expressions to canonical form, with facts from surrounding loops,
+//! conditions, asserts and names.
 //!
-//! Conditions that are decided vanish, as do loops without iterations. A loop with one iteration becomes its body, unless its threads count or it is left
-//! by `break_loop` or `continue_loop`. A name that stands for a constant, a variable or a sum of few variables is replaced by it; its `Bind` goes away with
-//! `RemoveNoOp`, as does what is empty afterwards.
+//! Conditions with a known value are removed, as are loops without iterations. A loop with one
+//! iteration becomes its body, unless its iterations are threads or it is left by `break_loop` or
+//! `continue_loop`. A name for a constant, a variable or a sum of few variables is replaced by the
+//! value; `RemoveNoOp` removes its `Bind`, and the statements that become empty.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
@@ -19,24 +21,24 @@ use crate::ir::{
     with_stack,
 };
 
-/// Simplifies all expressions of a function, and drops what never happens.
+/// Simplifies all expressions of a function, and removes unreachable statements.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn simplify(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     Ok(function.with_body(simplify_stmt(&function.body, &Analyzer::of_params(&function.params))?))
 }
 
-/// [`simplify`] of a function or of all functions of a module.
+/// [`simplify`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.Simplify")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, simplify)
 }
 
-/// Simplifies a statement with what an analyzer knows; the analyzer knows the same afterwards.
+/// Simplifies a statement with the facts of an analyzer, which are unchanged afterwards.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn simplify_stmt(stmt: &Stmt, analyzer: &Analyzer) -> Result<Stmt> {
     analyzer.scoped(|analyzer| Simplify { analyzer }.mutate_stmt(stmt))
 }
@@ -46,7 +48,7 @@ struct Simplify<'a> {
 }
 
 impl Simplify<'_> {
-    /// A body with facts that hold in it.
+    /// Simplifies a body with facts that hold in it.
     fn body(&mut self, body: &Stmt, enter: impl FnOnce(&Analyzer)) -> Result<Stmt> {
         let mark = self.analyzer.mark();
         enter(self.analyzer);
@@ -63,7 +65,8 @@ impl Simplify<'_> {
             return Ok(Stmt::nothing());
         }
         if count == ConstInterval::point(1) && *kind != ForKind::ThreadBinding && !is_left(body) {
-            // What is known inside holds to the end of the body around, as the statements do.
+            // Facts from inside hold to the end of the surrounding body, because the statements are
+            // merged into it.
             let first = self.bind(&var.clone(), &new_min);
             let new_body = self.mutate_stmt(body)?;
             return Ok(if first && !uses(&new_body, var) {
@@ -80,7 +83,7 @@ impl Simplify<'_> {
         Ok(Stmt::for_with(var.clone(), new_min, new_extent, *kind, annotations.clone(), new_body))
     }
 
-    /// The name stands for the value from here on. Whether the value takes its place.
+    /// Binds the name to the value from here on. Returns true if the value replaces the name.
     fn bind(&mut self, var: &Var, value: &Expr) -> bool {
         let replaced = var.dtype() == value.dtype() && is_cheap(value);
         if replaced {
@@ -198,7 +201,7 @@ impl Mutate for Simplify<'_> {
     }
 }
 
-/// The variable that a thread attribute is about.
+/// The variable of a thread attribute.
 fn thread(node: &Any) -> Option<Var> {
     if let Ok(axis) = node.to::<IterVar>() {
         return Some(axis.var.clone());
@@ -206,7 +209,8 @@ fn thread(node: &Any) -> Option<Var> {
     node.to::<Var>().ok()
 }
 
-/// Whether a value may stand at each place where its name does: a constant, a variable, or a sum of at most two variables with constant factors.
+/// Returns true if a value is cheap enough to replace each use of its name: a constant, a variable,
+/// or a sum of at most two variables with constant factors.
 fn is_cheap(value: &Expr) -> bool {
     match &**value {
         ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. } => true,
@@ -217,13 +221,13 @@ fn is_cheap(value: &Expr) -> bool {
     }
 }
 
-/// The number of variables in a sum with constant factors; none if it is something else.
+/// The number of variables in a sum with constant factors; `None` for other expressions.
 fn terms(value: &Expr) -> Option<usize> {
     match &**value {
         ExprNode::Int { .. } => Some(0),
         ExprNode::Var { .. } => Some(1),
         ExprNode::Binary { op: BinaryOp::Add | BinaryOp::Sub, a, b, .. } => {
-            // Canonical sums lean to the left, and have a constant at most.
+            // Canonical sums are left-associative, and have at most one constant.
             let right = with_stack(|| terms(b))?;
             if right > 2 { Some(right) } else { with_stack(|| terms(a)).map(|left| left + right) }
         }
@@ -232,7 +236,7 @@ fn terms(value: &Expr) -> Option<usize> {
     }
 }
 
-/// Whether iterations of the loop around this body end early.
+/// Returns true if iterations of the loop around this body may end early.
 fn is_left(body: &Stmt) -> bool {
     let mut found = false;
     for_each_expr_in(body, |part| {
@@ -243,7 +247,7 @@ fn is_left(body: &Stmt) -> bool {
     found
 }
 
-/// Whether a variable is named anywhere, in shapes of buffers and in attributes, too.
+/// Returns true if a variable is used anywhere, including in shapes of buffers and in attributes.
 fn uses(stmt: &Stmt, var: &Var) -> bool {
     let mut search = Uses { var, found: false };
     search.visit_stmt(stmt);

@@ -1,8 +1,10 @@
-//! `SplitHostDevice`: what threads of a device run becomes kernels, which the host launches.
+//! `SplitHostDevice`: extracts regions of device threads as kernels that the host launches.
 //!
-//! Before: functions with attributes `thread_extent`. After: the outermost ones are calls of the packed function `<function>_kernel<number>`, a function of
-//! kind `Device` of the same module. Its parameters are what the region uses from outside: pointers first, then numbers, both in order of first use; behind
-//! them the launch has the extents of the kernel's threads, in the order of `thread_axes`. Variables of the kernel are its own.
+//! Before: functions with attributes `thread_extent`. After: the outermost ones are calls of the
+//! packed function `<function>_kernel<number>`, a function of kind `Device` of the same module. Its
+//! parameters are the outside variables that the region uses: pointers first, then numbers, both in
+//! order of first use. They are followed in the launch by the extents of the kernel's threads, in
+//! the order of `thread_axes`. The kernel has its own variables.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,10 +24,11 @@ use crate::ir::{
     IterVarNode, LoweredFunc, LoweredFuncNode, Mutate, Param, ParamNode, Range, Stmt, StmtNode, Var, with_stack,
 };
 
-/// The function for the host and its kernels, in the order of their launches.
+/// Returns the host function and its kernels, in the order of their launches.
 ///
 /// # Errors
-/// A number of threads that is not known at the launch, two different numbers of the same threads.
+/// Returns an error for a number of threads that is not known at the launch, or for two different
+/// numbers of the same threads.
 pub fn split_host_device(function: &LoweredFunc, _: &PassContext) -> Result<Vec<LoweredFunc>> {
     if function.kind == FuncKind::Device {
         return Ok(vec![function.clone()]);
@@ -38,7 +41,8 @@ pub fn split_host_device(function: &LoweredFunc, _: &PassContext) -> Result<Vec<
     Ok(functions)
 }
 
-/// [`split_host_device`] of a function or of all functions of a module: a module, unless a function has no kernels.
+/// [`split_host_device`] for a function or for all functions of a module. Returns a module, unless
+/// a function has no kernels.
 #[packed_func(name = "kernpack.pass.SplitHostDevice")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     if let Ok(function) = program.to::<LoweredFunc>() {
@@ -79,7 +83,7 @@ impl Mutate for Split<'_> {
 }
 
 impl Split<'_> {
-    /// A kernel of a region, and its launch.
+    /// Creates a kernel of a region, and its launch.
     fn launch(&mut self, region: &Stmt) -> Result<Stmt> {
         let mut strip = Strip::default();
         let body = strip.mutate_stmt(region)?;
@@ -140,7 +144,7 @@ impl Split<'_> {
             body: Replace::fresh(values).mutate_stmt(&body)?,
             attrs: attrs.collect::<Map<_, _>>(),
         }));
-        // A device refuses to launch nothing.
+        // Devices reject empty launches.
         let mut condition = Expr::bool(true);
         for (_, extent) in &launched {
             if !self.analyzer.can_prove(&extent.greater_equal(1)) {
@@ -153,7 +157,7 @@ impl Split<'_> {
     }
 }
 
-/// Takes away the attributes that begin threads.
+/// Removes the attributes that launch threads.
 #[derive(Default)]
 struct Strip {
     threads: Vec<Threads>,
@@ -175,7 +179,7 @@ impl Mutate for Strip {
     }
 }
 
-/// Variables that are used and not defined, in order.
+/// The free variables, in order of first use.
 struct Free {
     defined: HashSet<Var>,
     order: Vec<Var>,

@@ -1,7 +1,7 @@
-//! `StorageFlatten`: tensors become memory.
+//! `StorageFlatten`: replaces tensors by memory.
 //!
-//! Before: reads and writes of tensors, regions of memory for them, buffers of extern operations bound to tensors. After: loads and stores with one index,
-//! allocations, aliases; no tensors.
+//! Before: reads and writes of tensors, regions of memory for them, buffers of extern operations
+//! bound to tensors. After: loads and stores with one index, allocations, aliases; no tensors.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,15 @@ use crate::ir::{
 };
 use crate::schedule::{bound_buffer, bound_region};
 
-/// Bytes that a prefetch brings.
+/// The size of a cache line that a prefetch loads, in bytes.
 const LINE: i64 = 64;
 
-/// Replaces tensors by memory: those of `args` by the caller's buffers, the others by allocations where their regions are.
+/// Replaces tensors by memory: those of `args` by the caller's buffers, the others by allocations
+/// in place of their regions.
 ///
 /// # Errors
-/// A tensor that is used outside of its memory's scope; a buffer of an extern operation that does not fit the memory of its tensor.
+/// Returns an error for a tensor that is used outside of its memory's scope, or a buffer of an
+/// extern operation that does not match the memory of its tensor.
 pub fn storage_flatten(stmt: &Stmt, args: &[(Tensor, Buffer)], context: &PassContext) -> Result<Stmt> {
     let memory = args.iter().map(|(tensor, buffer)| {
         let mins = vec![Expr::int(0); tensor.shape.len()];
@@ -35,13 +37,13 @@ pub fn storage_flatten(stmt: &Stmt, args: &[(Tensor, Buffer)], context: &PassCon
         .mutate_stmt(stmt)
 }
 
-/// Where the elements of a tensor are.
+/// The location of the elements of a tensor.
 #[derive(Clone)]
 struct Memory {
     buffer: Buffer,
-    /// The first element that there is, for each dimension.
+    /// The index of the first element that exists, for each dimension.
     mins: Vec<Expr>,
-    /// Elements between neighbours, for each dimension.
+    /// The stride of each dimension, in elements.
     strides: Vec<Expr>,
 }
 
@@ -59,7 +61,7 @@ struct StorageFlatten {
     memory: HashMap<(usize, i64), Memory>,
     alignment: i64,
     analyzer: Analyzer,
-    /// What shared parts of the statement became.
+    /// The rewritten shared parts of the statement.
     memo: Memo,
 }
 
@@ -97,7 +99,7 @@ impl StorageFlatten {
         Stmt::from_node(StmtNode::Alloc { buffer, annotations: kept })
     }
 
-    /// Lets a buffer be a view of the memory of a tensor, or of a part of it.
+    /// Makes a buffer a view of the memory of a tensor, or of a part of it.
     fn bind_buffer(&self, buffer: &Buffer, tensor: &Tensor, region: Option<&[Range]>) -> Result<Vec<Stmt>> {
         let memory = self.memory_of(tensor)?;
         let whole: Vec<Range> = tensor.shape.iter().map(Range::until).collect();
@@ -134,7 +136,7 @@ impl StorageFlatten {
         }
         let wanted = buffer.full_strides();
         for (dimension, (wanted, found)) in wanted.iter().zip(memory.strides.iter().skip(extra)).enumerate() {
-            // A stride over one element is not used.
+            // The stride of a dimension with one element is unused.
             if !region[extra + dimension].extent.is_int(1) || Var::of(wanted).is_some() {
                 same(format!("stride {dimension}"), wanted, found)?;
             }
@@ -161,7 +163,8 @@ impl StorageFlatten {
         Ok(stmts)
     }
 
-    /// A prefetch for each line of a region. Behind the end of a row is the next one; what is outside of the tensor is not touched: its first or last element is.
+    /// Generates a prefetch for each cache line of a region. After the end of a row comes the next
+    /// one; indices outside of the tensor are clamped to its first or last element.
     fn prefetch(&self, tensor: &Tensor, region: &Array<Range>) -> Result<Stmt> {
         let memory = self.memory_of(tensor)?;
         let step = (LINE / tensor.dtype.lane_bytes().max(1) as i64).max(1);
@@ -193,10 +196,12 @@ impl StorageFlatten {
     }
 }
 
-/// Key of the annotation of a region: dimension, factor and offset, for each dimension whose stride is aligned.
+/// The key of the annotation of a region: dimension, factor and offset, for each dimension whose
+/// stride is aligned.
 const STORAGE_ALIGN: &str = "storage_align";
 
-/// Strides from the innermost dimension out; those that are aligned are a multiple of their factor plus their offset.
+/// The strides, from the innermost dimension out; an aligned stride is a multiple of its factor
+/// plus its offset.
 fn aligned_strides(extents: &[Expr], aligned: &[i64]) -> Vec<Expr> {
     let mut strides = vec![Expr::int(1); extents.len()];
     let mut stride = Expr::int(1);
@@ -230,7 +235,7 @@ impl Mutate for StorageFlatten {
     }
 
     fn mutate_stmt(&mut self, stmt: &Stmt) -> Result<Stmt> {
-        // The memory of a tensor may be another one in another statement.
+        // The memory of a tensor may differ in another statement.
         self.memo.clear();
         if let Some((buffer, tensor)) = bound_buffer(stmt) {
             let StmtNode::Attr { body, .. } = &**stmt else { return Ok(stmt.clone()) };
@@ -238,12 +243,12 @@ impl Mutate for StorageFlatten {
             let mut stmts = self.bind_buffer(&buffer, &tensor, region.as_deref())?;
             stmts.push(self.mutate_stmt(body)?);
             let bound = Stmt::seq(stmts);
-            // An instruction can stand at several places, with the buffers of each.
+            // An instruction can occur at several places, with different buffers at each.
             return Ok(if region.is_some() { fresh_copy(&bound, VarMap::new()) } else { bound });
         }
         match &**stmt {
             StmtNode::Realize { tensor, region, scope, annotations } => {
-                // Ends of regions are no places where tensors are read.
+                // Ends of regions do not read tensors.
                 Ok(self.realize(tensor, region, scope, annotations))
             }
             StmtNode::Prefetch { tensor, region } => self.prefetch(tensor, region),
@@ -255,7 +260,7 @@ impl Mutate for StorageFlatten {
                 Ok(Stmt::store(memory.buffer.clone(), memory.index(&indices), value))
             }
             StmtNode::Attr { key, node, value, body } if key.as_str() == "extern_scope" => {
-                // The operation would keep its tensors alive; its name says enough.
+                // The operation would keep its tensors alive; its name is sufficient.
                 let name = node.to::<crate::ir::Operation>().map_or_else(|_| Str::from(""), |op| op.name().into());
                 Ok(Stmt::attr("extern_scope", name, value, self.mutate_stmt(body)?))
             }

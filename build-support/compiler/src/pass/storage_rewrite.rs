@@ -1,8 +1,11 @@
-//! `StorageRewrite`: memory that is not needed any more is used again.
+//! `StorageRewrite`: reuses memory that is no longer needed.
 //!
-//! Among the allocations of one body, one whose last use is before the first use of another gives its memory to it, if both have the same scope,
-//! element type and a size that is known to be the same or constant within a factor of 16. A statement that reads `a[i]` and writes `b[i]`, where `a` is
-//! not used afterwards, writes in place. A use of a second name of memory is a use of the memory. Local memory stays as it is: it is to become registers. So does memory of at most 32 bytes.
+//! Among the allocations of one body, an allocation whose last use is before the first use of
+//! another shares its memory with it. Both must have the same scope and element type, and sizes
+//! that are known to be equal or are constants within a factor of 16. A statement that reads `a[i]`
+//! and writes `b[i]`, where `a` is not used afterwards, works in place. A use of an alias is a use
+//! of the memory. Local memory is not shared, because it is intended for registers, and neither is
+//! memory of at most 32 bytes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,24 +19,24 @@ use crate::ir::refresh::Replace;
 use crate::ir::visit::{Visit, for_each_stmt, walk_expr, walk_stmt};
 use crate::ir::{Buffer, BufferNode, DataTypeExt, Expr, ExprNode, LoweredFunc, Mutate, Stmt, StmtNode, Var};
 
-/// How much larger memory may be than what it is used for.
+/// The maximum ratio between the size of memory and the size of its user.
 const WINDOW: i64 = 16;
 
-/// Uses memory again.
+/// Reuses memory.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub fn storage_rewrite(function: &LoweredFunc, _: &PassContext) -> Result<LoweredFunc> {
     Ok(function.with_body(Bodies.body(&function.body)?))
 }
 
-/// [`storage_rewrite`] of a function or of all functions of a module.
+/// [`storage_rewrite`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.StorageRewrite")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, storage_rewrite)
 }
 
-/// Goes through bodies from the inside.
+/// Rewrites bodies from the innermost to the outermost.
 struct Bodies;
 
 impl Bodies {
@@ -56,7 +59,7 @@ impl Mutate for Bodies {
 /// One allocation of a body.
 struct Allocation {
     buffer: Buffer,
-    /// Positions of the first and the last statement that uses it.
+    /// The positions of the first and the last statement that uses it.
     uses: Option<(usize, usize)>,
 }
 
@@ -78,7 +81,8 @@ fn share(body: &Stmt) -> Stmt {
     }
     let mut by_data: HashMap<Var, Vec<usize>> =
         allocations.iter().enumerate().map(|(index, one)| (one.buffer.data.clone(), vec![index])).collect();
-    // Memory with a second name: accesses by that name are not compared with those by the first one.
+    // Memory with an alias: accesses through the alias are not compared with those through the
+    // original name.
     let mut named: HashSet<Var> = HashSet::new();
     for (position, stmt) in stmts.iter().enumerate() {
         let mut uses = Uses { by_data: &by_data, found: Vec::new() };
@@ -99,7 +103,7 @@ fn share(body: &Stmt) -> Stmt {
         }
     }
     let mut replaced: HashMap<Buffer, Buffer> = HashMap::new();
-    // Memory by the position after which it is free.
+    // The memory, by the position after which it is free.
     let mut free: Vec<(usize, Buffer)> = Vec::new();
     let mut order: Vec<&Allocation> = allocations.iter().filter(|one| one.uses.is_some()).collect();
     order.sort_by_key(|one| one.uses);
@@ -151,7 +155,7 @@ fn share(body: &Stmt) -> Stmt {
     replace.mutate_stmt(&shared).unwrap_or_else(|_| unreachable!("a replacement has no errors"))
 }
 
-/// Allocations in front: memory that is shared is used from its first user on.
+/// Moves allocations to the front: shared memory is used from its first user on.
 fn first_allocations(stmts: Vec<Stmt>) -> Vec<Stmt> {
     let (mut front, back): (Vec<Stmt>, Vec<Stmt>) = stmts
         .into_iter()
@@ -167,7 +171,7 @@ fn may_share(buffer: &Buffer) -> bool {
         && buffer.strides.is_empty()
 }
 
-/// Elements of a constant shape.
+/// The number of elements of a constant shape.
 fn elements(buffer: &Buffer) -> Option<i64> {
     buffer.shape.iter().try_fold(1i64, |product, extent| product.checked_mul(extent.as_int()?))
 }
@@ -189,7 +193,7 @@ fn fits(memory: &Buffer, user: &Buffer) -> bool {
     }
 }
 
-/// Which allocations a statement uses.
+/// Collects the allocations that a statement uses.
 struct Uses<'a> {
     by_data: &'a HashMap<Var, Vec<usize>>,
     found: Vec<usize>,
@@ -205,7 +209,7 @@ impl Visit for Uses<'_> {
     fn visit_expr(&mut self, expr: &Expr) {
         match &**expr {
             ExprNode::Load { buffer, .. } => self.data(&buffer.data),
-            // A pointer that is handed on.
+            // A pointer that escapes.
             ExprNode::Var { .. } => {
                 if let Some(var) = Var::of(expr) {
                     self.data(&var);
@@ -230,13 +234,14 @@ impl Visit for Uses<'_> {
     }
 }
 
-/// Tells whether memory, one of its users so far or the next one has a second name.
+/// Returns true if the memory, one of its previous users or the next one has an alias.
 fn is_named(named: &HashSet<Var>, memory: &Buffer, replaced: &HashMap<Buffer, Buffer>, user: &Buffer) -> bool {
     let has = |buffer: &Buffer| named.contains(&buffer.data);
     has(memory) || has(user) || replaced.iter().any(|(old, new)| new.data == memory.data && has(old))
 }
 
-/// Whether a statement reads `memory` only at the index where it writes `user` afterwards, so that both may be one.
+/// Returns true if a statement reads `memory` only at the index where it writes `user` afterwards,
+/// so that both can share memory.
 fn is_in_place(stmt: &Stmt, memory: &Buffer, replaced: &HashMap<Buffer, Buffer>, user: &Buffer) -> bool {
     let is_memory = |data: &Var| {
         *data == memory.data || replaced.iter().any(|(old, new)| old.data == *data && new.data == memory.data)
@@ -263,6 +268,7 @@ fn is_in_place(stmt: &Stmt, memory: &Buffer, replaced: &HashMap<Buffer, Buffer>,
             _ => in_place = false,
         };
     });
-    // One store for each iteration: with several, a later one could write what an earlier one has yet to read elsewhere.
+    // One store for each iteration: with several, a later one could overwrite an element that an
+    // earlier one has yet to read.
     in_place && writes == 1
 }

@@ -1,9 +1,13 @@
-//! `ThreadSync`: barriers between threads that share memory.
+//! `ThreadSync`: inserts barriers between threads that share memory.
 //!
-//! A barrier stands before a statement that reads what another thread of the block may have written since the last one, or writes what another may have
-//! read, and at the end of the body of a loop whose next iteration does so. Accesses of an element that only one thread has, and accesses of different
-//! parts of memory, need none; where a barrier is needed under a condition that differs between threads, the condition goes around the parts between the
-//! barriers; two writes of one element by different threads are a mistake that no barrier mends. Memory of scope `shared` is shared by the threads of a block, that of scope `warp` by those of a warp.
+//! A barrier is inserted before a statement that reads memory which another thread of the block may
+//! have written since the last barrier, or writes memory which another thread may have read; and at
+//! the end of the body of a loop whose next iteration does so. Accesses of an element that belongs
+//! to one thread, and accesses of different parts of memory, need no barrier. Where a barrier is
+//! needed under a condition that differs between threads, the condition is moved around the parts
+//! between the barriers. Two writes of one element by different threads are an error in the program
+//! that no barrier repairs. Memory of scope `shared` is shared by the threads of a block, that of
+//! scope `warp` by those of a warp.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,10 +28,10 @@ use crate::ir::{
     StmtNode, Var, builtin, with_stack,
 };
 
-/// Puts barriers where threads need them.
+/// Inserts the barriers that threads need.
 ///
 /// # Errors
-/// A barrier is needed where not all threads come by.
+/// Returns an error if a barrier is needed in a place that not all threads reach.
 pub fn thread_sync(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut body = with_attributes(&function.body)?;
     let separate = context.options.restricted_func;
@@ -48,22 +52,22 @@ pub fn thread_sync(function: &LoweredFunc, context: &PassContext) -> Result<Lowe
     Ok(function.with_body(body))
 }
 
-/// [`thread_sync`] of a function or of all functions of a module.
+/// [`thread_sync`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.ThreadSync")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, thread_sync)
 }
 
-/// Finds where threads begin.
+/// Finds the places where threads are launched.
 struct Kernels<'a> {
     scope: &'static str,
-    /// Whether arguments do not overlap.
+    /// True if arguments do not overlap.
     separate: bool,
-    /// Of the function.
+    /// The parameters of the function.
     params: &'a Array<Param>,
 }
 
-/// Memory from outside that a kernel reads and never writes.
+/// Outside memory that a kernel reads and never writes.
 fn constants(kernel: &Stmt, separate: bool) -> HashSet<Var> {
     let accesses = Accesses::of(kernel);
     let writes = accesses.written().any(|memory| !accesses.defined.contains(memory));
@@ -95,31 +99,34 @@ struct Access {
     memory: Var,
     name: String,
     is_write: bool,
-    /// Which elements, for all threads and iterations.
+    /// The elements, over all threads and iterations.
     elements: IntSet,
-    /// Which elements each thread has for itself; none: perhaps others access them, too.
+    /// The elements that belong to each thread alone; `None` if other threads may access them.
     own: Option<Digits>,
-    /// The only thread that comes by, for each dimension in which there is only one.
+    /// For each dimension of threads, the only thread that executes the access, if there is only
+    /// one.
     only: Vec<Option<i64>>,
-    /// Whether it fills the half of a double buffer that is not read in the same iteration.
+    /// True if it fills the half of a double buffer that is not read in the same iteration.
     fills_half: bool,
 }
 
-/// An index as a number whose digits are threads and loops: an element has one thread, whatever iteration each thread is in.
+/// An index as a number whose digits are threads and loops: an element belongs to one thread,
+/// whatever iteration each thread is in.
 #[derive(Clone)]
 struct Digits {
-    /// What the digits of threads stand for, in order.
+    /// The coefficients of the digits of threads, in order.
     threads: Vec<Expr>,
-    /// What those of loops above the lowest thread stand for, and how many values they have, from the lowest.
+    /// The coefficients of the digits of loops above the lowest thread, and their numbers of
+    /// values, from the lowest.
     loops: Vec<(Expr, Expr)>,
-    /// What the lowest digit of a thread stands for.
+    /// The coefficient of the lowest digit of a thread.
     unit: Expr,
-    /// Ends of what is below it.
+    /// The ends of the part below it.
     low: (Expr, Expr),
 }
 
 impl Digits {
-    /// Whether an element of both is the same thread's.
+    /// Returns true if an element that both indices address belongs to one thread.
     fn fit(&self, other: &Self, analyzer: &Analyzer) -> bool {
         let same = |a: &Expr, b: &Expr| structural::equal(a, b).unwrap_or(false);
         self.threads.len() == other.threads.len()
@@ -131,14 +138,14 @@ impl Digits {
     }
 }
 
-/// What a statement does with shared memory.
+/// The accesses of shared memory by a statement.
 #[derive(Clone, Default)]
 struct Summary {
-    /// Before its first barrier.
+    /// The accesses before its first barrier.
     head: Vec<Access>,
-    /// After its last barrier.
+    /// The accesses after its last barrier.
     tail: Vec<Access>,
-    /// Whether there is a barrier in any case.
+    /// True if a barrier is always executed.
     waits: bool,
 }
 
@@ -151,17 +158,17 @@ impl Summary {
 struct Sync {
     scope: &'static str,
     analyzer: Analyzer,
-    /// Threads that share the memory, and how many there are of each; none: unknown.
+    /// The threads that share the memory, and the number of each; `None` if unknown.
     threads: Vec<(Var, Option<i64>)>,
-    /// What threads and loops can be.
+    /// The sets of values of threads and loops.
     sets: SetMap,
-    /// Loops around, with their ranges.
+    /// The surrounding loops, with their ranges.
     loops: Vec<(Var, Range)>,
-    /// Memory of the scope, by each pointer to it.
+    /// The memory of the scope, by each pointer to it.
     memory: HashMap<Var, Var>,
-    /// Names whose values differ between threads.
+    /// The names whose values differ between threads.
     varying: HashSet<Var>,
-    /// Memory whose other half is filled.
+    /// The double-buffered memory whose other half is filled here.
     filled: Vec<Var>,
     /// Memory that no thread writes.
     constants: HashSet<Var>,
@@ -182,7 +189,8 @@ impl Sync {
         }
     }
 
-    /// Whether a value is the same for all threads: nothing in it is a thread or is read from memory that changes.
+    /// Returns true if a value is the same for all threads: it contains no thread index and no load
+    /// from memory that changes.
     fn is_uniform(&self, expr: &Expr) -> bool {
         let accesses = Accesses::of_expr(expr);
         accesses.reads.is_subset(&self.constants)
@@ -243,7 +251,8 @@ impl Sync {
                 if done.is_ok() {
                     return done;
                 }
-                // All threads come by if the condition is asked around what is between the barriers.
+                // All threads reach the barrier if the condition is moved around the parts between
+                // the barriers.
                 let Some(spread) = spread(stmt) else { return done };
                 self.varying = varying;
                 self.analyzer.restore(mark);
@@ -270,7 +279,7 @@ impl Sync {
                         self.threads.push((threads.var.clone(), threads.extent.as_int()));
                     }
                 }
-                // Halves that are constants are parts of memory as any others.
+                // Constant halves are treated like any other parts of memory.
                 let fills = key.as_str() == DOUBLE_BUFFER_WRITE && value.as_int().is_none();
                 let filled = node.to::<Buffer>().ok().filter(|_| fills);
                 self.filled.extend(filled.iter().map(|buffer| buffer.data.clone()));
@@ -372,7 +381,7 @@ impl Sync {
     fn is_barrier(&self, stmt: &Stmt) -> bool {
         let StmtNode::Evaluate { value } = &**stmt else { return false };
         let ExprNode::Call { kind: CallKind::Builtin, name, args, .. } = &**value else { return false };
-        // A barrier of the block is one of its warps.
+        // A barrier of the block is also one of its warps.
         name.as_str() == builtin::STORAGE_SYNC
             && args.get(0).is_some_and(|scope| match &*scope {
                 ExprNode::Text { value } => value.as_str() == self.scope || value.as_str() == "shared",
@@ -380,7 +389,7 @@ impl Sync {
             })
     }
 
-    /// What a statement without statements inside accesses, in order.
+    /// The accesses of a statement without inner statements, in order.
     fn accesses(&self, stmt: &Stmt) -> Vec<Access> {
         let mut found = Vec::new();
         match &**stmt {
@@ -407,7 +416,7 @@ impl Sync {
 
     fn add(&self, buffer: &Buffer, index: Option<&Expr>, is_write: bool, found: &mut Vec<Access>) {
         let Some(memory) = self.memory.get(&buffer.data) else { return };
-        // An alias may begin elsewhere.
+        // An alias may start elsewhere.
         let index = index.filter(|_| *memory == buffer.data).map(|index| self.analyzer.simplify(index));
         let (elements, own) = match &index {
             Some(index) => (self.elements(index), self.own(index)),
@@ -424,7 +433,7 @@ impl Sync {
         });
     }
 
-    /// First and last lane of an index.
+    /// The first and the last lane of an index.
     fn ends(&self, index: &Expr) -> Option<(Expr, Expr)> {
         match &**index {
             ExprNode::Ramp { base, stride, lanes } => {
@@ -447,7 +456,7 @@ impl Sync {
         }
     }
 
-    /// The index as a number of which threads are digits.
+    /// The index as a number whose digits are threads.
     fn own(&self, index: &Expr) -> Option<Digits> {
         let (base, lanes) = match &**index {
             ExprNode::Ramp { base, stride, lanes } => (base, Some((stride.clone(), Expr::int((*lanes).into())))),
@@ -465,7 +474,7 @@ impl Sync {
         let (threads, of_loops) = form.coefficients.split_at(self.threads.len());
         let mut digits: Vec<(Expr, Expr)> = Vec::new();
         for ((var, extent), coefficient) in self.threads.iter().zip(threads) {
-            // Only one of them comes by.
+            // Only one of them executes it.
             if *extent == Some(1) || self.analyzer.const_interval(var).as_point().is_some() {
                 continue;
             }
@@ -493,7 +502,7 @@ impl Sync {
                 high.push((coefficient, range.extent.clone()));
             }
         }
-        // What is below a digit does not reach it.
+        // The part below a digit must not reach it.
         let mut rest: Vec<(Expr, Expr)> = digits.iter().chain(&high).cloned().collect();
         let mut reach = &unit - 1;
         while !rest.is_empty() {
@@ -511,14 +520,16 @@ impl Sync {
         Some(Digits { threads: threads.to_vec(), loops, unit, low })
     }
 
-    /// Two accesses that need a barrier between; `carried`: the second one is in the next iteration of a loop.
+    /// Returns two accesses that need a barrier between them. `carried`: the second one is in the
+    /// next iteration of a loop.
     fn conflict(&self, before: &[Access], after: &[Access], carried: bool) -> Option<(Access, Access)> {
         if self.threads.iter().all(|(_, extent)| *extent == Some(1)) {
             return None;
         }
         for first in before {
             for second in after {
-                // Two threads that write one element without a read between are a mistake of the program.
+                // Two threads that write one element without a read in between are an error in the
+                // program.
                 let harmless = first.memory != second.memory || first.is_write == second.is_write;
                 let halves = !carried && first.fills_half != second.fills_half;
                 if harmless || halves || self.apart(first, second) || self.same_thread(first, second) {
@@ -530,7 +541,7 @@ impl Sync {
         None
     }
 
-    /// Whether an element of both accesses is the same thread's.
+    /// Returns true if only one thread accesses an element that both accesses have in common.
     fn same_thread(&self, a: &Access, b: &Access) -> bool {
         if a.only != b.only {
             return false;
@@ -539,7 +550,7 @@ impl Sync {
         alone || a.own.as_ref().zip(b.own.as_ref()).is_some_and(|(a, b)| a.fit(b, &self.analyzer))
     }
 
-    /// Whether two accesses are in different parts of memory.
+    /// Returns true if two accesses are in different parts of memory.
     fn apart(&self, a: &Access, b: &Access) -> bool {
         let below = |a: &IntSet, b: &IntSet| match (a.max(), b.min()) {
             (Some(last), Some(first)) => self.analyzer.can_prove(&last.less(first)),
@@ -564,7 +575,8 @@ impl Sync {
     }
 }
 
-/// Whether an expression is the same wherever its variables are known, and may be evaluated there: it reads no memory, divides by no variable and has no effect.
+/// Returns true if an expression has the same value wherever its variables are in scope, and may be
+/// evaluated there: it reads no memory, does not divide by a variable and has no side effects.
 fn is_made_of_names(expr: &Expr) -> bool {
     !has_part(expr, |part| match &**part {
         ExprNode::Load { .. } => true,
@@ -576,7 +588,7 @@ fn is_made_of_names(expr: &Expr) -> bool {
     })
 }
 
-/// A condition with statements or loops inside as those, each of which is done under the condition; none: there is nothing to be gained.
+/// Distributes a condition over the statements or loops inside; `None` if that has no benefit.
 fn spread(stmt: &Stmt) -> Option<Stmt> {
     let StmtNode::If { condition, then_body, else_body } = &**stmt else { return None };
     let is_leaf = |body: &Stmt| {
@@ -593,7 +605,8 @@ fn spread(stmt: &Stmt) -> Option<Stmt> {
     Some(Stmt::seq([then, other]))
 }
 
-/// A statement such that its parts are done under a condition; none: it names what cannot be evaluated elsewhere.
+/// Moves a condition around the parts of a statement; `None` if the statement uses values that
+/// cannot be evaluated elsewhere.
 fn under(condition: &Expr, stmt: &Stmt) -> Option<Stmt> {
     with_stack(|| match &**stmt {
         StmtNode::Seq { stmts } => {
@@ -619,19 +632,19 @@ fn under(condition: &Expr, stmt: &Stmt) -> Option<Stmt> {
             let (key, value, body) = (key.clone(), value.clone(), under(condition, body)?);
             Some(Stmt::from_node(StmtNode::Attr { key, node: node.clone(), value, body }))
         }
-        // Names hold for what follows, which is under conditions of its own.
+        // Names are needed by the following statements, which have their own conditions.
         StmtNode::Alloc { .. } => Some(stmt.clone()),
         StmtNode::Bind { value, .. } | StmtNode::Alias { data: value, .. } => {
             is_made_of_names(value).then(|| stmt.clone())
         }
-        // Threads wait for each other here already, or leave.
+        // Threads already synchronize here, or leave.
         StmtNode::Evaluate { value } if !waits_for_none(value) => None,
         StmtNode::Return { .. } | StmtNode::While { .. } | StmtNode::Assert { .. } => None,
         _ => Some(Stmt::if_then(condition, stmt.clone(), None)),
     })
 }
 
-/// Whether threads do not wait for each other in an expression.
+/// Returns true if an expression contains no synchronization of threads.
 fn waits_for_none(expr: &Expr) -> bool {
     !Accesses::of_expr(expr).waits
 }
@@ -646,7 +659,7 @@ impl Visit for Reads<'_> {
     fn visit_expr(&mut self, expr: &Expr) {
         match &**expr {
             ExprNode::Load { buffer, index, .. } => self.sync.add(buffer, Some(index), false, self.found),
-            // A pointer that is handed on may be used for anything.
+            // A pointer that escapes may be used for any access.
             ExprNode::Var { .. } if expr.dtype().is_handle() => {
                 if let Some(data) = Var::of(expr)
                     && self.sync.memory.contains_key(&data)

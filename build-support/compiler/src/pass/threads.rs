@@ -1,4 +1,4 @@
-//! Threads of a device in programs: where they begin, and which they are.
+//! Device threads in programs: their launches, and their identification.
 
 use crate::error::Result;
 use crate::ir::mutate::mutate_stmt_parts;
@@ -7,23 +7,23 @@ use crate::ir::{
     Expr, ForKind, I32, IterKind, IterVar, IterVarNode, Mutate, Range, Stmt, StmtNode, Var, builtin, substitute_stmt,
 };
 
-/// Tags of threads in the order of a launch.
+/// The tags of threads, in the order of a launch.
 pub(crate) const TAGS: [&str; 6] =
     ["blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"];
 
-/// Threads that an attribute begins.
+/// Threads that an attribute launches.
 #[derive(Clone)]
 pub(crate) struct Threads {
     /// `threadIdx.x` and so on.
     pub(crate) tag: String,
-    /// Which of them.
+    /// The thread index variable.
     pub(crate) var: Var,
-    /// How many.
+    /// The number of threads.
     pub(crate) extent: Expr,
 }
 
 impl Threads {
-    /// Those of an attribute `thread_extent`.
+    /// The threads of an attribute `thread_extent`.
     pub(crate) fn of(stmt: &Stmt) -> Option<(Self, Stmt)> {
         let StmtNode::Attr { key, node, value, body } = &**stmt else { return None };
         if key.as_str() != "thread_extent" {
@@ -37,7 +37,7 @@ impl Threads {
         Some((Self { tag, var, extent: value.clone() }, body.clone()))
     }
 
-    /// Whether they share memory of a block: `threadIdx`.
+    /// Returns true if they share the memory of a block: `threadIdx`.
     pub(crate) fn is_inside_block(&self) -> bool {
         self.tag.starts_with("threadIdx")
     }
@@ -48,7 +48,7 @@ pub(crate) fn barrier(scope: &str) -> Stmt {
     Stmt::evaluate(Expr::builtin(builtin::STORAGE_SYNC, I32, [Expr::text(scope)]))
 }
 
-/// The program with attributes `thread_extent` in place of loops of kind `ThreadBinding`.
+/// The program with attributes `thread_extent` instead of loops of kind `ThreadBinding`.
 pub(crate) fn with_attributes(body: &Stmt) -> Result<Stmt> {
     let mut found = false;
     for_each_stmt(body, |stmt| found |= matches!(&**stmt, StmtNode::For { kind: ForKind::ThreadBinding, .. }));

@@ -1,7 +1,8 @@
-//! `UnrollLoop`: writes loops out.
+//! `UnrollLoop`: expands loops.
 //!
-//! Loops of kind `Unrolled` need a constant extent. Serial loops are written out as the options `auto_unroll_*` say: the innermost ones first, as
-//! long as the number of steps stays below the limit. Each copy has variables of its own.
+//! Loops of kind `Unrolled` need a constant extent. Serial loops are unrolled according to the
+//! options `auto_unroll_*`: the innermost ones first, as long as the number of steps stays below
+//! the limit. Each copy has its own variables.
 
 use kernpack::{Any, Result as PackedResult, packed_func};
 
@@ -13,13 +14,13 @@ use crate::ir::refresh::fresh_copy;
 use crate::ir::visit::for_each_stmt;
 use crate::ir::{Expr, ForKind, LoweredFunc, Mutate, Stmt, StmtNode, with_stack};
 
-/// More copies than this are a mistake: the code would not fit into any cache.
+/// The maximum number of copies; more are an error, because the code would not fit into any cache.
 const MAX_COPIES: i64 = 4096;
 
-/// Writes loops out.
+/// Unrolls loops.
 ///
 /// # Errors
-/// An unrolled loop whose extent is not constant, or above 4096.
+/// Returns an error for an unrolled loop whose extent is not constant, or above 4096.
 pub fn unroll_loop(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let mut unroll = Unroll { options: &context.options, steps: 0, depth: 0 };
     let body =
@@ -27,7 +28,7 @@ pub fn unroll_loop(function: &LoweredFunc, context: &PassContext) -> Result<Lowe
     Ok(function.with_body(body))
 }
 
-/// [`unroll_loop`] of a function or of all functions of a module.
+/// [`unroll_loop`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.UnrollLoop")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, unroll_loop)
@@ -35,9 +36,10 @@ fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
 
 struct Unroll<'a> {
     options: &'a PassOptions,
-    /// Stores and the like in what was last gone through, as often as loops that are written out repeat them.
+    /// The number of stores and similar operations in the last visited statement, including
+    /// repetitions by unrolled loops.
     steps: i64,
-    /// How many loops that are written out are inside of each other.
+    /// The nesting depth of unrolled loops.
     depth: i64,
 }
 
@@ -105,7 +107,7 @@ impl Unroll<'_> {
                 (0..count).map(|step| fresh_copy(&new_body, [(var.clone(), min + step)].into_iter().collect())),
             ));
         }
-        // What is inside is repeated an unknown number of times.
+        // The body is repeated an unknown number of times.
         self.steps = count.map_or(i64::MAX, |count| self.steps.saturating_mul(count.max(1)));
         if new_body.same_as(body) {
             return Ok(stmt.clone());

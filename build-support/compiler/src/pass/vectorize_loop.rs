@@ -1,8 +1,9 @@
-//! `VectorizeLoop`: the iterations of a loop of kind `Vectorized` become lanes.
+//! `VectorizeLoop`: converts the iterations of a loop of kind `Vectorized` to vector lanes.
 //!
-//! The loop's variable becomes a ramp; what depends on it becomes a vector, what does not stays a scalar. A condition that differs between lanes becomes
-//! the mask of the stores and loads below it. Memory that is allocated inside gets a lane dimension. A statement that has no vector form (a call, a loop
-//! whose bounds differ between lanes) is run lane by lane, and the user is told.
+//! The loop's variable becomes a ramp; values that depend on it become vectors, others stay
+//! scalars. A condition that differs between lanes becomes the mask of the stores and loads below
+//! it. Memory that is allocated inside gets a lane dimension. A statement without a vector form (a
+//! call, a loop whose bounds differ between lanes) runs lane by lane, and the user gets a warning.
 //!
 //! After it no loop is `Vectorized`.
 
@@ -22,10 +23,10 @@ use crate::ir::{
     StmtNode, Var, with_stack,
 };
 
-/// Makes vectors of vectorized loops.
+/// Vectorizes loops.
 ///
 /// # Errors
-/// A vectorized loop whose extent is not a constant, or above 1024.
+/// Returns an error for a vectorized loop whose extent is not a constant, or above 1024.
 pub fn vectorize_loop(function: &LoweredFunc, context: &PassContext) -> Result<LoweredFunc> {
     let body = Loops { context }
         .mutate_stmt(&function.body)
@@ -33,7 +34,7 @@ pub fn vectorize_loop(function: &LoweredFunc, context: &PassContext) -> Result<L
     Ok(function.with_body(body))
 }
 
-/// [`vectorize_loop`] of a function or of all functions of a module.
+/// [`vectorize_loop`] for a function or for all functions of a module.
 #[packed_func(name = "kernpack.pass.VectorizeLoop")]
 fn packed(program: Any, context: PassContext) -> PackedResult<Any> {
     on_functions(&program, &context, vectorize_loop)
@@ -92,7 +93,7 @@ impl Mutate for Loops<'_> {
     }
 }
 
-/// Why something has no vector form.
+/// A result whose error is the reason why there is no vector form.
 type Scalar<T> = core::result::Result<T, String>;
 
 struct Lanewise<'a> {
@@ -100,13 +101,14 @@ struct Lanewise<'a> {
     var: Var,
     min: Expr,
     lanes: u16,
-    /// Vectors by the scalar variable that they take the place of.
+    /// The vectors, by the scalar variables that they replace.
     vectors: HashMap<Var, Expr>,
-    /// Scalar values of names whose vector has taken their place: for statements that run lane by lane.
+    /// The scalar values of names that were replaced by vectors: for statements that run lane by
+    /// lane.
     scalars: HashMap<Var, Expr>,
     /// Memory that is allocated inside, with a lane dimension.
     buffers: HashMap<Buffer, Buffer>,
-    /// Lanes that are active; none: all.
+    /// The active lanes; `None` if all lanes are active.
     mask: Option<Expr>,
 }
 
@@ -115,7 +117,7 @@ impl Lanewise<'_> {
         if expr.lanes() == self.lanes { expr.clone() } else { expr.broadcast(self.lanes) }
     }
 
-    /// Both with the same lanes.
+    /// Broadcasts the operands to the same number of lanes.
     fn even(&self, a: Expr, b: Expr) -> Scalar<(Expr, Expr)> {
         match (a.lanes(), b.lanes()) {
             (x, y) if x == y => Ok((a, b)),
@@ -214,7 +216,7 @@ impl Lanewise<'_> {
         Ok(Expr::from_node(node))
     }
 
-    /// Ramps stay ramps where they can.
+    /// Ramps stay ramps where possible.
     fn binary(&self, op: BinaryOp, a: Expr, b: Expr) -> Scalar<Expr> {
         let ramp = |base: Expr, stride: Expr, lanes: u16| Ok(base.ramp(stride, lanes));
         match (op, &*a, &*b) {
@@ -249,7 +251,7 @@ impl Lanewise<'_> {
         let dtype = a.dtype();
         let divides = matches!(op, BinaryOp::Div | BinaryOp::Mod | BinaryOp::FloorDiv | BinaryOp::FloorMod);
         if let Some(mask) = self.mask.as_ref().filter(|_| divides && dtype.is_integer() && !is_nonzero(&b)) {
-            // Lanes that are not active have 0 in place of what they do not load.
+            // Inactive lanes contain 0 instead of the element that they do not load.
             if b.lanes() == mask.lanes() {
                 b = Expr::select(mask, &b, Expr::constant(dtype, 1));
             } else if b.lanes() == 1 {
@@ -263,7 +265,7 @@ impl Lanewise<'_> {
         Ok(Expr::from_node(ExprNode::Binary { op, a, b, dtype }))
     }
 
-    /// Where an element of memory that is allocated inside lies once each lane has its own.
+    /// The index of an element of memory that is allocated inside, once each lane has its own.
     fn lane_index(&self, index: Expr) -> Scalar<Expr> {
         let scaled = self.binary(BinaryOp::Mul, index, Expr::int(self.lanes.into()))?;
         self.binary(BinaryOp::Add, scaled, Expr::int(0).ramp(1, self.lanes))
@@ -279,14 +281,14 @@ impl Lanewise<'_> {
             }
         };
         if let Some(own) = self.buffers.get(buffer) {
-            // Lanes that are not active may have stored nothing there.
+            // Inactive lanes may not have stored anything there.
             let mask = mask.map(|mask| self.wide(&mask));
             return Ok(Expr::load_masked(own, self.lane_index(index)?, mask));
         }
         match mask {
             None => Ok(Expr::load(buffer, index)),
             Some(mask) if index.lanes() == mask.lanes() => Ok(Expr::load_masked(buffer, index, Some(mask))),
-            // A place that is the same for all lanes is read if any lane is active.
+            // An element that is the same for all lanes is read if any lane is active.
             Some(mask) if index.lanes() == 1 => {
                 let load = Expr::load(buffer, index);
                 let nothing = Expr::constant(load.dtype(), 0);
@@ -313,7 +315,8 @@ impl Lanewise<'_> {
     ) -> Scalar<Expr> {
         let new = self.exprs(args)?;
         if new.iter().zip(args.iter()).all(|(new, old)| new.lanes() == old.lanes()) {
-            // Nothing in it differs between lanes; but what must not be done for lanes that are off stays scalar.
+            // The call is the same for all lanes; but a call that must not run for inactive lanes
+            // stays scalar.
             if self.mask.is_some() && builtin::effect(kind, name) > Effect::Pure {
                 return Err(format!("`{name}` is called for some lanes only"));
             }
@@ -358,7 +361,7 @@ impl Lanewise<'_> {
         }
     }
 
-    /// The same where a condition of the lanes holds as well.
+    /// The same rewrite where a condition of the lanes also holds.
     fn under(&self, condition: &Expr) -> Lanewise<'_> {
         let (condition, _) = condition.without_likely();
         let condition = self.wide(&condition);
@@ -368,13 +371,13 @@ impl Lanewise<'_> {
         }))
     }
 
-    /// Statements in order: names and memory hold to the end.
+    /// Rewrites statements in order: names and memory live to the end.
     fn body(&mut self, stmts: &[Stmt]) -> Scalar<Stmt> {
         let mut rewritten = Vec::with_capacity(stmts.len());
         for stmt in stmts {
             match self.stmt(stmt) {
                 Ok(stmt) => rewritten.push(stmt),
-                // What defines something for the statements behind it has no form of its own.
+                // A definition for the following statements cannot run lane by lane.
                 Err(reason) if defines(stmt) || !self.buffers.is_empty() => return Err(reason),
                 Err(reason) => rewritten.push(self.lane_by_lane(stmt, &reason)?),
             }
@@ -393,7 +396,7 @@ impl Lanewise<'_> {
         let lane = self.var.renamed(self.var.name());
         let mut values = self.scalars.clone();
         values.insert(self.var.clone(), &self.min + &lane);
-        // Values of names may name others.
+        // The values of names may use other names.
         for _ in 0..self.scalars.len() {
             values = values.iter().map(|(var, value)| (var.clone(), crate::ir::substitute(value, &values))).collect();
         }
@@ -433,7 +436,8 @@ impl Lanewise<'_> {
                         .transpose()?;
                     return Ok(Stmt::if_then(condition, then_body, else_body));
                 }
-                // The condition is evaluated once, before what is under it may change what it reads.
+                // The condition is evaluated once, before the statements under it may change the
+                // memory that it reads.
                 let (bare, bind) = if is_cheap(&bare) { (bare, None) } else { bound("mask", bare) };
                 let mut stmts: Vec<Stmt> = bind.into_iter().collect();
                 stmts.push(self.under(&bare).body(&then_body.to_stmts())?);
@@ -473,7 +477,7 @@ impl Lanewise<'_> {
             }
             StmtNode::Evaluate { value } => {
                 let new = self.expr(value)?;
-                // A hint about memory is given once.
+                // A hint about memory is emitted once.
                 if let ExprNode::Call { name, .. } = &**value
                     && name.as_str() == builtin::PREFETCH
                     && new.lanes() == 1
@@ -527,12 +531,12 @@ impl Lanewise<'_> {
     }
 }
 
-/// Whether what stands behind a statement may name what it defines.
+/// Returns true if following statements may use a definition of the statement.
 fn defines(stmt: &Stmt) -> bool {
     matches!(**stmt, StmtNode::Bind { .. } | StmtNode::Alloc { .. } | StmtNode::Alias { .. })
 }
 
-/// Whether a condition reads no memory, so that evaluating it again gives the same.
+/// Returns true if a condition reads no memory, so that a second evaluation has the same result.
 fn is_cheap(condition: &Expr) -> bool {
     let mut reads = false;
     crate::ir::visit::for_each_expr(condition, |part| {
@@ -545,7 +549,7 @@ fn is_cheap(condition: &Expr) -> bool {
     !reads
 }
 
-/// Whether it is a constant other than 0.
+/// Returns true for a constant other than 0.
 fn is_nonzero(divisor: &Expr) -> bool {
     match &**divisor {
         ExprNode::Broadcast { value, .. } => is_nonzero(value),
@@ -558,7 +562,7 @@ fn bound(name: &str, value: Expr) -> (Expr, Option<Stmt>) {
     (var.expr().clone(), Some(Stmt::bind(var, value)))
 }
 
-/// Whether a loop of kind `Vectorized` is left.
+/// Returns true if a loop of kind `Vectorized` is left.
 pub fn has_vectorized_loop(stmt: &Stmt) -> bool {
     let mut found = false;
     for_each_stmt(stmt, |part| found |= matches!(**part, StmtNode::For { kind: ForKind::Vectorized, .. }));

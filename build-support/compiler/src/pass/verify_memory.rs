@@ -1,6 +1,7 @@
-//! `VerifyMemory`: code of the cpu must not touch memory of a device.
+//! `VerifyMemory`: checks that host code does not access device memory.
 //!
-//! For a target that is a device, loads and stores of a function's tensors stand inside of a loop over threads.
+//! For a device target, loads and stores of a function's tensors have to be inside of a loop over
+//! threads.
 
 use std::collections::HashSet;
 
@@ -9,10 +10,10 @@ use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, LoweredFunc, Stmt, StmtNode, Var};
 
-/// Checks a function for a device: `target` is its name, for the message.
+/// Checks a function for a device; `target` is its name, for the message.
 ///
 /// # Errors
-/// A load or store of a tensor outside of all threads.
+/// Returns an error for a load or store of a tensor outside of all threads.
 pub fn verify_memory(function: &LoweredFunc, target: &str, _: &PassContext) -> Result<()> {
     let tensors = function.params.iter().filter_map(|param| Some(param.buffer.as_ref()?.data.clone()));
     let mut check = Check { tensors: tensors.collect(), depth: 0, touched: None };

@@ -1,5 +1,7 @@
-//! Products whose second operand lies row after row, with constant sizes: it is copied to panels as wide as a register tile while the first rows are multiplied, so
-//! that nothing is done for the copy alone. Panels that fit into half of the second cache stay there while the other rows go by.
+//! Matrix products whose second operand is row-major, with constant sizes. The operand is packed
+//! into panels as wide as a register tile while the first rows are multiplied, so that the packing
+//! needs no separate pass. Panels that fit into half of the L2 cache stay there while the other
+//! rows are processed.
 
 use super::code::{Code, Inputs, Vectors, for_each, memory, serial};
 use super::panels::{Lies, Product, find};
@@ -9,25 +11,27 @@ use crate::error::Result;
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, Stmt, Var, substitute};
 use crate::schedule::{Schedule, StageId};
 
-/// Rows of which a panel is used at once: more of them use several panels in turn.
+/// The number of rows up to which one panel is processed at a time: with more rows, several panels
+/// are used in turn.
 const FEW_ROWS: i64 = 256;
 
-/// How the product is cut.
+/// The tiling of the product.
 struct Plan<'a> {
     product: &'a Product,
     inputs: &'a Inputs,
     out: &'a Buffer,
     vectors: Vectors,
-    /// Rows and vectors of a register tile.
+    /// The rows and vectors of a register tile.
     height: i64,
     wide: i64,
-    /// Panels that stay in the second cache together.
+    /// The number of panels that stay in the L2 cache together.
     group: i64,
-    /// Elements of the second operand from one row to the next.
+    /// The row stride of the second operand, in elements.
     pitch: i64,
 }
 
-/// Schedules a product that is an output, or an output whose elements are expressions of a product's.
+/// Schedules a product that is an output, or an output whose elements are expressions of a
+/// product's elements.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let product = match find(schedule, id, Lies::InRows)? {
         Ok(product) => product,
@@ -46,7 +50,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let (tensor, panels) = (tensor.clone(), columns / across);
     let bytes = terms * across * i64::from(dtype.bits()) / 8;
     let most = if rows <= FEW_ROWS { 1 } else { (target.l2_bytes / 2 / bytes.max(1)).clamp(1, panels) };
-    // Groups of the same size.
+    // The groups have the same size.
     let group = (1..=most).rev().find(|group| panels % group == 0).unwrap_or(1);
     let kind = shared_kind(target, Some(rows.saturating_mul(columns).saturating_mul(terms) / 4));
     let inputs = Inputs::of([&product.a, &product.b, &product.value]);
@@ -60,7 +64,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
 }
 
 impl Plan<'_> {
-    /// Some panels and all rows.
+    /// Emits some panels and all rows.
     fn group(&self, b: &Buffer, at: &Expr, rows: i64, code: &mut Code) {
         let Self { vectors, height, wide, group, .. } = *self;
         let across = wide * vectors.lanes;
@@ -86,7 +90,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A register tile. With `source`, its panel is copied from there.
+    /// Emits a register tile. With `source`, its panel is packed from there.
     fn tile(
         &self,
         (first, height): (&Expr, i64),

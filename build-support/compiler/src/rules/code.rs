@@ -1,4 +1,5 @@
-//! Statements of rules that write their loops themselves: loops, vectors, blocks of a matrix that are transposed in registers, tiles of a product.
+//! Statement builders for rules that generate their loops themselves: loops, vectors, transposes of
+//! matrix blocks in registers, tiles of a product.
 
 use kernpack::DataType;
 
@@ -11,21 +12,21 @@ use crate::ir::{
 use crate::schedule::Schedule;
 use crate::te::operation::input_tensors;
 
-/// Statements one after the other.
+/// A sequence of statements.
 #[derive(Default)]
 pub(crate) struct Code {
     stmts: Vec<Stmt>,
 }
 
 impl Code {
-    /// Names a value.
+    /// Binds a value to a name.
     pub(crate) fn bind(&mut self, name: &str, value: Expr) -> Expr {
         let var = Var::new(name, value.dtype());
         self.stmts.push(Stmt::bind(var.clone(), value));
         var.into()
     }
 
-    /// Makes memory.
+    /// Allocates memory.
     pub(crate) fn alloc(&mut self, buffer: &Buffer) {
         self.stmts.push(Stmt::alloc(buffer.clone()));
     }
@@ -39,7 +40,7 @@ impl Code {
     }
 }
 
-/// A loop; one of a single iteration is none.
+/// Emits a loop; for a single iteration, only the body.
 pub(crate) fn for_each(
     name: &str,
     extent: impl Into<Expr>,
@@ -50,7 +51,7 @@ pub(crate) fn for_each(
     let mut code = Code::default();
     if extent.is_int(1) {
         body(&Expr::int(0), &mut code);
-        // A body of its own: names and memory end with it.
+        // A separate body: names and memory end with it.
         return Stmt::if_then(true, code.finish(), None);
     }
     let var = Var::index(name);
@@ -58,12 +59,13 @@ pub(crate) fn for_each(
     Stmt::for_loop(var, 0, extent, kind, code.finish())
 }
 
-/// A loop whose iterations are done one after the other.
+/// Emits a serial loop.
 pub(crate) fn serial(name: &str, extent: impl Into<Expr>, body: impl FnOnce(&Expr, &mut Code)) -> Stmt {
     for_each(name, extent, ForKind::Serial, body)
 }
 
-/// A loop over `0 .. extent` in vectors: the body is told the index, and is a single statement. The last vector has a mask.
+/// Emits a vectorized loop over `0 .. extent`: the body gets the index, and is a single statement.
+/// The last vector has a mask.
 pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
     let lane = Var::index(name);
     let vectors = (extent + lanes - 1) / lanes;
@@ -77,23 +79,24 @@ pub(crate) fn in_vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(
     })
 }
 
-/// Asks for the line of an element that is read soon: into all caches.
+/// Prefetches the cache line of an element that is read soon, into all caches.
 pub(crate) fn prefetch(buffer: &Buffer, index: Expr) -> Stmt {
     prefetch_to(buffer, index, 3)
 }
 
-/// Asks for the line of an element that is read later: into the second cache, not the first one.
+/// Prefetches the cache line of an element that is read later, into the L2 cache but not the L1
+/// cache.
 pub(crate) fn prefetch_later(buffer: &Buffer, index: Expr) -> Stmt {
     prefetch_to(buffer, index, 2)
 }
 
 fn prefetch_to(buffer: &Buffer, index: Expr, locality: i64) -> Stmt {
     let address = Expr::builtin(ADDRESS_OF, POINTER, [Expr::load(buffer, index)]);
-    // To be read, as data.
+    // A read of data.
     Stmt::evaluate(Expr::builtin(PREFETCH, I32, [address, Expr::int(0), Expr::int(locality), Expr::int(1)]))
 }
 
-/// Memory of a rule's own.
+/// Temporary memory of a rule.
 pub(crate) fn memory(name: &str, dtype: DataType, extents: &[i64], scope: &str) -> Buffer {
     Buffer::new(name, dtype, extents.iter().map(|extent| Expr::int(*extent)), scope)
 }
@@ -114,7 +117,7 @@ impl Vectors {
         Stmt::store(buffer.clone(), index.ramp(1, self.lanes as u16), value)
     }
 
-    /// Stores the first lanes.
+    /// Stores the first `count` lanes.
     pub(crate) fn store_first(&self, buffer: &Buffer, index: Expr, value: Expr, count: i64) -> Stmt {
         if count >= self.lanes {
             return self.store(buffer, index, value);
@@ -128,14 +131,16 @@ impl Vectors {
         Expr::float(self.dtype, value).broadcast(self.lanes as u16)
     }
 
-    /// The rows of a square block as its columns. The number of lanes is a power of two.
+    /// Transposes a square block of rows. The number of lanes is a power of two.
     ///
-    /// Each step is one instruction for a vector that has no other operand, on x86 and ARM: parts of 16 bytes are transposed by themselves first, as blocks of rows,
-    /// by interleaving two vectors (`unpck`, `zip`), and then change places as wholes (`vshuff32x4`, `vperm2f128`).
+    /// Each step is one instruction for a vector without a further operand, on x86 and ARM. Parts
+    /// of 16 bytes are transposed individually first, as blocks of rows, by interleaving two
+    /// vectors (`unpck`, `zip`); then whole parts are exchanged (`vshuff32x4`, `vperm2f128`).
     pub(crate) fn transposed(&self, rows: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
         let lanes = self.lanes as usize;
         let part = (128 / usize::from(self.dtype.bits())).clamp(1, lanes);
-        // Pairs of blocks become one, until there is one block: that of half of the units of each part of both vectors.
+        // Merges pairs of blocks until one block is left. A merge takes half of the units of each
+        // part of both vectors.
         let interleaved = |unit: usize, half: usize| -> Vec<i64> {
             let lane = |lane: usize| {
                 let (first, within) = (lane / part * part, lane % part);
@@ -162,7 +167,8 @@ impl Vectors {
             }
             columns.append(&mut blocks[0]);
         }
-        // `columns[block * part + c]` has a part of column `c` of each part: even and odd parts of two vectors, until a vector has parts of one column only.
+        // `columns[block * part + c]` contains a part of column `c` of each part: takes even and
+        // odd parts of two vectors, until a vector contains only parts of one column.
         let picked = |odd: usize| -> Vec<i64> {
             let count = lanes / part;
             let lane = |lane: usize| {
@@ -191,7 +197,7 @@ impl Vectors {
         (0..lanes).map(|column| whole[column % part][column / part].clone()).collect()
     }
 
-    /// Even and odd lanes of vectors that lie one after the other. Behind the last one is anything.
+    /// The even and the odd lanes of consecutive vectors. Lanes after the last one are undefined.
     pub(crate) fn apart(&self, columns: &[Expr], code: &mut Code) -> [Vec<Expr>; 2] {
         ["even", "odd"].map(|name| {
             let first = i64::from(name == "odd");
@@ -201,7 +207,8 @@ impl Vectors {
         })
     }
 
-    /// The vector that begins at a lane of vectors that lie one after the other. Behind the last one is anything.
+    /// The vector that starts at a lane of consecutive vectors. Lanes after the last one are
+    /// undefined.
     pub(crate) fn at_lane(&self, vectors: &[Expr], lane: i64, code: &mut Code) -> Expr {
         let last = vectors.len() - 1;
         let of = |at: i64| &vectors[(at as usize).min(last)];
@@ -212,9 +219,10 @@ impl Vectors {
         code.bind("moved", shuffle(of(at), of(at + 1), (skip..skip + self.lanes).collect()))
     }
 
-    /// A tile of a product in registers: `rows` x `vectors` sums over what the loops go through, and what `each` round of them does besides. `a` is one element of a
-    /// row, `b` a vector of the columns;
-    /// `done` gets each sum as a place in memory, which is a register, with its row and vector.
+    /// Emits a tile of a product in registers: `rows` x `vectors` sums over the iterations of
+    /// `loops`, with the additional statements of `each` in every iteration. `a` is one element of
+    /// a row, `b` a vector of the columns. `done` gets each sum as a location in memory, which
+    /// becomes a register, with its row and vector.
     pub(crate) fn tile(
         &self,
         (rows, vectors): (i64, i64),
@@ -254,20 +262,20 @@ impl Vectors {
     }
 }
 
-/// Lanes of two vectors.
+/// Selects lanes of two vectors.
 fn shuffle(low: &Expr, high: &Expr, lanes: Vec<i64>) -> Expr {
     let vectors = [low.clone(), high.clone()].into_iter().collect();
     Expr::from_node(ExprNode::Shuffle { vectors, indices: lanes.into() })
 }
 
-/// What an operation of a rule's own reads and writes.
+/// The tensors that an operation of a rule reads, with their buffers.
 pub(crate) struct Inputs {
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) buffers: Vec<Buffer>,
 }
 
 impl Inputs {
-    /// Those of expressions.
+    /// Collects the tensors that expressions read.
     pub(crate) fn of<'a>(exprs: impl IntoIterator<Item = &'a Expr>) -> Self {
         let mut inputs = Self { tensors: Vec::new(), buffers: Vec::new() };
         for expr in exprs {
@@ -291,12 +299,13 @@ impl Inputs {
         self.buffers[position.expect("the tensor is an input")].clone()
     }
 
-    /// An expression whose reads of tensors are loads.
+    /// An expression with its tensor reads replaced by loads.
     pub(crate) fn loads(&self, expr: &Expr) -> Expr {
         Loads(self).mutate_expr(expr).unwrap_or_else(|_| unreachable!("loads have no errors"))
     }
 
-    /// The operation that computes a tensor like this one by statements, which write to the buffer.
+    /// Creates an operation that computes a tensor with the type and shape of `out` by statements,
+    /// which write to the buffer.
     pub(crate) fn operation(
         self,
         name: &str,
@@ -320,7 +329,8 @@ impl Inputs {
     }
 }
 
-/// The memory of a tensor: aligned as its elements are, which is all that arguments promise.
+/// The buffer of an argument. It has only the alignment of its elements, because arguments
+/// guarantee no more.
 fn argument(tensor: &Tensor) -> Buffer {
     let node = Buffer::new(&tensor.name(), tensor.dtype, tensor.shape.iter(), "global").to_node();
     Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
@@ -346,7 +356,7 @@ impl Mutate for Loads<'_> {
     }
 }
 
-/// An expression of a copy of a schedule with the tensors of the schedule itself.
+/// Rewrites an expression of a copy of a schedule to use the tensors of the schedule itself.
 pub(crate) fn current(expr: &Expr, schedule: &Schedule, copy: &Schedule) -> Expr {
     let mut current = Current { schedule, copy, memo: Memo::default() };
     current.mutate_expr(expr).unwrap_or_else(|_| unreachable!("a change of tensors has no errors"))
@@ -397,7 +407,7 @@ mod tests {
                     _ => panic!("only names"),
                 })
                 .collect();
-            // Which row and column a lane is of.
+            // The row and the column of a lane.
             fn lane(expr: &Expr, at: usize, rows: &[Expr], bound: &[(Expr, Expr)]) -> (usize, usize) {
                 if let Some(row) = rows.iter().position(|row| row == expr) {
                     return (row, at);

@@ -1,4 +1,5 @@
-//! The last rule: any computed tensor. Outer loops run in parallel, the innermost one in vectors.
+//! The fallback rule for any computed tensor. Outer loops run in parallel, the innermost one is
+//! vectorized.
 
 use super::pattern::{chains, computed, cost, extent_of, reads};
 use super::{Outcome, TargetDescription, decline, elements_of, pays};
@@ -6,10 +7,10 @@ use crate::error::Result;
 use crate::ir::{DataTypeExt, IterVar};
 use crate::schedule::{Schedule, StageId};
 
-/// Elements that a thread takes at a time, of a tensor with one dimension.
+/// The number of elements per chunk of a thread, for a tensor with one dimension.
 const CHUNK: i64 = 4096;
 
-/// Schedules a stage element by element.
+/// Schedules a stage elementwise.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let op = schedule[id].operation().clone();
     let Some(parts) = computed(&op) else { decline!("`{}` is not computed by one expression", op.name()) };
@@ -28,7 +29,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let mut outer: Vec<IterVar> = parts.axes[..parts.axes.len() - 1].to_vec();
     let inner_extent = extents.last().copied().flatten();
     let (row, is_chunked) = match (outer.is_empty(), is_large, inner_extent) {
-        // One long dimension: chunks of it for the threads.
+        // One long dimension is split into chunks for the threads.
         (true, true, extent) if extent.is_none_or(|extent| extent > CHUNK) => {
             let (chunks, chunk) = stage.split(&last, CHUNK)?;
             outer.push(chunks);

@@ -1,6 +1,7 @@
-//! Where the largest or the smallest element of each row is, in two steps: first which value it is, then where it is for the first time. Each step takes two or three
-//! instructions for a vector, and the second one reads a row that is in a cache by then; a reduction of values and places together takes a dozen, because
-//! it has to be right for any order of its elements.
+//! Argmax and argmin of each row, in two steps: first the value of the extremum, then its first
+//! position. Each step takes two or three instructions for a vector, and the second one reads a row
+//! that is already in a cache; a reduction of values and positions together takes a dozen, because
+//! it has to be correct for any order of its elements.
 
 use super::pattern::{extent_of, reduced};
 use super::rows::across_row;
@@ -14,23 +15,24 @@ use crate::schedule::{Schedule, StageId};
 use crate::te::operation::reduction_results;
 use crate::te::{argmax, argmin, max_value, min_value, reduce_axis, reduce_max, reduce_min};
 
-/// The shortest row that is worth two steps.
+/// The length of the shortest row for which two steps are profitable.
 const LEAST: i64 = 32;
 
-/// A reduction of pairs of a place and a value.
+/// A reduction of pairs of a position and a value.
 struct Extremum {
     op: Operation,
     axes: Vec<IterVar>,
-    /// The axis of a row: places are its values.
+    /// The axis of a row: positions are its values.
     along: IterVar,
-    /// What is compared: an element of a tensor.
+    /// The value that is compared: an element of a tensor.
     value: Expr,
     is_largest: bool,
-    /// The type that places are looked for in.
+    /// The type in which positions are searched for.
     place: DataType,
 }
 
-/// Schedules such a reduction; false: the operation is none, or its rows are too short or too long.
+/// Schedules such a reduction; returns false if the operation is not one, or if its rows are too
+/// short or too long.
 pub(super) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<bool> {
     let op = schedule[id].operation().clone();
     let Some(extremum) = describe(&op, target) else { return Ok(false) };
@@ -63,7 +65,8 @@ fn describe(op: &Operation, target: &TargetDescription) -> Option<Extremum> {
     if place != along.var.expr() || place.dtype() != I64 {
         return None;
     }
-    // An element as it is: arithmetic may be contracted in one step and not in the other, and would then not be found again.
+    // Only a plain element: arithmetic may be contracted in one step and not in the other, and the
+    // value would then not be found.
     let ExprNode::TensorRead { tensor, .. } = &**value else { return None };
     if !super::reduction::is_contiguous(value, along) {
         return None;
@@ -97,7 +100,8 @@ fn describe(op: &Operation, target: &TargetDescription) -> Option<Extremum> {
 }
 
 impl Extremum {
-    /// The reduction to the value, the one to its first place, and what gives both as the operation does.
+    /// The reduction to the value, the reduction to its first position, and the operation that
+    /// combines both to the original results.
     fn steps(&self) -> (Operation, Operation, Operation) {
         let OperationNode::Compute { name, span, tag, attrs, axes, bodies, .. } = &*self.op else {
             unreachable!("a reduction is computed")
@@ -132,7 +136,7 @@ impl Extremum {
             }
             reduce_min(Expr::select(is_it, along.var.expr().cast(self.place), &nowhere), along)
         });
-        // Nothing is found where there is nothing.
+        // An empty row has no position.
         let found = read(&place.output(0), &self.axes);
         let is_somewhere = found.differs(&nowhere);
         let last = &self.along.dom.as_ref().expect("an axis of a reduction has a range").extent - 1;
@@ -156,14 +160,14 @@ impl Extremum {
         (best, place, out)
     }
 
-    /// What is found in nothing.
+    /// The result of an empty row.
     fn worst(&self) -> Expr {
         let dtype = self.value.dtype();
         if self.is_largest { min_value(dtype) } else { max_value(dtype) }
     }
 }
 
-/// An axis like this one: each operation has axes of its own.
+/// Creates an equal axis, because each operation has its own axes.
 fn fresh(axis: &IterVar) -> IterVar {
     IterVar::from_node(IterVarNode {
         dom: axis.dom.clone(),
@@ -174,7 +178,7 @@ fn fresh(axis: &IterVar) -> IterVar {
     })
 }
 
-/// The element of a tensor at axes.
+/// Reads the element of a tensor at axes.
 fn read(tensor: &Tensor, axes: &[IterVar]) -> Expr {
     let indices = axes.iter().map(|axis| axis.var.expr().clone()).collect();
     Expr::from_node(ExprNode::TensorRead { tensor: tensor.clone(), indices })

@@ -1,9 +1,11 @@
-//! Matrix products and convolutions: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, whatever order the dimensions of `A` and `B` have, with an
-//! expression over each element of `C` behind it. `k` may be several axes, and `A` may be read anywhere that does not depend on `j`: a convolution is such a
+//! Matrix products and convolutions: `C[.., i, j] = sum over k of A[.., i, k] * B[.., k, j]`, for
+//! any order of the dimensions of `A` and `B`, with an elementwise epilogue on `C`. `k` may be
+//! several axes, and `A` may have any indices that do not depend on `j`: a convolution is such a
 //! product, where `i` is a row of pixels and `j` the output channel.
 //!
-//! A tile of `C` stays in registers while all of `k` goes by. `B` is copied to panels as wide as a tile, so that it is read in order. The tile is as large as the
-//! registers allow: rows x vectors of accumulators, the vectors of `B` and one broadcast of `A`. Rows are divided evenly.
+//! A tile of `C` stays in registers over all of `k`. `B` is packed into panels as wide as a tile,
+//! so that it is read sequentially. The tile is as large as the registers allow: rows x vectors of
+//! accumulators, the vectors of `B` and one broadcast of `A`. Rows are divided evenly.
 
 use super::pattern::{Computed, axis_of, computed, depends_on, extent_of, is_injective, is_reduction, readers, reads};
 use super::reduction::source_of;
@@ -15,15 +17,15 @@ use crate::schedule::{Attach, Schedule, StageId, Tail};
 
 /// The operands of a product.
 struct Product {
-    /// Read along the rows of the result.
+    /// The operand that is read along the rows of the result.
     a: Tensor,
-    /// Read along its columns.
+    /// The operand that is read along its columns.
     b: Tensor,
-    /// Which dimension of `b` is the last one of the result.
+    /// The dimension of `b` that is the last one of the result.
     b_column: usize,
-    /// Which dimensions of `b` are of the batch.
+    /// The batch dimensions of `b`.
     b_batch: Vec<usize>,
-    /// Axes of `a` alone.
+    /// The axes that only `a` has.
     rows: Vec<IterVar>,
 }
 
@@ -74,7 +76,7 @@ fn product(parts: &Computed) -> core::result::Result<Product, String> {
     Ok(Product { a: a.0.clone(), b: b.0.clone(), b_column, b_batch, rows })
 }
 
-/// Whether a product's operands are reads, or casts of reads.
+/// Returns true if the operands of a product are reads, or casts of reads.
 fn is_plain(source: &Expr) -> bool {
     let ExprNode::Binary { a, b, .. } = &**source else { return false };
     [a, b].into_iter().all(|side| match &**side {
@@ -84,7 +86,8 @@ fn is_plain(source: &Expr) -> bool {
     })
 }
 
-/// Schedules a product that is an output, or an output whose elements are expressions of a product's.
+/// Schedules a product that is an output, or an output whose elements are expressions of a
+/// product's elements.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let out = schedule[id].operation().clone();
     let core = match core_of(schedule, id) {
@@ -123,9 +126,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         height = height.max(1);
     }
     let width = lanes * vectors;
-    // Eight multiply-adds or more are done in the time of another operation.
+    // Eight or more multiply-adds take as long as one other operation.
     let work = elements_of(parts.axes.iter().chain(&parts.reduce_axes)).map(|work| work / 4);
-    // Copying B pays when it is read often, and when it is not in order.
+    // Packing B is profitable if it is read often, and if it is not in order.
     let is_read_often = row_extent.is_none_or(|rows| rows >= 4 * height) && pays(target, work);
     let packs = is_read_often || is_transposed && row_extent.is_none_or(|rows| rows > 4);
     if packs
@@ -145,7 +148,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     };
     let mut stage = schedule.stage(id);
     let column = out_axes.last().expect("a product has columns").clone();
-    // Without threads, which must not write the same elements, the last columns are computed with some of those before them instead of a mask.
+    // Without threads, which must not write the same elements, the last columns overlap with
+    // previous ones, which avoids a mask.
     let overlaps = packed.is_none() && !pays(target, work) && columns.is_some_and(|columns| columns >= width);
     let tail = if overlaps { Tail::ShiftInwards } else { Tail::Guard };
     let (jo, ji) = stage.split_tail(&column, width, tail)?;
@@ -153,7 +157,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let outer: Vec<IterVar> = out_axes[..out_axes.len() - 1].to_vec();
     let row = rows.map(|row| out_axes[position(row)].clone());
     order.extend(outer.iter().filter(|axis| Some(*axis) != row.as_ref()).cloned());
-    // Several panels of B that fit into half of the second cache stay there while the rows go by.
+    // Several panels of B that fit into half of the L2 cache stay there while the rows are
+    // processed.
     let panel_bytes = depth.map_or(width * 4096, |depth| depth * width * i64::from(dtype.bits()) / 8);
     let panels = (target.l2_bytes / 2 / panel_bytes.max(1)).max(1);
     let is_small = row_extent.is_some_and(|rows| rows <= 256);
@@ -179,12 +184,12 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     }
     stage.vectorize(&ji)?;
     if pays(target, work) {
-        // A loop of one iteration has nothing to share out.
+        // A loop of one iteration cannot be distributed.
         let shared = order.iter().find(|axis| extent_of(axis) != Some(1)).unwrap_or(&order[0]).clone();
         stage.parallel(&shared)?;
     }
     if let Some(packed) = packed {
-        // Few rows: a panel is made when it is used, and is still in a cache then.
+        // For few rows, a panel is packed when it is used, and is still in a cache then.
         if is_small {
             schedule.stage(&packed).compute_at(id, &jc)?;
         } else {
@@ -207,7 +212,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// The reduction that a stage is, or whose elements its own are expressions of; or why there is none.
+/// Returns the reduction that is the stage itself, or the one from whose elements the stage's
+/// elements are computed; or the reason why there is none.
 pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<StageId, String> {
     let out = schedule[id].operation();
     if is_reduction(out) {
@@ -229,7 +235,7 @@ pub(crate) fn core_of(schedule: &Schedule, id: StageId) -> core::result::Result<
     Ok(core)
 }
 
-/// Whether each element of one stage is an expression of the same element of another.
+/// Returns true if each element of one stage is an expression of the same element of another.
 pub(crate) fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) -> bool {
     let (Some(out), Some(inner)) = (computed(schedule[id].operation()), computed(schedule[core].operation())) else {
         return false;
@@ -243,21 +249,22 @@ pub(crate) fn reads_in_place(schedule: &Schedule, id: StageId, core: StageId) ->
             indices.len() == axes.len() && indices.iter().zip(axes).all(|(index, axis)| index == axis.var.expr())
         })
     };
-    // Stages that are inlined in between read in place as well.
+    // Stages in between that are inlined also read in place.
     schedule.stages().all(|other| {
         let reads_core = schedule.consumers(core).contains(&other);
         !reads_core || computed(schedule[other].operation()).is_some_and(|parts| direct(&parts.body, &parts.axes))
     })
 }
 
-/// Copies an operand to panels: `[.., column / width][k][column % width]`, with zeros behind the last column.
+/// Packs an operand into panels: `[.., column / width][k][column % width]`, with zeros after the
+/// last column.
 fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -> Result<Tensor> {
     let copy = schedule.cache_read(&product.b, "global", [core])?;
     let mut stage = schedule.stage(&copy);
     let own = stage.get()?.leaves.clone();
     let column = own[product.b_column].clone();
     let (panel, lane) = stage.split(&column, width)?;
-    // Axes of the batch stay in front; then panels, the sum, and the columns of a panel.
+    // Batch axes stay in front; then panels, the sum, and the columns of a panel.
     let (batch, others): (Vec<usize>, Vec<usize>) =
         (0..own.len()).filter(|&index| index != product.b_column).partition(|index| product.b_batch.contains(index));
     let axis = |index: &usize| own[*index].clone();
@@ -273,7 +280,8 @@ fn pack(schedule: &mut Schedule, core: StageId, product: &Product, width: i64) -
     if is_in_order {
         stage.vectorize(&last)?;
     } else {
-        // The columns are far apart: some elements of each are read in order, and go to lines that are still in the first cache.
+        // The columns are far apart: some elements of each are read in order, and are written to
+        // lines that are still in the L1 cache.
         let first_sum = batch.len() + 1;
         let run = if others.len() > 1 { 4 } else { 16 };
         let (outer, inner) = stage.split(&own[first_sum], run)?;

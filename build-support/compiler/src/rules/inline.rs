@@ -1,4 +1,4 @@
-//! Puts expressions into their readers, where that costs nothing.
+//! Inlining of expressions into their readers, where this has no cost.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,17 @@ use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode};
 use crate::schedule::Schedule;
 
-/// What an expression may cost that is computed again for each of several readers.
+/// The maximum cost of an expression that is recomputed for each of several readers.
 const CHEAP: usize = 2;
 
-/// What it may cost with all that is put into it: what is cheap, and read at several places by something cheap, which again is, costs a power of 2.
+/// The maximum cost including all inlined expressions: a chain of cheap expressions that are read
+/// at several places has a cost exponential in its length.
 const CHEAP_IN_ALL: usize = 24;
 
-/// Inlines what is computed element by element, is no output, and is read by computed tensors only: by one, for each element once; or if it is cheap.
+/// Inlines elementwise operations that are not outputs and are read only by computed tensors: by
+/// one of them, once for each element; or if they are cheap.
 pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
-    // What is put into readers costs, with all that is put into it.
+    // The costs of inlined expressions, including all that is inlined into them.
     let mut costs: HashMap<Operation, usize> = HashMap::new();
     for id in schedule.stages().collect::<Vec<_>>() {
         let stage = &schedule[id];
@@ -46,7 +48,8 @@ pub(crate) fn apply(schedule: &mut Schedule) -> Result<()> {
                     if !uses.iter().any(|(known, at)| *known == reading && are_same(at, &indices)) {
                         uses.push((reading.clone(), indices.clone()));
                     }
-                    // A reader with more axes than it reads at computes each element several times; so does one that reads at sums of axes, as windows do.
+                    // A reader with more axes than occur in its indices computes each element
+                    // several times; so does one whose indices are sums of axes, as in windows.
                     let is_reduction = matches!(&*body, ExprNode::Reduce { .. });
                     let along = |axes: &kernpack::Array<IterVar>| {
                         let depends = |axis: &IterVar| indices.iter().any(|index| depends_on(index, axis));

@@ -1,8 +1,9 @@
 //! The list of rules: packed functions by name, in the order in which they are tried.
 //!
-//! A rule is a packed function `(schedule, stage, target) -> nothing or text`: a `kernpack.schedule.Schedule`, the `kernpack.schedule.Stage` to be scheduled
-//! and a `kernpack.TargetDescription`. It gives nothing back if it scheduled the stage, and else the reason why it did not. The schedule is then as it was
-//! before, whatever the rule did.
+//! A rule is a packed function `(schedule, stage, target) -> nothing or text`. Its arguments are a
+//! `kernpack.schedule.Schedule`, the `kernpack.schedule.Stage` to schedule and a
+//! `kernpack.TargetDescription`. It returns nothing if it scheduled the stage, and otherwise the
+//! reason why it declined. In that case the schedule is restored, whatever the rule did.
 //!
 //! ```
 //! use kernpack_compiler::rules::{self, Outcome};
@@ -21,10 +22,10 @@ use super::{Outcome, TargetDescription};
 use crate::error::{CompileError, ErrorKind, Result};
 use crate::schedule::{Schedule, SharedSchedule, SharedStage, StageId};
 
-/// What the names of our own rules begin with.
+/// The prefix of the names of built-in rules.
 pub const PREFIX: &str = "kernpack.rule.";
 
-/// The rules that are tried without further instructions, in order.
+/// The default rules, in order.
 pub const USUAL: &[&str] = &[
     "winograd",
     "convolution",
@@ -39,19 +40,19 @@ pub const USUAL: &[&str] = &[
     "elementwise",
 ];
 
-/// A rule with the name that notes call it by.
+/// A rule with its name in notes.
 pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) function: Function,
 }
 
-/// The list of the usual rules: what `PassContext::rules` means when it is empty.
+/// Returns the list of the usual rules, which an empty `PassContext::rules` means.
 #[packed_func(name = "kernpack.rules.usual")]
 pub fn usual() -> Array<Any> {
     USUAL.iter().map(|name| Any::from(*name)).collect()
 }
 
-/// A closure as the packed function of a rule.
+/// Converts a closure to the packed function of a rule.
 pub fn function<F>(rule: F) -> Function
 where
     F: Fn(&mut Schedule, StageId, &TargetDescription) -> Result<Outcome> + Send + Sync + 'static,
@@ -69,10 +70,11 @@ where
     )
 }
 
-/// The list with one more rule. `place`: `first`, `last`, or `before:NAME`, `after:NAME` or `instead:NAME` of a rule in the list.
+/// Returns the list with one more rule. `place` is `first`, `last`, or `before:NAME`, `after:NAME`
+/// or `instead:NAME` of a rule in the list.
 ///
 /// # Errors
-/// Another place; no rule of that name in the list.
+/// Returns an error for another place, or if no rule in the list has that name.
 pub fn insert(list: &Array<Any>, place: &str, name: &str, rule: &Function) -> Result<Array<Any>> {
     let known = names(list)?;
     let find = |other: &str| {
@@ -101,15 +103,15 @@ pub fn insert(list: &Array<Any>, place: &str, name: &str, rule: &Function) -> Re
     Ok(entries.into())
 }
 
-/// The names in a list of rules.
+/// Returns the names in a list of rules.
 ///
 /// # Errors
-/// An entry that is no rule.
+/// Returns an error for an entry that is not a rule.
 pub fn names(list: &Array<Any>) -> Result<Vec<String>> {
     list.iter().map(|entry| named(&entry).map(|(name, _)| name)).collect()
 }
 
-/// The rules of a list.
+/// Resolves the rules of a list.
 pub(crate) fn resolve(list: &Array<Any>) -> Result<Vec<Rule>> {
     let resolve = |entry: Any| {
         let (name, function) = named(&entry)?;
@@ -122,7 +124,7 @@ pub(crate) fn resolve(list: &Array<Any>) -> Result<Vec<Rule>> {
     list.iter().map(resolve).collect()
 }
 
-/// The name and, if it has one of its own, the function of an entry: a name, a function, or both.
+/// The name and, if it has its own, the function of an entry: a name, a function, or both.
 fn named(entry: &Any) -> Result<(String, Option<Function>)> {
     if let Ok(name) = entry.to::<String>() {
         return Ok((name, None));
@@ -152,7 +154,7 @@ fn find(name: &str) -> Result<Function> {
 }
 
 impl Rule {
-    /// Tries the rule on a stage. The schedule is as before if it does not fit.
+    /// Tries the rule on a stage. If it declines, the schedule is restored.
     pub(crate) fn apply(
         &self,
         schedule: &SharedSchedule,
@@ -185,7 +187,7 @@ fn insert_packed(list: Array<Any>, place: &str, name: &str, rule: Function) -> k
     Ok(insert(&list, place, name, &rule)?)
 }
 
-/// The packed functions of our own rules.
+/// Defines the packed functions of built-in rules.
 macro_rules! packed {
     ($($name:literal $rule:ident = $module:ident::$apply:ident),* $(,)?) => { $(
         #[packed_func(name = $name)]

@@ -1,10 +1,13 @@
-//! Schedules by pattern.
+//! Automatic scheduling by patterns.
 //!
-//! First, expressions that need no memory of their own are put into their readers. Then the rules are tried in order on each stage that is still computed by
-//! itself; the first one that fits schedules it, together with the stages that it takes in. A rule that declines says why, in the notes of the context.
+//! First, expressions that need no memory are inlined into their readers. Then the rules are tried
+//! in order on each stage that is not inlined; the first rule that matches schedules it, together
+//! with the stages that it fuses. A rule that declines records the reason in the notes of the
+//! context.
 //!
-//! Each rule is a packed function `kernpack.rule.<name>`; rules of the user's, from any language, stand in the list at any place: [`insert`],
-//! the field `rules` of [`PassContext`], [`crate::Kernel::rule`].
+//! Each rule is a packed function `kernpack.rule.<name>`. User-defined rules, from any language,
+//! can be inserted at any place of the list: [`insert`], the field `rules` of [`PassContext`],
+//! [`crate::Kernel::rule`].
 
 mod blocks;
 mod code;
@@ -37,33 +40,36 @@ use crate::error::Result;
 use crate::pass::PassContext;
 use crate::schedule::{Attach, Schedule, SharedSchedule, StageId};
 
-/// Whether threads pay for so many simple operations; a number that depends on sizes is taken for a large one.
+/// Returns true if threads are profitable for this number of simple operations; a number that
+/// depends on sizes is assumed to be large.
 fn pays(target: &TargetDescription, work: Option<i64>) -> bool {
     work.is_none_or(|work| work >= target.parallel_work)
 }
 
-/// The kind of a loop that threads may share out.
+/// The kind of a loop that may be distributed over threads.
 fn shared_kind(target: &TargetDescription, work: Option<i64>) -> crate::ir::ForKind {
     if pays(target, work) { crate::ir::ForKind::Parallel } else { crate::ir::ForKind::Serial }
 }
 
-/// How many elements the axes go over; none: that depends on sizes.
+/// The number of elements of the iteration space; `None` if it depends on sizes.
 fn elements_of<'a>(axes: impl IntoIterator<Item = &'a crate::ir::IterVar>) -> Option<i64> {
     axes.into_iter().try_fold(1i64, |product, axis| product.checked_mul(pattern::extent_of(axis)?))
 }
 
-/// What a rule did.
+/// The result of a rule.
 pub enum Outcome {
-    /// It scheduled the stage and those that it took in.
+    /// The rule scheduled the stage and the stages that it fused.
     Applied,
-    /// The stage is none for this rule, for this reason; nothing was changed.
+    /// The rule does not apply to the stage, for this reason; nothing was changed.
     Declined(String),
 }
 
-/// Schedules everything that is not scheduled, by the rules of the context: the field `rules` of [`PassContext`], or the usual ones.
+/// Schedules all unscheduled stages with the rules of the context: the field `rules` of
+/// [`PassContext`], or the usual ones.
 ///
 /// # Errors
-/// Those of primitives: a defect of a rule. A list with something else than rules.
+/// Returns the errors of primitives, which are bugs in a rule, and an error for a list with entries
+/// that are not rules.
 pub fn schedule(schedule: &mut Schedule, target: &TargetDescription, context: &PassContext) -> Result<()> {
     schedule_by(schedule, &of(context), target, context)
 }
@@ -74,10 +80,10 @@ pub fn of(context: &PassContext) -> Array<Any> {
     if own.is_empty() { usual() } else { own }
 }
 
-/// Schedules everything that is not scheduled, by these rules.
+/// Schedules all unscheduled stages with these rules.
 ///
 /// # Errors
-/// As [`schedule`].
+/// Returns the errors of [`schedule`].
 pub fn schedule_by(
     schedule: &mut Schedule,
     rules: &Array<Any>,
@@ -88,7 +94,7 @@ pub fn schedule_by(
     inline::apply(schedule)?;
     let shared = SharedSchedule::new(core::mem::replace(schedule, Schedule::new(&[])));
     let done = apply(&shared, &rules, &target.object(), context);
-    // A rule that kept the object finds an empty schedule in it.
+    // A rule that kept a reference to the object finds an empty schedule in it.
     *schedule = core::mem::replace(&mut *shared.lock(), Schedule::new(&[]));
     done
 }
@@ -99,7 +105,7 @@ fn apply(
     target: &ObjRef<TargetDescription>,
     context: &PassContext,
 ) -> Result<()> {
-    // From the last one on: a rule takes in what its stage reads.
+    // In reverse order, because a rule fuses the stages that its stage reads.
     let mut done: Vec<StageId> = Vec::new();
     loop {
         let (id, name, before) = {
@@ -122,12 +128,12 @@ fn apply(
             }
         }
         done.push(id);
-        // Stages that a rule made are its own.
+        // Stages that a rule created are already scheduled.
         done.extend(shared.lock().stages().filter(|stage| !before.contains(stage)));
     }
 }
 
-/// Returns from a rule with the reason why it does not fit.
+/// Returns from a rule with the reason why it declines.
 macro_rules! decline {
     ($($text:tt)*) => {
         return Ok($crate::rules::Outcome::Declined(format!($($text)*)))

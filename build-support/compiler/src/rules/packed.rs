@@ -8,7 +8,8 @@ use crate::error::with_place;
 use crate::pass::PassContext;
 use crate::schedule::SharedSchedule;
 
-/// Schedules everything that is not scheduled, for a target as a text. What rules did and declined is in the notes of the context.
+/// Schedules all unscheduled stages for a target string. The notes of the context list the rules
+/// that were applied or declined.
 #[packed_func(name = "kernpack.rules.schedule")]
 fn schedule(schedule: SharedSchedule, target: &str, context: PassContext) -> kernpack::Result<()> {
     let description = TargetDescription::of(&Target::parse(target)?);

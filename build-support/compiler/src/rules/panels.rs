@@ -1,7 +1,10 @@
-//! Products of matrices with one that lies in panels already: `C[.., i, j] = sum over k of A[.., i, k] * B[j / 16, k, j % 16]`, with an expression over each element of `C`
-//! behind it. Constant weights are laid out so when a model is compiled; they may be in half precision or bfloat16, and are widened as they are loaded.
+//! Matrix products with a packed second operand:
+//! `C[.., i, j] = sum over k of A[.., i, k] * B[j / 16, k, j % 16]`, with an elementwise epilogue
+//! on `C`. Constant weights are packed in this way at compile time; they may be in half precision
+//! or bfloat16, and are widened when they are loaded.
 //!
-//! Nothing is copied: a tile of sums stays in registers while all of `k` goes by. One row needs all the vectors that registers have room for, each of another panel.
+//! Nothing is copied: a tile of sums stays in registers over all of `k`. For one row, all available
+//! vector registers are used, each for another panel.
 
 use super::code::{Code, Inputs, Vectors, current, for_each, memory, prefetch_later, serial};
 use super::gemm::{core_of, reads_in_place};
@@ -15,10 +18,10 @@ use crate::ir::{
 };
 use crate::schedule::{Schedule, StageId};
 
-/// Columns of a panel.
+/// The number of columns of a panel.
 const COLUMNS: i64 = 16;
 
-/// How the second operand lies in memory.
+/// The memory layout of the second operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
     /// In panels: `[column / 16, k, column % 16]`.
@@ -27,10 +30,11 @@ pub(crate) enum Lies {
     InRows,
 }
 
-/// A product with everything around it as functions of positions.
+/// A product with fused operations, as functions of positions.
 pub(crate) struct Product {
     pub(crate) out: Operation,
-    /// All axes of the result but the last one, with their extents; then that one, and what is summed over.
+    /// All axes of the result except the last one, with their extents; then that one, and the
+    /// reduction axis.
     pub(crate) rows: Vec<(Var, i64)>,
     pub(crate) column: (Var, i64),
     pub(crate) depth: (Var, i64),
@@ -40,7 +44,8 @@ pub(crate) struct Product {
     pub(crate) sum: Var,
 }
 
-/// Schedules a product that is an output, or an output whose elements are expressions of a product's.
+/// Schedules a product that is an output, or an output whose elements are expressions of a
+/// product's elements.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let product = match find(schedule, id, Lies::InPanels)? {
         Ok(product) => product,
@@ -50,7 +55,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// The product that a stage computes, or why it computes none.
+/// Returns the product that a stage computes, or the reason why there is none.
 pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core::result::Result<Product, String>> {
     let core = match core_of(schedule, id) {
         Ok(core) => core,
@@ -62,7 +67,7 @@ pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core:
     let Some(parts) = computed(schedule[core].operation()) else {
         return Ok(Err(format!("`{}` has several results", schedule[core].name())));
     };
-    // Most sums are none of these: that is seen before anything is copied.
+    // Most reductions are not such products: this is checked before anything is copied.
     if let Err(reason) = factors(&parts, lies) {
         return Ok(Err(format!("`{}`: {reason}", schedule[core].name())));
     }
@@ -80,7 +85,7 @@ pub(crate) fn find(schedule: &Schedule, id: StageId, lies: Lies) -> Result<core:
     }))
 }
 
-/// The first factor, and the second one, which lies so.
+/// The first factor, and the second one, which has the given layout.
 fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
@@ -110,7 +115,7 @@ fn factors(parts: &Computed, how: Lies) -> core::result::Result<(Expr, Expr), St
     }
 }
 
-/// Whether an operand is read at `[column / 16, k, column % 16]`.
+/// Returns true if an operand is read at `[column / 16, k, column % 16]`.
 fn in_panels(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
     let read = match &**operand {
         ExprNode::Cast { value, dtype } if dtype.is_float() => value,
@@ -132,7 +137,7 @@ fn in_panels(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
         && axis_of(row, &axes) == Some(depth)
 }
 
-/// Whether an operand is read at `[k, column]`.
+/// Returns true if an operand is read at `[k, column]`.
 fn in_rows(operand: &Expr, column: &IterVar, depth: &IterVar) -> bool {
     let read = match &**operand {
         ExprNode::Cast { value, dtype } if dtype.is_float() => value,
@@ -179,15 +184,15 @@ fn describe(
     Ok(Product { out: out_op.clone(), rows: axes, column, depth, a, b, value, sum })
 }
 
-/// Whether an operand is widened from half precision.
+/// Returns true if an operand is widened from half precision.
 fn is_half(operand: &Expr) -> bool {
     matches!(&**operand, ExprNode::Cast { value, .. } if value.dtype() == F16)
 }
 
-/// How much stays in registers: rows, and vectors of each.
+/// The shape of a register tile: rows, and vectors of each row.
 fn shape(target: &TargetDescription, rows: i64, row_bytes: i64) -> (i64, i64) {
     match (rows, target.vector_registers) {
-        // What is read once is read from several panels at a time.
+        // For one row, which is read once, several panels are read at a time.
         (1, 32..) => (1, 8),
         (1, _) => (1, 4),
         _ => tile(target, Some(rows), Some(row_bytes)),
@@ -199,17 +204,19 @@ fn operation(product: &Product, target: &TargetDescription) -> Operation {
     let rows: i64 = product.rows.iter().map(|(_, extent)| extent).product();
     let mut vectors = Vectors { dtype, lanes: target.lanes(dtype.bits()).min(COLUMNS) };
     if rows == 1 && dtype == F32 && is_half(&product.b) {
-        // Sixteen halves are widened by several steps, eight by one: 784 x 512 takes 13.7 us with the former and 9.3 us with the latter on an AMD EPYC of the fourth generation.
+        // Sixteen halves are widened in several steps, eight in one: 784 x 512 takes 13.7 us with
+        // the former and 9.3 us with the latter on a fourth-generation AMD EPYC.
         vectors.lanes = vectors.lanes.min(8);
     }
     let (columns, terms) = (product.column.1, product.depth.1);
     let (height, wide) = shape(target, rows, terms * i64::from(dtype.bits()) / 8);
-    // Panels have whole vectors behind the last column.
+    // Panels contain whole vectors, also after the last column.
     let all = (columns + vectors.lanes - 1) / vectors.lanes;
     let wide = wide.min(all);
     let (groups, tiles) = ((all + wide - 1) / wide, (rows + height - 1) / height);
     let (last_wide, last_height) = (all - wide * (groups - 1), rows - height * (tiles - 1));
-    // A product with one row costs what reading the matrix costs; others do several multiply-adds in that time.
+    // The cost of a product with one row is that of reading the matrix; others execute several
+    // multiply-adds in that time.
     let work = rows.saturating_mul(columns).saturating_mul(terms) / if rows == 1 { 1 } else { 4 };
     let kind = shared_kind(target, Some(work));
     let inputs = Inputs::of([&product.a, &product.b, &product.value]);
@@ -217,7 +224,8 @@ fn operation(product: &Product, target: &TargetDescription) -> Operation {
         for_each("tile", groups * tiles, kind, |number, code| {
             let (group, tile) = (number.floor_div(tiles), number.floor_mod(tiles));
             let (first, start) = (&tile * height, &group * (wide * vectors.lanes));
-            // Each tile asks for a panel of the next group, which would else be waited for: weights of a whole model come from the last cache.
+            // Each tile prefetches a panel of the next group, which would otherwise cause stalls:
+            // weights of a whole model come from the last-level cache.
             let panels = wide * vectors.lanes / COLUMNS;
             let ahead = (panels > 0 && tiles >= panels).then(|| {
                 let next = (&group + 1) * panels + tile.min(panels - 1);
@@ -256,7 +264,7 @@ struct Block<'a> {
 }
 
 impl Product {
-    /// The values of the axes of the result for a row's number.
+    /// The values of the axes of the result for a linear row index.
     pub(crate) fn row(&self, number: &Expr) -> VarMap {
         let mut rest = number.clone();
         let mut values = VarMap::new();

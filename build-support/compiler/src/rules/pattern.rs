@@ -1,4 +1,4 @@
-//! What rules ask of operations.
+//! Queries of operations for rules.
 
 use super::TargetDescription;
 use crate::error::Result;
@@ -15,36 +15,37 @@ pub(crate) struct Computed {
     pub(crate) body: Expr,
 }
 
-/// These, if the operation is one.
+/// Returns the parts, if the operation is such a tensor.
 pub(crate) fn computed(op: &Operation) -> Option<Computed> {
     let OperationNode::Compute { axes, reduce_axes, bodies, .. } = &**op else { return None };
     let body = bodies.get(0)?;
     (bodies.len() == 1).then(|| Computed { axes: axes.to_vec(), reduce_axes: reduce_axes.to_vec(), body })
 }
 
-/// The parts of a reduction; one with several results has the sources of all in each of its bodies.
+/// Returns the parts of a reduction; if it has several results, each of its bodies has the sources
+/// of all.
 pub(crate) fn reduced(op: &Operation) -> Option<Computed> {
     let OperationNode::Compute { axes, reduce_axes, bodies, .. } = &**op else { return None };
     let body = bodies.get(0)?;
     (!reduce_axes.is_empty()).then(|| Computed { axes: axes.to_vec(), reduce_axes: reduce_axes.to_vec(), body })
 }
 
-/// Bits of the widest result of an operation.
+/// The bits of the widest result of an operation.
 pub(crate) fn widest(op: &Operation) -> u8 {
     op.outputs().iter().map(|tensor| tensor.dtype.bits()).max().unwrap_or(8)
 }
 
-/// Whether an operation is computed element by element, without a reduction.
+/// Returns true for an elementwise operation without a reduction.
 pub(crate) fn is_injective(op: &Operation) -> bool {
     matches!(&**op, OperationNode::Compute { reduce_axes, .. } if reduce_axes.is_empty())
 }
 
-/// Whether an operation is a reduction.
+/// Returns true if an operation is a reduction.
 pub(crate) fn is_reduction(op: &Operation) -> bool {
     matches!(&**op, OperationNode::Compute { reduce_axes, .. } if !reduce_axes.is_empty())
 }
 
-/// What an expression reads: tensors with their indices.
+/// The tensors that an expression reads, with their indices.
 pub(crate) fn reads(expr: &Expr) -> Vec<(Tensor, Vec<Expr>)> {
     let mut found = Vec::new();
     for_each_expr(expr, |part| {
@@ -60,17 +61,17 @@ pub(crate) fn extent_of(axis: &IterVar) -> Option<i64> {
     axis.dom.as_ref()?.extent.as_int()
 }
 
-/// The axis that an index is.
+/// The axis that equals an index.
 pub(crate) fn axis_of<'a>(index: &Expr, axes: &'a [IterVar]) -> Option<&'a IterVar> {
     axes.iter().find(|axis| axis.var.expr() == index)
 }
 
-/// Whether an expression depends on an axis.
+/// Returns true if an expression depends on an axis.
 pub(crate) fn depends_on(expr: &Expr, axis: &IterVar) -> bool {
     uses_var(expr, |var| *var == axis.var)
 }
 
-/// The operations of a body, roughly: math functions count as many.
+/// The approximate number of operations of a body, where a math function counts as many.
 pub(crate) fn cost(expr: &Expr) -> usize {
     let mut cost = 0;
     for_each_expr(expr, |part| {
@@ -83,9 +84,13 @@ pub(crate) fn cost(expr: &Expr) -> usize {
     cost
 }
 
-/// Vectors that are computed side by side: a math function is a chain of instructions that wait for each other, and the CPU looks ahead over little more than
-/// one of them. Measured, microseconds for 1 M of `x sigmoid(tanh(x) + 1)` with 1, 2, 4 and 8: AVX-512 851, 743, 636, 544; AVX2 1594, 1370, 1019, 1108. A
-/// single function is a shorter chain where the CPU scales by powers of two: softmax of 1024 rows of 1024, AVX-512 295, 282, 312, 310; AVX2 542, 508, 469, 481.
+/// The number of vectors that are computed concurrently: a math function is a chain of dependent
+/// instructions, and the CPU's out-of-order window covers little more than one of them.
+///
+/// Measured in microseconds for 1 M of `x sigmoid(tanh(x) + 1)` with 1, 2, 4 and 8 vectors: AVX-512
+/// 851, 743, 636, 544; AVX2 1594, 1370, 1019, 1108. A single function is a shorter chain where the
+/// CPU has an instruction that scales by powers of two: softmax of 1024 rows of 1024, AVX-512 295,
+/// 282, 312, 310; AVX2 542, 508, 469, 481.
 pub(crate) fn chains(expr: &Expr, target: &TargetDescription) -> i64 {
     let mut calls = 0;
     for_each_expr(expr, |part| {
@@ -100,7 +105,7 @@ pub(crate) fn chains(expr: &Expr, target: &TargetDescription) -> i64 {
     }
 }
 
-/// The stages that read a stage, through others that are inlined.
+/// The stages that read a stage, directly or through inlined stages.
 pub(crate) fn readers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
     let mut found = Vec::new();
     for reader in schedule.consumers(id) {
@@ -117,7 +122,7 @@ pub(crate) fn readers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
     found
 }
 
-/// What a stage reads, through stages that are inlined; placeholders are left out.
+/// The stages that a stage reads, directly or through inlined stages, without placeholders.
 pub(crate) fn producers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
     schedule
         .stages()
@@ -126,12 +131,12 @@ pub(crate) fn producers(schedule: &Schedule, id: StageId) -> Vec<StageId> {
         .collect()
 }
 
-/// An expression with a variable in the place of what it reads of an operation.
+/// An expression with a variable in place of reads of an operation.
 pub(crate) fn with_sum(op: &Operation, sum: &Var, body: &Expr) -> Result<Expr> {
     Sums(op, sum).mutate_expr(body)
 }
 
-/// Puts a variable in the place of the sum.
+/// Replaces the sum by a variable.
 struct Sums<'a>(&'a Operation, &'a Var);
 
 impl Mutate for Sums<'_> {

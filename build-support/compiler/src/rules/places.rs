@@ -1,5 +1,5 @@
-//! Reductions that say where something is: indices of 64 bits that fit into 32 are reduced in 32, so that as many of them are in a vector as there are
-//! values, and are widened behind the reduction.
+//! Reductions of positions: 64-bit indices that fit into 32 bits are reduced in 32 bits, so that a
+//! vector contains as many of them as values, and are widened after the reduction.
 
 use super::pattern::reduced;
 use crate::arith::Analyzer;
@@ -12,10 +12,11 @@ use crate::ir::{
 use crate::schedule::{Schedule, StageId};
 use crate::te::operation::reduction_results;
 
-/// Elements of a reduction that are worth it.
+/// The minimum number of reduced elements for which this is profitable.
 const LEAST: i64 = 64;
 
-/// Lets a stage reduce indices of 32 bits in place of 64. The stage of the reduction, which is another one if anything was done.
+/// Makes a stage reduce 32-bit indices instead of 64-bit ones. Returns the stage of the reduction,
+/// which is a new one if anything was changed.
 pub(super) fn narrow(schedule: &mut Schedule, id: StageId) -> Result<StageId> {
     let op = schedule[id].operation().clone();
     match in_32_bits(&op) {
@@ -28,7 +29,7 @@ pub(super) fn narrow(schedule: &mut Schedule, id: StageId) -> Result<StageId> {
 fn in_32_bits(op: &Operation) -> Option<(Operation, Operation)> {
     let parts = reduced(op)?;
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else { return None };
-    // Values that are as wide gain nothing; few elements are not worth a second stage.
+    // There is no gain if the values are as wide, and few elements are not worth a second stage.
     let elements = super::elements_of(&parts.reduce_axes);
     if elements.is_none_or(|elements| elements < LEAST) {
         return None;
@@ -50,7 +51,7 @@ fn in_32_bits(op: &Operation) -> Option<(Operation, Operation)> {
     }
     let reducer = narrow_reducer(reducer, place)?;
     let OperationNode::Compute { name, span, tag, attrs, axes, .. } = &**op else { return None };
-    // Each operation has axes of its own.
+    // Each operation has its own axes.
     let fresh = |axis: &IterVar| {
         IterVar::from_node(IterVarNode {
             dom: axis.dom.clone(),
@@ -105,7 +106,8 @@ fn in_32_bits(op: &Operation) -> Option<(Operation, Operation)> {
     Some((reduction, wide))
 }
 
-/// The reducer with one of its values in 32 bits; none: it does more than compare and choose it.
+/// The reducer with one of its values in 32 bits; `None` if it does more than compare and select
+/// the value.
 fn narrow_reducer(reducer: &Reducer, place: usize) -> Option<Reducer> {
     let (left, right) = (reducer.lhs.get(place)?, reducer.rhs.get(place)?);
     let (new_left, new_right) = (Var::new(left.name(), I32), Var::new(right.name(), I32));

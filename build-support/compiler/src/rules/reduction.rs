@@ -1,4 +1,5 @@
-//! Reductions: over the last axis with several vectors of partial results, over outer axes with vectors along the last one.
+//! Reductions: over the last axis with several vectors of partial results, over outer axes with
+//! vectors along the last one.
 
 use super::pattern::{depends_on, extent_of, is_reduction, reads, reduced, widest};
 use super::places::narrow;
@@ -7,16 +8,20 @@ use crate::error::Result;
 use crate::ir::{Expr, ExprNode, IterVar, Tensor};
 use crate::schedule::{Schedule, StageId};
 
-/// Vectors of partial results: additions of one vector wait for each other.
+/// The number of vectors of partial results, because additions to one vector depend on each other.
 const ACCUMULATORS: i64 = 4;
-/// Rows that are added at a time: fewer than the first cache has lines for rows that are 4 KiB apart, so that there is one for the sums as well. Measured,
-/// microseconds for the sums of 1024 columns with 2, 4, 6, 8 and 16 rows: 62, 57, 56, 61, 138; with lines asked for 4 to 24 rows ahead: 86 to 124.
+/// The number of rows that are added at a time: fewer than the number of L1 cache lines for rows
+/// that are 4 KiB apart, so that one line is left for the sums. Measured in microseconds for the
+/// sums of 1024 columns with 2, 4, 6, 8 and 16 rows: 62, 57, 56, 61, 138; with lines prefetched 4
+/// to 24 rows ahead: 86 to 124.
 const ROWS: i64 = 6;
-/// Elements of the result that stay in the first cache, and those that are worth a thread of their own.
+/// The number of result elements that stay in the L1 cache, and the minimum number for a separate
+/// thread.
 const CHUNK: i64 = 2048;
 const MIN_CHUNK: i64 = 1024;
 
-/// Whether elements beside each other along an axis are beside each other in memory, for all that a body reads; none: an axis that is not read along.
+/// Returns true if adjacent elements along an axis are adjacent in memory for all reads of a body;
+/// false if nothing is read along the axis.
 pub(crate) fn is_contiguous(body: &Expr, axis: &IterVar) -> bool {
     let mut along = 0;
     for (_, indices) in reads(body) {
@@ -44,9 +49,9 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let Some(parts) = reduced(&op) else { decline!("`{}` is not computed by an expression", op.name()) };
     let inner = parts.reduce_axes.last().expect("a reduction has an axis");
     let lanes = target.lanes(widest(&op)) * ACCUMULATORS;
-    // Memory of a stage's own is for one result.
+    // A stage's own memory is for one result.
     let is_single = op.num_outputs() == 1;
-    // What the threads share out.
+    // The axis that is distributed over the threads.
     let mut shared = parts.axes.first().cloned();
     if is_contiguous(&parts.body, inner) {
         across_lanes(schedule, &op.output(0), inner, parts.axes.last(), target)?;
@@ -55,7 +60,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         && extent_of(last)
             .map_or(!is_single, |extent| extent >= if is_single { 4 * lanes } else { lanes / ACCUMULATORS })
     {
-        // Rows are read as they are in memory, several at a time; a part of the result stays in the first cache.
+        // Rows are read in memory order, several at a time; a part of the result stays in the L1
+        // cache.
         let lanes = target.lanes(widest(&op));
         let extent = extent_of(last).unwrap_or(CHUNK);
         let parts_of = (extent + CHUNK - 1) / CHUNK;
@@ -105,7 +111,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// Splits a reduction over contiguous elements into partial results for each lane, which are combined by halves.
+/// Splits a reduction over contiguous elements into partial results for each lane, which are
+/// combined by halves.
 pub(crate) fn across_lanes(
     schedule: &mut Schedule,
     tensor: &Tensor,

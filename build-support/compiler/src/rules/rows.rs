@@ -1,5 +1,5 @@
-//! Softmax, layer normalization and the like: an output whose rows need reductions over the same rows. All of a row is computed while it is in the first
-//! cache, rows run in parallel.
+//! Softmax, layer normalization and similar operations: an output whose rows need reductions over
+//! the same rows. A whole row is computed while it is in the L1 cache, and rows run in parallel.
 
 use super::pattern::{chains, computed, depends_on, extent_of, is_reduction, producers, readers, reads};
 use super::reduction::{across_lanes, is_contiguous};
@@ -9,10 +9,12 @@ use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Stmt, Tensor};
 use crate::schedule::{Attach, Schedule, StageId};
 
-/// The longest row that is kept on the stack.
+/// The maximum size of a row on the stack, in bytes.
 const STACK_BYTES: i64 = 16 << 10;
-/// The shortest and the longest row of which the next one is fetched meanwhile: some of them fit into the first cache, and there is time to fetch it. The CPU
-/// itself fetches ahead to the end of a page only. Softmax of 1024 rows of 4 KiB: 284 and 305 microseconds with and without; fetching rows of the result as well: 294.
+/// The sizes in bytes of rows for which the next one is prefetched in the meantime: some of them
+/// have to fit into the L1 cache, and there has to be time to load them. The hardware prefetcher
+/// stops at the end of a page. Softmax of 1024 rows of 4 KiB: 284 and 305 microseconds with and
+/// without prefetching; with additional prefetches of result rows: 294.
 const AHEAD_BYTES: core::ops::RangeInclusive<i64> = 512..=8 << 10;
 
 /// Schedules an output with the reductions that its rows need.
@@ -23,7 +25,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         decline!("`{}` has no rows", op.name());
     }
     let count = parts.axes.len() - 1;
-    // Everything that leads to it, as far as it is computed by rows, too.
+    // All producers, as far as they are also computed by rows.
     let mut taken: Vec<StageId> = Vec::new();
     let mut todo = vec![id];
     let mut reductions = 0;
@@ -32,7 +34,8 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             if taken.contains(&producer) {
                 continue;
             }
-            // What others read, too, is computed before both: it comes again when the last of its readers is taken.
+            // A stage with several readers is computed before all of them: it is visited again
+            // after the last of its readers.
             let all = readers(schedule, producer);
             if !all.iter().all(|reader| *reader == id || taken.contains(reader)) {
                 continue;
@@ -84,7 +87,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             if let Some((outer, lanes)) = vectorize_last(schedule, producer, last, (target, lanes))? {
                 fetch_inputs(schedule, producer, (&outer, lanes), count, &mut fetched)?;
             }
-            // A row on the stack needs no memory to be asked for, row after row.
+            // A row on the stack needs no allocation for each row.
             let bytes = extent_of(last).map(|extent| extent * i64::from(tensor.dtype.bits()) / 8);
             if bytes.is_some_and(|bytes| bytes <= STACK_BYTES) {
                 schedule.stage(producer).set_scope("local")?;
@@ -95,13 +98,15 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     let outer: Vec<IterVar> = parts.axes[..count].to_vec();
     let work = elements_of(&parts.axes).map(|elements| elements.saturating_mul(8));
     if pays(target, work) && outer.iter().skip(1).all(|axis| extent_of(axis).is_some()) {
-        // The loop that the others are computed in stays the innermost of the rows: only the outermost one is shared out.
+        // The loop in which the others are computed is still the innermost of the rows: only the
+        // outermost one is distributed.
         stage.parallel(&outer[0])?;
     }
     Ok(Outcome::Applied)
 }
 
-/// Divisions of each element by the same number become multiplications by its reciprocal, as libraries do: one more rounding, and a tenth of the time.
+/// Replaces divisions of each element by the same number by multiplications with its reciprocal, as
+/// libraries do: one more rounding, and a tenth of the time.
 fn multiply_by_reciprocals(schedule: &mut Schedule, id: StageId, count: usize) -> Result<()> {
     let op = schedule[id].operation().clone();
     let OperationNode::Compute { name, span, tag, attrs, axes, reduce_axes, bodies } = &*op else { return Ok(()) };
@@ -150,7 +155,8 @@ impl Mutate for Reciprocals {
     }
 }
 
-/// Splits a reduction of a row that is computed in a loop of a stage; its partial results are computed there as well.
+/// Splits a reduction of a row that is computed in a loop of a stage; its partial results are also
+/// computed there.
 pub(super) fn across_row(
     schedule: &mut Schedule,
     tensor: &Tensor,
@@ -168,7 +174,7 @@ pub(super) fn across_row(
     Ok(())
 }
 
-/// Vectors along a dimension; the loop over them, and their lanes.
+/// Vectorizes along a dimension; returns the loop over the vectors, and their lanes.
 fn vectorize_last(
     schedule: &mut Schedule,
     id: StageId,
@@ -189,7 +195,8 @@ fn vectorize_last(
     Ok(Some((outer, lanes)))
 }
 
-/// Fetches the next rows of the inputs that a stage reads along its own rows, while it goes through this one; those that are not fetched yet.
+/// Prefetches the next rows of the inputs that a stage reads along its own rows, while it processes
+/// this one; only those that are not prefetched yet.
 fn fetch_inputs(
     schedule: &mut Schedule,
     id: StageId,
@@ -215,7 +222,7 @@ fn fetch_inputs(
     Ok(())
 }
 
-/// Whether the extents of two axes are the same expression.
+/// Returns true if the extents of two axes are the same expression.
 fn same_extent(a: &IterVar, b: &IterVar) -> bool {
     match (&a.dom, &b.dom) {
         (Some(a), Some(b)) => kernpack::structural::equal(&a.extent, &b.extent).unwrap_or(false),

@@ -1,6 +1,7 @@
-//! Windows with a stride of 1 or 2 along the rows whose elements do not depend on the place in the window: pooling. A window is reduced along all dimensions but
-//! the last one first, in whole vectors of neighbouring columns, which are shared by the windows that they belong to. With a stride of 2, even and odd columns
-//! are then taken apart in registers, so that each is loaded once.
+//! Pooling: windows with a stride of 1 or 2 along the rows whose elements do not depend on the
+//! position in the window. A window is first reduced along all dimensions except the last one, in
+//! whole vectors of adjacent columns, which overlapping windows share. With a stride of 2, even and
+//! odd columns are then deinterleaved in registers, so that each is loaded once.
 
 use super::code::{Code, Inputs, Vectors, current, memory, serial};
 use super::pattern::{Computed, computed, depends_on, extent_of, reads};
@@ -12,38 +13,40 @@ use crate::ir::visit::{for_each_expr, is_used_twice};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, IterVar, Operation, Reducer, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
 
-/// Vectors of results that are computed together: their columns, and those that they are loaded from, stay in registers.
+/// The number of result vectors that are computed together: their columns, and the loaded columns,
+/// stay in registers.
 const GROUP: i64 = 4;
-/// The largest window that is written out, for each stride.
+/// The size of the largest window that is unrolled, for each stride.
 const UNROLLED: [i64; 2] = [32, 16];
 
-/// A reduction over windows as a function of columns.
+/// A reduction over windows, as a function of columns.
 struct Window {
     out: Operation,
     reducer: Reducer,
-    /// All dimensions of the result but the last one, with their extents.
+    /// All dimensions of the result except the last one, with their extents.
     outer: Vec<(Var, Expr)>,
-    /// Results in a row.
+    /// The number of results in a row.
     width: i64,
-    /// What is reduced, as a function of the column and of the values of the other reduced dimensions.
+    /// The source, as a function of the column and of the values of the other reduced dimensions.
     source: Expr,
     column: Var,
     /// The other reduced dimensions, with their extents.
     others: Vec<(Var, i64)>,
-    /// Columns of a window.
+    /// The number of columns of a window.
     columns: i64,
-    /// Columns from one window to the next: 1 or 2.
+    /// The stride of windows, in columns: 1 or 2.
     stride: i64,
 }
 
-/// Whether a reduction of one value does more for each element than one instruction, so that it is worth sharing the columns of windows.
+/// Returns true if a reduction of one value costs more than one instruction for each element, so
+/// that sharing the columns of windows is profitable.
 pub(crate) fn is_costly(body: &Expr) -> bool {
     let ExprNode::Reduce { reducer, .. } = &**body else { return false };
     let (Some(result), Some(element)) = (reducer.results.get(0), reducer.rhs.get(0)) else { return false };
     reducer.results.len() == 1 && is_used_twice(&result, &element)
 }
 
-/// Schedules a reduction over windows that begin at every column or at every second one.
+/// Schedules a reduction over windows that start at every column or at every second one.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let normal = schedule.normalize()?;
     let op = schedule[id].operation().clone();
@@ -129,14 +132,15 @@ fn describe(parts: &Computed, op: &Operation) -> core::result::Result<Window, St
 impl Window {
     fn operation(&self, vectors: Vectors, shared: ForKind) -> Operation {
         Inputs::of([&self.source]).operation(&format!("{}.strided", self.out.name()), &self.out, |inputs, out| {
-            // Threads share out the first dimension that has something to share out.
+            // The first dimension with more than one iteration is distributed over threads.
             let first = self.outer.iter().position(|(_, extent)| !extent.is_int(1));
             let mut places = VarMap::new();
             self.over(0, first, shared, &mut places, &|places, code| self.row(vectors, inputs, out, places, code))
         })
     }
 
-    /// Loops over the dimensions from `place` on. The first and the last row have code of their own: only they read what is around an image.
+    /// Emits loops over the dimensions from `place` on. The first and the last row have separate
+    /// code: only they read padding.
     fn over(
         &self,
         place: usize,
@@ -183,7 +187,7 @@ impl Window {
         found
     }
 
-    /// A row of results.
+    /// Emits a row of results.
     fn row(&self, vectors: Vectors, inputs: &Inputs, out: &Buffer, places: &VarMap, code: &mut Code) {
         let part = GROUP * vectors.lanes;
         let whole = self.width / part;
@@ -198,7 +202,7 @@ impl Window {
         }
     }
 
-    /// `count` results from `start` on.
+    /// Emits `count` results starting at `start`.
     fn part(
         &self,
         vectors: Vectors,
@@ -210,7 +214,7 @@ impl Window {
         let lanes = vectors.lanes;
         let needed = self.stride * (count - 1) + self.columns;
         let loaded = (needed + lanes - 1) / lanes;
-        // The rows of the windows as one row.
+        // The window rows, reduced to one row.
         let row = memory("columns", vectors.dtype, &[loaded * lanes], "local");
         code.alloc(&row);
         for vector in 0..loaded {
@@ -254,7 +258,8 @@ impl Window {
         }
     }
 
-    /// What is reduced over the other dimensions of the window from `place` on, added to what there is.
+    /// The reduction over the other dimensions of the window from `place` on, combined with
+    /// `before`.
     fn reduced(&self, place: usize, values: &mut VarMap, before: Option<Expr>) -> Option<Expr> {
         let Some((var, extent)) = self.others.get(place) else {
             let value = substitute(&self.source, values);
@@ -275,7 +280,7 @@ impl Window {
     fn combined(&self, left: &Expr, right: &Expr) -> Expr {
         let result = self.reducer.results.get(0).expect("a reducer has a result");
         let mut values = VarMap::default();
-        // A value that is used several times is computed once.
+        // A value with several uses is computed once.
         let mut bound = Vec::new();
         for (vars, value) in [(&self.reducer.lhs, left), (&self.reducer.rhs, right)] {
             let var = vars.get(0).expect("a reducer has variables");

@@ -1,33 +1,35 @@
-//! What a rule may know of the machine.
+//! Properties of the target machine for rules.
 
 use kernpack::{ObjRef, Object, Str};
 
-/// A cpu, as far as schedules depend on it: by level, not by model. Caches are what a CPU of that level has at least.
+/// A CPU, as far as schedules depend on it: by level, not by model. Cache sizes are minimums for
+/// CPUs of that level.
 #[derive(Object, Clone, Debug, PartialEq)]
 #[object(key = "kernpack.TargetDescription")]
 #[repr(C)]
 pub struct TargetDescription {
-    /// What it is called: a CPU level such as `x86-64-v3`, or an architecture.
+    /// The name: a CPU level such as `x86-64-v3`, or an architecture.
     pub name: Str,
-    /// Bits of a vector register.
+    /// The width of a vector register, in bits.
     pub vector_bits: i64,
-    /// How many vector registers there are.
+    /// The number of vector registers.
     pub vector_registers: i64,
-    /// Whether `a * b + c` is one instruction.
+    /// True if `a * b + c` is one instruction.
     pub fma: bool,
-    /// Whether loads and stores of some lanes are one instruction.
+    /// True if loads and stores of some lanes are one instruction.
     pub masks: bool,
-    /// Whether four products of unsigned and signed bytes are added to a sum in one instruction.
+    /// True if one instruction adds four products of unsigned and signed bytes to a sum.
     pub vnni: bool,
-    /// Bytes of the first data cache.
+    /// The size of the L1 data cache, in bytes.
     pub l1_bytes: i64,
-    /// Lines of the first data cache with the same address bits.
+    /// The associativity of the L1 data cache: the number of lines with the same address bits.
     pub l1_ways: i64,
-    /// Bytes of the second cache.
+    /// The size of the L2 cache, in bytes.
     pub l2_bytes: i64,
-    /// Bytes of the last cache, for each core.
+    /// The size of the last-level cache for each core, in bytes.
     pub l3_bytes: i64,
-    /// Simple operations on elements below which waking another thread costs more than it saves: some twenty microseconds.
+    /// The number of simple operations on elements below which waking another thread costs more
+    /// than it saves: about twenty microseconds.
     pub parallel_work: i64,
 }
 
@@ -73,7 +75,7 @@ impl TargetDescription {
         }
     }
 
-    /// The description of a target of code generation.
+    /// Describes a target of code generation.
     pub fn of(target: &crate::codegen::Target) -> Self {
         let known = match (target.arch(), target.vector_bits()) {
             ("aarch64", _) => Self::aarch64(),
@@ -85,12 +87,12 @@ impl TargetDescription {
         Self { vnni: target.has_vnni(), ..known }
     }
 
-    /// Lanes of a vector register for elements of this many bits.
+    /// The number of lanes of a vector register for elements of this many bits.
     pub fn lanes(&self, bits: u8) -> i64 {
         (self.vector_bits / i64::from(bits.max(8))).max(1)
     }
 
-    /// As an object.
+    /// Returns the description as an object.
     pub fn object(&self) -> ObjRef<Self> {
         ObjRef::new(self.clone())
     }

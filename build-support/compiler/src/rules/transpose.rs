@@ -1,4 +1,5 @@
-//! Transposes: what is beside each other in the result is read along another dimension than the last one. Square blocks are turned in registers.
+//! Transposes: adjacent elements of the result are read along another dimension than the last one.
+//! Square blocks are transposed in registers.
 
 use super::code::{Code, Inputs, Vectors, current, for_each, memory, serial};
 use super::pattern::{axis_of, computed, depends_on, is_injective, reads};
@@ -10,25 +11,30 @@ use crate::ir::visit::{for_each_expr, uses_var};
 use crate::ir::{Expr, ExprNode, ForKind, I64, IterVar, POINTER, Stmt, Var, VarMap, substitute};
 use crate::schedule::{Schedule, StageId};
 
-/// Bytes of a line of the caches.
+/// The size of a cache line, in bytes.
 const LINE: i64 = 64;
-/// Blocks of the outer loop that a thread takes one after the other. The first and the last one can overlap with a neighbour, which must be of the same thread.
+/// The number of blocks of the outer loop that a thread processes in order. The first and the last
+/// one can overlap with a neighbor, which must belong to the same thread.
 const GROUP: i64 = 4;
-/// Bytes between lines of the first cache that share a set, or half of them or so do. Blocks are then done along the rows of the result: what is written
-/// stays in the cache until its line is whole. Else they are done along the rows of the source, which are fetched ahead. Measured, microseconds with the one
-/// order and the other, 1024 x 1024: 190 and 260, 1040 x 1040: 145 and 98, 1000 x 1000: 136 and 103.
+/// The distance in bytes between lines of the L1 cache that share a set, or about half of them.
+///
+/// With such rows, blocks are processed along the rows of the result: written elements stay in the
+/// cache until their line is complete. Otherwise they are processed along the rows of the source,
+/// which are prefetched. Measured in microseconds with the one order and the other, 1024 x 1024:
+/// 190 and 260, 1040 x 1040: 145 and 98, 1000 x 1000: 136 and 103.
 const SET_STRIDE: i64 = 512;
 
-/// Whether lines of neighbouring rows share sets of the first cache.
+/// Returns true if lines of adjacent rows share sets of the L1 cache.
 fn share_sets(row: &Expr, bytes: i64) -> bool {
     row.as_int().is_some_and(|extent| extent * bytes % SET_STRIDE == 0)
 }
 
-/// Blocks along one dimension: as long as a line, and beginning with one as far as they can. The first and the last block overlap with their neighbours.
+/// Blocks along one dimension: as long as a cache line, and aligned to cache lines as far as
+/// possible. The first and the last block overlap with their neighbors.
 struct Blocks {
     extent: Expr,
     size: i64,
-    /// Elements between the beginning of a line and the first element.
+    /// The number of elements between the start of a cache line and the first element.
     shift: Expr,
     count: Expr,
 }
@@ -41,7 +47,7 @@ impl Blocks {
         Self { extent: extent.clone(), size, shift, count }
     }
 
-    /// Where a block begins.
+    /// The start of a block.
     fn first(&self, block: &Expr) -> Expr {
         let first = block * self.size;
         let first = if self.shift.is_int(0) { first } else { (first - &self.shift).max(0) };
@@ -50,7 +56,8 @@ impl Blocks {
     }
 }
 
-/// Elements between the beginning of a line and the first one that `load` reads; 0 if that is another one in each row, which are `pitch` elements apart.
+/// The number of elements between the start of a cache line and the first one that `load` reads; 0
+/// if it differs between rows, which are `pitch` elements apart.
 fn shift(load: &Expr, pitch: &Expr, size: i64, bytes: i64) -> Expr {
     if pitch.as_int().is_none_or(|pitch| pitch % size != 0) {
         return Expr::int(0);
@@ -59,7 +66,8 @@ fn shift(load: &Expr, pitch: &Expr, size: i64, bytes: i64) -> Expr {
     address.floor_mod(size * bytes).floor_div(bytes)
 }
 
-/// Schedules a tensor whose elements are expressions of elements that lie along another dimension.
+/// Schedules a tensor whose elements are expressions of elements that are adjacent along another
+/// dimension.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let op = schedule[id].operation().clone();
     if !is_injective(&op) || computed(&op).is_none() {
@@ -125,7 +133,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             }
             whole.finish()
         };
-        // Several of them where a line has several vectors.
+        // Several of them where a line consists of several vectors.
         let block = |row: &Expr, column: &Expr, code: &mut Code| {
             let (row, column) = (code.bind("row", row.clone()), code.bind("column", column.clone()));
             code.push(serial("across", size / lanes, |across, code| {
@@ -153,7 +161,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         let groups = outer.count.floor_div(GROUP).max(1);
         whole.push(for_each("group", groups.clone(), kind, |group, code| {
             let first = group * GROUP;
-            // The last group has the rest.
+            // The last group contains the rest.
             let count = Expr::select(group.less(&groups - 1), Expr::int(GROUP), &outer.count - &first);
             code.push(serial("outer", count, |block_of, code| {
                 let outer_first = code.bind("first", outer.first(&(&first + block_of)));
@@ -188,7 +196,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// The first load whose place depends on both variables.
+/// The first load whose index depends on both variables.
 fn turned_load(value: &Expr, row: &Var, column: &Var) -> Option<Expr> {
     let mut found = None;
     for_each_expr(value, |part| {
@@ -201,7 +209,7 @@ fn turned_load(value: &Expr, row: &Var, column: &Var) -> Option<Expr> {
     found
 }
 
-/// How many elements one load is behind another one of the same buffer.
+/// The distance in elements between two loads of the same buffer.
 fn distance(first: &Expr, next: &Expr) -> Expr {
     match (&**first, &**next) {
         (ExprNode::Load { index, .. }, ExprNode::Load { index: next, .. }) => Analyzer::new().simplify(&(next - index)),

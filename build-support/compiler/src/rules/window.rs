@@ -1,5 +1,6 @@
-//! Windows: pooling, convolutions of each channel by itself, and other reductions over a few neighbours of an element. Partial results stay in a vector, the
-//! window is written out, and what is around the image is computed plane by plane.
+//! Windows: pooling, depthwise convolutions, and other reductions over a few neighbors of an
+//! element. Partial results stay in a vector, the window is unrolled, and padding is computed plane
+//! by plane.
 
 use super::gemm::core_of;
 use super::pattern::{computed, depends_on, extent_of, is_injective, producers, reads};
@@ -9,11 +10,11 @@ use crate::error::Result;
 use crate::ir::IterVar;
 use crate::schedule::{Attach, Schedule, StageId, Tail};
 
-/// The largest window.
+/// The size of the largest window.
 const LARGEST: i64 = 128;
-/// The largest window that is written out.
+/// The size of the largest window that is unrolled.
 const UNROLLED: i64 = 16;
-/// The largest plane that is kept on the stack.
+/// The maximum size of a plane on the stack, in bytes.
 const STACK_BYTES: i64 = 16 << 10;
 
 /// Schedules a reduction over a window.
@@ -54,7 +55,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
             is_strided |= step == Some(2);
         }
     }
-    // Leading dimensions that everything is read at as they are: planes.
+    // Leading dimensions whose axes are the indices of all reads: planes.
     let planes = outer
         .iter()
         .take_while(|axis| {
@@ -73,7 +74,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
                 && schedule.consumers(stage) == [core]
         })
         .collect();
-    // Windows share the columns that they have in common, where combining two elements is worth it.
+    // Windows share their common columns, if combining two elements is costly enough.
     if !is_strided
         && core == id
         && around.is_empty()
@@ -83,7 +84,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
         return Ok(Outcome::Applied);
     }
     if is_strided && core == id {
-        // Few elements are read twice: conditions in place of a copy.
+        // If few elements are read twice, conditions replace a copy.
         for &producer in &around {
             schedule.stage(producer).compute_inline()?;
         }
@@ -100,7 +101,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     };
     let out_axes = out_parts.axes;
     let mut stage = schedule.stage(id);
-    // The last vector of a row begins earlier instead of having a mask.
+    // The last vector of a row overlaps with the previous one, which avoids a mask.
     let tail = |axis: &IterVar| {
         if extent_of(axis).is_some_and(|extent| extent >= lanes) { Tail::ShiftInwards } else { Tail::Guard }
     };

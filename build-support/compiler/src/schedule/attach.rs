@@ -1,4 +1,4 @@
-//! Where stages are computed: the loops around each, and the order of stages.
+//! Attachment of stages: the loops around each stage, and the order of stages.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,26 +17,28 @@ pub(crate) struct EnclosingLoop {
     pub(crate) axis: IterVar,
 }
 
-/// Where every stage of a schedule is computed.
+/// The attach points of all stages of a schedule.
 pub(crate) struct Attachments {
-    /// The loop in which a stage is computed; none: outside of all.
+    /// The loop in which a stage is computed; stages that are computed outside of all loops have no
+    /// entry.
     points: HashMap<StageId, EnclosingLoop>,
-    /// Loops around a stage, from the innermost to the outermost.
+    /// The loops around a stage, from the innermost to the outermost.
     paths: HashMap<StageId, Vec<EnclosingLoop>>,
     /// Stages that read a tensor of an operation.
     consumers: HashMap<Operation, Vec<StageId>>,
 }
 
-/// Whether loops are made for a stage.
+/// Returns true if a loop nest is generated for a stage.
 pub(crate) fn is_computed(stage: &Stage) -> bool {
     stage.op.is_some() && stage.attach != Attach::Inlined && !stage.is_placeholder()
 }
 
 impl Attachments {
-    /// Those of a normalized schedule.
+    /// Finds the attachments of a normalized schedule.
     ///
     /// # Errors
-    /// A stage that is attached inside itself, or to what is no loop.
+    /// Returns an error for a stage that is attached inside itself, or to something that is not a
+    /// loop.
     pub(crate) fn of(schedule: &Schedule) -> Result<Self> {
         let mut attachments = Self { points: points(schedule), paths: HashMap::new(), consumers: HashMap::new() };
         for id in schedule.stages() {
@@ -62,7 +64,7 @@ impl Attachments {
         Ok(attachments)
     }
 
-    /// The first steps of a scan are computed where the scan is.
+    /// Attaches the first steps of a scan at the place of the scan.
     fn follow_scans(&mut self, schedule: &Schedule) {
         for id in schedule.stages() {
             let OperationNode::Scan { init, .. } = &**schedule[id].operation() else { continue };
@@ -77,7 +79,7 @@ impl Attachments {
         }
     }
 
-    /// Whether a stage computes the first steps of a scan and nothing else.
+    /// Returns true if a stage computes the first steps of a scan and nothing else.
     pub(crate) fn is_scan_init(&self, schedule: &Schedule, stage: StageId, scan: StageId) -> bool {
         let Stage { attach, group, is_output, .. } = &schedule[stage];
         let op = schedule[stage].operation();
@@ -88,12 +90,12 @@ impl Attachments {
             && self.consumers(op) == [scan]
     }
 
-    /// The loop in which a stage is computed; none: outside of all.
+    /// The loop in which a stage is computed; `None` if it is outside of all loops.
     pub(crate) fn point(&self, id: StageId) -> Option<&EnclosingLoop> {
         self.points.get(&id)
     }
 
-    /// Loops around a stage, from the innermost to the outermost.
+    /// The loops around a stage, from the innermost to the outermost.
     pub(crate) fn path(&self, id: StageId) -> &[EnclosingLoop] {
         self.paths.get(&id).map_or(&[], Vec::as_slice)
     }
@@ -103,10 +105,11 @@ impl Attachments {
         self.consumers.get(op).map_or(&[], Vec::as_slice)
     }
 
-    /// The stages such that what is computed inside another stage's loops, or read by it, comes after that stage.
+    /// The stages, ordered such that a stage comes after its consumers and after the stages in
+    /// whose loops it is computed.
     ///
     /// # Errors
-    /// A stage is computed in the loops of one that it depends on.
+    /// Returns an error if a stage is computed in the loops of a stage that it depends on.
     pub(crate) fn consumers_first(&self, schedule: &Schedule) -> Result<Vec<StageId>> {
         let mut walk = Walk { attachments: self, schedule, state: HashMap::new(), order: Vec::new() };
         for id in schedule.stages().rev() {
@@ -157,7 +160,8 @@ impl Attachments {
     }
 }
 
-/// Where stages are attached: as the schedule says, or the group that they are in; what a scan computes in each step is in its time loop.
+/// The attach points of the stages: from the schedule, or from the group of the stage; the
+/// operations of a scan's step are attached to its time loop.
 fn points(schedule: &Schedule) -> HashMap<StageId, EnclosingLoop> {
     let mut points = HashMap::new();
     for id in schedule.stages() {
@@ -192,7 +196,7 @@ fn points(schedule: &Schedule) -> HashMap<StageId, EnclosingLoop> {
     points
 }
 
-/// The operations that are computed from the states of a scan on the way to its updates.
+/// The operations between the states of a scan and its updates, which depend on the states.
 fn step_operations(updates: &[Operation], states: &[Operation]) -> Vec<Operation> {
     let mut depends: HashMap<Operation, bool> = HashMap::new();
     for op in crate::te::operation::post_order(updates) {
@@ -208,14 +212,14 @@ fn step_operations(updates: &[Operation], states: &[Operation]) -> Vec<Operation
 struct Walk<'a> {
     attachments: &'a Attachments,
     schedule: &'a Schedule,
-    /// Whether a stage is done; false: it is waiting for those that come before it.
+    /// True if a stage is done; false if it waits for those that come before it.
     state: HashMap<StageId, bool>,
     order: Vec<StageId>,
 }
 
 impl Walk<'_> {
     fn visit(&mut self, start: StageId) -> Result<()> {
-        // A stack of its own: graphs are as deep as models are.
+        // An explicit stack, because graphs are as deep as models.
         let mut stack = vec![(start, false)];
         while let Some((id, is_left)) = stack.pop() {
             if is_left {

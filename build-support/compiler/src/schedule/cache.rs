@@ -15,10 +15,12 @@ use crate::ir::{
 use crate::te::operation::{input_tensors, reduction_results, replace_inputs, root_axes};
 
 impl Schedule {
-    /// A copy of a tensor in memory of this scope, which these stages read in its place. The copy is a stage of its own: compute it in their loops.
+    /// Adds a copy of a tensor in memory of a scope, which the given stages read instead of the
+    /// tensor. The copy is a separate stage: compute it in the loops of its readers.
     ///
     /// # Errors
-    /// An unknown scope, no readers, one that does not read the tensor.
+    /// Returns an error for an unknown scope, without readers, or if a reader does not read the
+    /// tensor.
     #[track_caller]
     pub fn cache_read<K: Into<StageKey>>(
         &mut self,
@@ -74,14 +76,17 @@ impl Schedule {
         Ok(copy)
     }
 
-    /// Computes a tensor in memory of this scope; its own stage becomes a copy of that. All results of an operation are computed so.
+    /// Computes a tensor in memory of a scope; the stage of the tensor becomes a copy of that. This
+    /// applies to all results of the operation.
     ///
-    /// If loops over the dimensions were split, fused or reordered before, the copy has a dimension for each of these loops, in their order: another layout.
-    /// The loops of the tensor's own stage then begin anew.
+    /// If loops over the dimensions were split, fused or reordered before, the copy has a dimension
+    /// for each of these loops, in their order, and so has another layout. The loops of the
+    /// tensor's own stage are then reset.
     ///
     /// # Errors
-    /// An unknown scope; a tensor that is not computed by an expression; axes of the reduction that were split before; loops that are annotated, or in which a
-    /// stage is computed.
+    /// Returns an error for an unknown scope; a tensor that is not computed by an expression;
+    /// reduction axes that were split before; loops that are annotated, or in which a stage is
+    /// computed.
     #[track_caller]
     pub fn cache_write(&mut self, tensor: &Tensor, scope: &str) -> Result<Tensor> {
         let context = Context::new("cache_write");
@@ -158,7 +163,7 @@ impl Schedule {
         Ok(cache.output(usize::try_from(tensor.value_index).unwrap_or(0)))
     }
 
-    /// No loop of a stage is annotated, and no stage is computed in one.
+    /// Checks that no loop of a stage is annotated, and that no stage is computed in one.
     pub(crate) fn check_unused(&self, context: &Context, id: StageId) -> Result<()> {
         for leaf in self[id].leaves.clone() {
             self.check_free(context, id, &leaf)?;
@@ -166,7 +171,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Gives a stage another operation; its loops begin anew.
+    /// Gives a stage another operation; its loops are reset.
     pub(crate) fn restart(&mut self, id: StageId, op: &Operation, why: &str) {
         self.set_op(id, op);
         let stage = &mut self[id];
@@ -182,7 +187,7 @@ impl Schedule {
         stage.all_axes = roots;
     }
 
-    /// Puts a stage after or before another one, in its group.
+    /// Inserts a stage after or before another one, in the group of that one.
     pub(crate) fn insert_stage(&mut self, mut stage: Stage, beside: StageId, after: bool) -> StageId {
         stage.group = self[beside].group;
         if let Some(group) = stage.group {
@@ -229,9 +234,11 @@ pub(crate) fn operation(
     })
 }
 
-/// The bodies with other axes. What is outside of the tensor is left out of a reduction, and else 0.
+/// The bodies with other axes. Elements outside of the tensor are left out of a reduction, and are
+/// 0 otherwise.
 fn moved_bodies(bodies: &Array<Expr>, values: &VarMap, conditions: &[Expr]) -> Array<Expr> {
-    // A guard of a loop's end stays known as such in the reduction's condition; inside a value it is a condition like any other.
+    // The guard of a loop's end is still marked as likely in the reduction's condition; inside a
+    // value it is an ordinary condition.
     let likely = conditions.iter().fold(Expr::bool(true), |all, condition| all.and(condition));
     let inside = conditions.iter().fold(Expr::bool(true), |all, condition| all.and(condition.without_likely().0));
     let first = bodies.get(0);
@@ -249,7 +256,7 @@ fn moved_bodies(bodies: &Array<Expr>, values: &VarMap, conditions: &[Expr]) -> A
     bodies.iter().map(|body| guarded(substitute(&body, values), &inside)).collect()
 }
 
-/// The value where the condition holds, else 0, without evaluating it.
+/// The value where the condition holds, otherwise 0 without evaluating the value.
 fn guarded(value: Expr, inside: &Expr) -> Expr {
     if inside.is_true() {
         return value;

@@ -1,5 +1,6 @@
-//! What `cache_write` and `rfactor` need of a stage before bounds are known: ranges of all axes from those of the operation, values of roots from loops and of
-//! loops from roots, and the conditions that keep loops inside.
+//! Properties of a stage that `cache_write` and `rfactor` need before bound inference: the ranges
+//! of all axes, derived from those of the operation; values of roots from loops and of loops from
+//! roots; and the conditions that keep loops in bounds.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,13 +22,14 @@ pub(crate) fn own_ranges(stage: &Stage, analyzer: &Analyzer) -> Result<RangeMap>
         }
     }
     let mut unbound = stage.clone();
-    // Threads share extents with other stages: not known here, and not needed.
+    // Threads share extents with other stages, which are neither known nor needed here.
     unbound.attrs.clear();
     pass_down_ranges(&unbound, &mut ranges, analyzer)?;
     Ok(ranges)
 }
 
-/// Values of the roots from those of the leaves, and conditions under which they are inside; of the axes in `skip` none.
+/// Values of the roots from those of the leaves, and the conditions under which they are in bounds;
+/// without conditions for the axes in `skip`.
 pub(crate) fn roots_of_leaves(
     stage: &Stage,
     ranges: &RangeMap,

@@ -1,4 +1,5 @@
-//! Regions of tensors: what the readers of an operation touch, and the ranges of its axes that compute it.
+//! Regions of tensors: the elements that the readers of an operation access, and the ranges of the
+//! operation's axes that compute them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +13,8 @@ use crate::ir::visit::{Visit, for_each_expr, walk_expr};
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, IterVar, Operation, OperationNode, Range, Tensor, Var};
 use crate::te::operation::{bodies_once, input_tensors, root_axes};
 
-/// What is read of each result of an operation: for each dimension the set, or nothing yet.
+/// The regions that are read of each result of an operation: a set for each dimension, which is
+/// empty before the first read.
 pub(crate) struct TensorRegions {
     outputs: Vec<Vec<IntSet>>,
 }
@@ -29,7 +31,8 @@ impl TensorRegions {
         }
     }
 
-    /// Adds what a reader touches. The analyzer knows the loops around the place where the ends are computed.
+    /// Adds the regions that a reader accesses. The analyzer has facts about the loops around the
+    /// place where the ends are computed.
     pub(crate) fn add_all(&mut self, reads: Self, analyzer: &Analyzer) {
         for (output, dims) in reads.outputs.into_iter().enumerate() {
             for (dimension, set) in dims.into_iter().enumerate() {
@@ -45,7 +48,7 @@ impl TensorRegions {
         }
     }
 
-    /// What is read of a dimension of all results.
+    /// The union of the sets of one dimension over all results.
     fn of_dimension(&self, dimension: usize, analyzer: &Analyzer) -> IntSet {
         self.outputs.iter().fold(IntSet::Nothing, |all, dims| match dims.get(dimension) {
             Some(set) => all.union(set, analyzer),
@@ -54,7 +57,8 @@ impl TensorRegions {
     }
 }
 
-/// Every read of an operation's tensors in an expression; parts that are shared are looked at once.
+/// A visitor of each read of an operation's tensors in an expression; shared parts are visited
+/// once.
 struct Reads<'a, F> {
     op: &'a Operation,
     found: F,
@@ -81,7 +85,8 @@ pub(crate) fn for_each_read(bodies: &[Expr], op: &Operation, found: impl FnMut(&
     bodies.iter().for_each(|body| reads.visit_expr(body));
 }
 
-/// What one reader touches of an operation's tensors when its root axes take these sets.
+/// The regions of an operation's tensors that one reader accesses when its root axes take these
+/// sets.
 pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analyzer: &Analyzer) -> TensorRegions {
     let mut regions = TensorRegions::new(op);
     match &**reader {
@@ -89,7 +94,7 @@ pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analy
         OperationNode::Compute { bodies, .. } => {
             for_each_read(&bodies_once(bodies), op, |tensor, indices| {
                 for (dimension, (index, extent)) in indices.iter().zip(tensor.shape.iter()).enumerate() {
-                    // What is outside the tensor is not read: those are indices that a condition keeps away.
+                    // Reads outside of the tensor do not happen: a condition guards those indices.
                     let set = match IntSet::evaluate(index, sets, analyzer) {
                         IntSet::Nothing => continue,
                         set => set.clipped(&Range::until(extent), analyzer),
@@ -136,7 +141,7 @@ pub(crate) fn propagate(reader: &Operation, op: &Operation, sets: &SetMap, analy
 /// The ranges of an operation's root axes that compute these regions.
 ///
 /// # Errors
-/// None at present: regions without an end are the whole dimension.
+/// Returns no errors at present: for regions without an end, the range is the whole dimension.
 pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyzer) -> Result<RangeMap> {
     let mut ranges = RangeMap::new();
     match &**op {
@@ -162,7 +167,8 @@ pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyze
                 for dimension in 1..tensor.shape.len() {
                     let Some(axis) = spatial.next() else { break };
                     let range = match &regions.outputs[state][dimension] {
-                        // A step reads what it computes here, and nothing else, of the step before.
+                        // A step reads the elements that it computes here, and no others, of the
+                        // previous step.
                         set if fixed.contains(&axis) => covering(set, &axis, analyzer),
                         _ => own_range(&axis),
                     };
@@ -180,7 +186,8 @@ pub(crate) fn gather(op: &Operation, regions: &TensorRegions, analyzer: &Analyze
     Ok(ranges)
 }
 
-/// The set without ends in which more than a few cases are told apart: the whole dimension is cheaper than loops with such ends, and proofs about them.
+/// The set without ends that contain more than a few cases: the whole dimension is cheaper than
+/// loops with such ends, and proofs about them.
 fn untangled(set: IntSet) -> IntSet {
     let simple = |end: Option<Expr>| {
         end.filter(|end| {
@@ -199,8 +206,8 @@ fn untangled(set: IntSet) -> IntSet {
     }
 }
 
-/// The expression without divisions by 0. An end of a region is computed also where the loops over the region are not run: there the extent of a fused axis
-/// can be 0.
+/// The expression without divisions by 0. An end of a region is also computed where the loops over
+/// the region do not run: there the extent of a fused axis can be 0.
 fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
     struct Safe<'a> {
         analyzer: &'a Analyzer,
@@ -233,10 +240,10 @@ fn without_faults(expr: &Expr, analyzer: &Analyzer) -> Expr {
     Safe { analyzer, memo: Memo::default() }.mutate_expr(expr).unwrap_or_else(|_| expr.clone())
 }
 
-/// Minima and maxima in one end of a region.
+/// The maximum number of minima and maxima in one end of a region.
 const MOST_CASES: u32 = 3;
 
-/// The range of an axis for a set: its own where it is provably that.
+/// The range of an axis for a set; the axis's own range if the set provably equals it.
 fn covering(set: &IntSet, axis: &IterVar, analyzer: &Analyzer) -> Range {
     let own = own_range(axis);
     let set = if set.is_nothing() { set.clone() } else { set.clipped(&own, analyzer) };
@@ -246,12 +253,13 @@ fn covering(set: &IntSet, axis: &IterVar, analyzer: &Analyzer) -> Range {
     set.cover_range(Some(&own), analyzer).unwrap_or(own)
 }
 
-/// Spatial axes of a scan where a step at an index reads the states at this index alone: a part of such an axis can be computed on its own.
+/// The spatial axes of a scan along which a step at an index reads the states only at this index: a
+/// part of such an axis can be computed separately.
 fn fixed_axes(op: &Operation) -> HashSet<IterVar> {
     let OperationNode::Scan { update, state, spatial_axes, .. } = &**op else {
         return HashSet::new();
     };
-    // Axis of the scan by the dimension of a state.
+    // The axis of the scan, by the dimension of a state.
     let mut axis_of = HashMap::new();
     let mut spatial = spatial_axes.iter();
     for (number, tensor) in update.iter().enumerate() {
@@ -262,7 +270,8 @@ fn fixed_axes(op: &Operation) -> HashSet<IterVar> {
         }
     }
     let mut fixed: HashSet<IterVar> = spatial_axes.iter().collect();
-    // Which axis of the scan the dimensions of a tensor follow; none: not one alone.
+    // The axis of the scan that each dimension of a tensor follows; `None` if it is not exactly one
+    // axis.
     let mut labels: HashMap<(usize, i64), Vec<Option<IterVar>>> = HashMap::new();
     let mut open: Vec<Tensor> = Vec::new();
     for (number, tensor) in update.iter().enumerate() {
@@ -292,7 +301,7 @@ fn fixed_axes(op: &Operation) -> HashSet<IterVar> {
                         });
                     });
                 }
-                // Something that reads all of it.
+                // The operation reads the whole input.
                 _ => dims = Some(vec![None; input.shape.len()]),
             }
             let Some(dims) = dims else { continue };

@@ -1,4 +1,4 @@
-//! Stages that are computed together.
+//! Groups: stages that are computed together.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +9,14 @@ use crate::ir::{Operation, Tensor};
 use crate::te::operation::input_tensors;
 
 impl Schedule {
-    /// Makes one group of the stages between these outputs and these inputs: `s.stage(group).compute_at(..)` says where all of them are computed. Outputs are
-    /// in it; inputs are if `include_inputs` says so. Groups can be inside others, but not cross them.
+    /// Creates a group of the stages between these outputs and these inputs:
+    /// `s.stage(group).compute_at(..)` sets the place where all of them are computed. The group
+    /// contains the outputs; it contains the inputs if `include_inputs` is true. Groups can be
+    /// nested, but cannot overlap otherwise.
     ///
     /// # Errors
-    /// Nothing between outputs and inputs; a part of another group.
+    /// Returns an error if there is no stage between outputs and inputs, or if the stages are a
+    /// part of another group.
     #[track_caller]
     pub fn create_group(&mut self, outputs: &[&Tensor], inputs: &[&Tensor], include_inputs: bool) -> Result<StageId> {
         let context = Context::new("create_group");
@@ -60,7 +63,7 @@ impl Schedule {
         Ok(id)
     }
 
-    /// Stages and groups such that none of these groups has stages that are not meant: groups of which all members are, in place of the members.
+    /// The members, with each group of which all stages are members in place of these stages.
     fn whole_groups(&self, members: &[StageId]) -> Vec<StageId> {
         let mut units: Vec<StageId> = members.to_vec();
         loop {
@@ -71,7 +74,8 @@ impl Schedule {
                 }
             }
             let whole = counts.into_iter().filter(|&(group, count)| count == self[group].num_children);
-            // All of them in one group is a group inside that group, unless something else is meant, too.
+            // If all units are exactly one group, the new group is inside of it; if there are other
+            // units, that group is a member.
             let Some((whole, _)) = whole.filter(|&(_, count)| count < units.len()).min() else { return units };
             units.retain(|&unit| self[unit].group != Some(whole));
             units.push(whole);
@@ -87,7 +91,7 @@ struct Between<'a> {
 }
 
 impl Between<'_> {
-    /// Whether an operation depends on the boundary; those that do are kept.
+    /// Returns true if an operation depends on the boundary; such operations are collected.
     fn follow(&mut self, op: &Operation) -> bool {
         if let Some(&known) = self.reached.get(op) {
             return known;

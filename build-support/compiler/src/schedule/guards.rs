@@ -1,4 +1,5 @@
-//! Conditions that keep loops inside: where a split does not divide, and where a region reaches beyond the tensor.
+//! Conditions that keep loops in bounds: where a split factor does not divide the extent, and where
+//! a region extends beyond the tensor.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,26 +11,28 @@ use crate::error::Result;
 use crate::ir::{Expr, IterVar, Range};
 use crate::te::operation::root_axes;
 
-/// What guards are made for.
+/// The input of guard generation.
 pub(crate) struct Guarded<'a> {
     /// The stage.
     pub(crate) stage: &'a Stage,
-    /// Ranges of its axes.
+    /// The ranges of its axes.
     pub(crate) ranges: &'a RangeMap,
-    /// Values of its axes, in the variables of the loops.
+    /// The values of its axes, as expressions of the loop variables.
     pub(crate) values: &'a HashMap<IterVar, Expr>,
-    /// What the variables of the loops can be.
+    /// The sets of values of the loop variables.
     pub(crate) loops: &'a SetMap,
-    /// Axes that do not matter.
+    /// Axes that are not guarded.
     pub(crate) skip: &'a HashSet<IterVar>,
-    /// Whether elements outside of the tensor matter: not if only memory is set that is there.
+    /// True if elements outside of the tensor need guards; false if only existing memory is
+    /// initialized.
     pub(crate) check_tensor: bool,
 }
 
-/// The conditions that cannot be proven, in `likely` if loops are to be partitioned for them. The analyzer knows the loops around the stage and its own.
+/// Returns the conditions that cannot be proven, in `likely` if loops are to be partitioned for
+/// them. The analyzer has facts about the loops around the stage and about its own loops.
 ///
 /// # Errors
-/// An axis without a range.
+/// Returns an error for an axis without a range.
 pub(crate) fn guards(guarded: &Guarded<'_>, analyzer: &Analyzer) -> Result<Vec<Expr>> {
     let Guarded { stage, ranges, values, loops, skip, check_tensor } = *guarded;
     let overrunning = overrunning(stage, ranges, analyzer)?;
@@ -57,7 +60,7 @@ pub(crate) fn guards(guarded: &Guarded<'_>, analyzer: &Analyzer) -> Result<Vec<E
     Ok(conditions)
 }
 
-/// Whether the rest of an axis that is split is asked for in each part.
+/// Returns true if the tail of an axis is predicated in each part of a split.
 fn is_predicated(stage: &Stage, axis: &IterVar) -> bool {
     stage
         .relations

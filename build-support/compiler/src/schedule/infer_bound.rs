@@ -1,8 +1,11 @@
-//! Bound inference: which part of each tensor is computed where its stage stands, from what is read there.
+//! Bound inference: derives the part of each tensor that its stage computes from the reads at its
+//! attach point.
 //!
-//! Stages are looked at from consumers to producers. At the place where a producer is computed some loops of its consumers are outside, and have one value,
-//! and others are inside, and take all of theirs. The sets of the loops are passed up to the consumer's axes, through its index expressions to the dimensions
-//! of the producer, and the union over all reads is what the producer has to compute.
+//! Stages are processed from consumers to producers. At the attach point of a producer, some loops
+//! of its consumers are outside and have one value, and others are inside and take all of their
+//! values. The sets of the loops are passed up to the consumer's axes, and through its index
+//! expressions to the dimensions of the producer. The producer has to compute the union over all
+//! reads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +19,8 @@ use crate::error::{CompileError, ErrorKind, Result};
 use crate::ir::{Expr, IterVar, OperationNode, Range, Var, visit};
 use crate::te::operation::root_axes;
 
-/// The range of every axis of a normalized schedule, and of every thread. Ranges of a stage can depend on the loops around the place where it is computed.
+/// Returns the range of every axis of a normalized schedule, and of every thread. Ranges of a stage
+/// can depend on the loops around its attach point.
 ///
 /// ```
 /// use kernpack_compiler::ir::F32;
@@ -32,7 +36,8 @@ use crate::te::operation::root_axes;
 /// ```
 ///
 /// # Errors
-/// A stage that is computed where not all of its readers are, a thread with two extents, attach points in a circle.
+/// Returns an error for a stage whose attach point does not enclose all of its readers, a thread
+/// with two extents, or a cycle of attach points.
 pub fn infer_bound(schedule: &Schedule) -> Result<RangeMap> {
     let attachments = Attachments::of(schedule)?;
     let order = attachments.consumers_first(schedule)?;
@@ -53,7 +58,8 @@ pub fn infer_bound(schedule: &Schedule) -> Result<RangeMap> {
     Ok(inference.ranges)
 }
 
-/// Extents of tensors are not below 0: that is all that holds whether loops are run or not.
+/// An analyzer that knows only that extents of tensors are not negative, which holds whether loops
+/// run or not.
 pub(crate) fn shape_facts(schedule: &Schedule) -> Analyzer {
     let analyzer = Analyzer::new();
     for id in schedule.stages() {
@@ -66,7 +72,8 @@ pub(crate) fn shape_facts(schedule: &Schedule) -> Analyzer {
     analyzer
 }
 
-/// Tells an analyzer what the loops around a stage are, from the outermost to the innermost. The facts hold where these loops are run.
+/// Binds the loops around a stage in an analyzer, from the outermost to the innermost. The facts
+/// hold where these loops run.
 pub(crate) fn bind_loops_around(
     schedule: &Schedule,
     attachments: &Attachments,
@@ -79,7 +86,7 @@ pub(crate) fn bind_loops_around(
     }
 }
 
-/// Tells an analyzer what a loop is, and that the axes that it goes over are not empty.
+/// Binds a loop in an analyzer, with the fact that the axes that it iterates over are not empty.
 pub(crate) fn bind_loop(stage: &Stage, axis: &IterVar, ranges: &RangeMap, analyzer: &Analyzer) {
     let Some(range) = ranges.get(axis) else { return };
     match thread_of(stage, axis) {
@@ -104,7 +111,8 @@ pub(crate) fn bind_loop(stage: &Stage, axis: &IterVar, ranges: &RangeMap, analyz
     }
 }
 
-/// Where memory is: 0 global, 1 shared by the threads of a block, 2 by those of a warp, 3 local to a thread.
+/// The rank of a memory scope: 0 for global memory, 1 for memory shared by the threads of a block,
+/// 2 for memory shared by those of a warp, 3 for memory local to a thread.
 pub(crate) fn scope_rank(scope: &str) -> i32 {
     match scope.split('.').next() {
         Some("shared") => 1,
@@ -114,12 +122,12 @@ pub(crate) fn scope_rank(scope: &str) -> i32 {
     }
 }
 
-/// 0 for `blockIdx`, 1 for threads inside a block.
+/// The rank of a thread: 0 for `blockIdx`, 1 for threads inside a block.
 fn thread_rank(tag: &str) -> i32 {
     i32::from(!tag.starts_with("blockIdx"))
 }
 
-/// Scope of a stage's memory: its own, or what follows from the threads around it.
+/// The memory scope of a stage: its own, or one derived from the threads around it.
 pub(crate) fn scope_of(schedule: &Schedule, attachments: &Attachments, id: StageId) -> String {
     let stage = &schedule[id];
     if !stage.scope.is_empty() {
@@ -140,9 +148,9 @@ struct Inference<'a> {
     schedule: &'a Schedule,
     attachments: &'a Attachments,
     ranges: RangeMap,
-    /// Knows the loops around what is looked at.
+    /// Facts about the loops around the current stage.
     analyzer: Analyzer,
-    /// Knows what holds everywhere.
+    /// Facts that hold everywhere.
     shapes: Analyzer,
 }
 
@@ -151,7 +159,7 @@ impl Inference<'_> {
     fn roots(&mut self, id: StageId) -> Result<()> {
         let stage = &self.schedule[id];
         let op = stage.operation();
-        // The caller reads all of an output.
+        // The caller reads the whole output.
         let regions = if stage.is_output { None } else { Some(self.regions(id)?) };
         let ranges = match regions {
             Some(regions) if !matches!(**op, OperationNode::Extern { .. }) => gather(op, &regions, &self.analyzer)?,
@@ -159,7 +167,8 @@ impl Inference<'_> {
         };
         self.check_threads(id, &ranges)?;
         for (axis, range) in ranges {
-            // A region between the ends of others can have an extent below 0 where it has none.
+            // A region between the ends of other regions can have a negative extent where it is
+            // empty.
             let is_own = axis.dom.as_ref().is_some_and(|dom| dom.same_as(&range));
             let range = if is_own { range } else { Range::new(&range.min, natural(&range.extent, &self.shapes)) };
             self.ranges.insert(axis, range);
@@ -167,7 +176,7 @@ impl Inference<'_> {
         Ok(())
     }
 
-    /// What a thread reads from memory of its own is computed by that thread.
+    /// Checks that a thread computes all elements that it reads from its private memory.
     fn check_threads(&self, id: StageId, ranges: &RangeMap) -> Result<()> {
         let around: HashSet<Var> = self
             .attachments
@@ -202,7 +211,7 @@ impl Inference<'_> {
         Ok(())
     }
 
-    /// Which parts of a stage's tensors are read at one place where it is computed.
+    /// The regions of a stage's tensors that are read at one attach point.
     fn regions(&mut self, id: StageId) -> Result<TensorRegions> {
         let op = self.schedule[id].operation();
         let mut regions = TensorRegions::new(op);
@@ -216,7 +225,7 @@ impl Inference<'_> {
         Ok(regions)
     }
 
-    /// What the consumer's root axes are while one instance of the producer is in use.
+    /// The sets of the consumer's root axes while one instance of the producer is in use.
     fn consumer_sets(&mut self, producer: StageId, consumer: StageId) -> Result<HashMap<Var, IntSet>> {
         let (schedule, attachments) = (self.schedule, self.attachments);
         let point = attachments.point(producer).map(|point| point.axis.clone());
@@ -224,7 +233,7 @@ impl Inference<'_> {
         let stage = &schedule[consumer];
         let mut found = false;
         let mut sets: HashMap<IterVar, IntSet> = HashMap::new();
-        // What is read is read inside these loops.
+        // The reads are inside of these loops.
         bind_loops_around(schedule, attachments, consumer, &self.ranges, &self.analyzer);
         loops(stage).for_each(|leaf| bind_loop(stage, leaf, &self.ranges, &self.analyzer));
         for leaf in loops(stage).rev() {
@@ -306,7 +315,7 @@ impl Inference<'_> {
     }
 }
 
-/// The extent, or 0 if it may be below.
+/// The extent, or the maximum of it and 0 if it may be negative.
 pub(crate) fn natural(extent: &Expr, analyzer: &Analyzer) -> Expr {
     if analyzer.can_prove(&extent.greater_equal(0)) { extent.clone() } else { analyzer.simplify(&extent.max(0)) }
 }
@@ -316,8 +325,9 @@ pub(crate) fn own_range(axis: &IterVar) -> Range {
     axis.dom.clone().unwrap_or_else(|| Range::until(1))
 }
 
-/// Whether a loop around a reader takes all its values while one instance of the producer is in use: loops inside of the place where it is computed, and
-/// threads that share its memory.
+/// Returns true if a loop around a reader takes all its values while one instance of the producer
+/// is in use. These are loops inside of the producer's attach point, and threads that share its
+/// memory.
 fn is_relaxed(thread: Option<&IterVar>, found: bool, rank: i32) -> bool {
     match thread {
         None => !found,

@@ -1,4 +1,4 @@
-//! The loops of a schedule as text, for people.
+//! The loops of a schedule as human-readable text.
 
 use core::fmt::Write as _;
 
@@ -9,9 +9,10 @@ use super::stage::{Annotation, Attach, Schedule, Stage, StageId};
 use crate::ir::{IterVar, OperationNode};
 
 impl Schedule {
-    /// The loops as they are now, from the outermost to the innermost, with what is computed in each. For people: its form may change.
+    /// Returns the current loops as text, from the outermost to the innermost, with the stages that
+    /// are computed in each. The text is for people: its form may change.
     ///
-    /// Ranges are left out where they cannot be found; the last line says why then.
+    /// Ranges are left out if bound inference fails; the last line then gives the reason.
     ///
     /// ```
     /// use kernpack_compiler::ir::F32;
@@ -68,7 +69,7 @@ impl Text<'_> {
         let _ = writeln!(self.lines, "{:indent$}{text}", "", indent = 2 * depth);
     }
 
-    /// Where a stage is computed, if that is inside a loop.
+    /// The attach point of a stage, if it is inside a loop.
     fn point(&self, id: StageId) -> Option<(StageId, IterVar)> {
         match self.attachments {
             Some(attachments) => attachments.point(id).map(|point| (point.stage, point.axis.clone())),

@@ -1,4 +1,5 @@
-//! Schedules to loops: each stage becomes a loop nest that stands at the beginning of the loop in which it is computed, or outside of all loops.
+//! Lowering of schedules to loops: each stage becomes a loop nest that is placed at the beginning
+//! of the loop in which it is computed, or outside of all loops.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,12 +21,14 @@ use crate::ir::shared::Memo;
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, IterVar, Operation, OperationNode, Range, Stmt, StmtNode, Tensor};
 use crate::te::operation::input_tensors;
 
-/// The statements of a normalized schedule with the ranges that bound inference found. They read and write tensors; those of stages whose operation a
-/// primitive replaced are the user's again.
+/// Returns the statements of a normalized schedule with the ranges of bound inference. The
+/// statements read and write tensors; where a primitive replaced the operation of a stage, they use
+/// the user's tensors.
 ///
 /// # Errors
-/// A loop that cannot be run as it was asked for: vectorized, unrolled or a virtual thread with an extent that is no constant, a reduction over threads with a
-/// loop that no thread runs.
+/// Returns an error for a loop that cannot run as annotated: a vectorized, unrolled or virtual
+/// thread loop whose extent is not a constant, or a reduction over threads with a loop that no
+/// thread runs.
 pub fn lower(schedule: &Schedule, bounds: &RangeMap) -> Result<Stmt> {
     let attachments = Attachments::of(schedule)?;
     let scans = ScanTensors::of(schedule, &attachments);
@@ -43,12 +46,12 @@ pub fn lower(schedule: &Schedule, bounds: &RangeMap) -> Result<Stmt> {
     OriginalTensors { schedule, scans: &lowering.scans, memo: Memo::default() }.mutate_stmt(&body)
 }
 
-/// Where stages stand.
+/// A place of stages.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     /// Outside of all loops.
     Root,
-    /// At the beginning of an iteration.
+    /// At the beginning of each iteration of a loop.
     Loop(StageId, IterVar),
     /// Before the time loop of a scan.
     ScanInit(StageId),
@@ -60,16 +63,16 @@ pub(crate) struct Lowering<'a> {
     pub(crate) attachments: Attachments,
     pub(crate) scans: ScanTensors,
     children: HashMap<Place, Vec<StageId>>,
-    /// Knows the loops around what is lowered.
+    /// Facts about the loops around the current statement.
     pub(crate) analyzer: Analyzer,
-    /// Knows what holds everywhere.
+    /// Facts that hold everywhere.
     shapes: Analyzer,
-    /// Threads that run already where statements stand.
+    /// Threads that are already launched around the current statement.
     open_threads: Vec<IterVar>,
 }
 
 impl Lowering<'_> {
-    /// The stages that stand at a place, in order.
+    /// The stages at a place, in order.
     pub(crate) fn stages_at(&mut self, place: &Place) -> Result<Vec<Stmt>> {
         let mut stmts = Vec::new();
         for id in self.children.get(place).cloned().unwrap_or_default() {
@@ -82,14 +85,14 @@ impl Lowering<'_> {
         Ok(stmts)
     }
 
-    /// The first stage that stands at a place.
+    /// The first stage at a place.
     pub(crate) fn first_stage_at(&self, place: &Place) -> Option<StageId> {
         self.children.get(place).and_then(|stages| stages.first()).copied()
     }
 
     fn stage(&mut self, id: StageId, stmts: &mut Vec<Stmt>) -> Result<()> {
         let stage = &self.schedule[id];
-        // An output's memory is an argument, that of a scan's steps is the scan's.
+        // The memory of an output is an argument; that of a scan's steps belongs to the scan.
         if !stage.is_output && !self.scans.is_part(stage.operation()) {
             for tensor in stage.operation().outputs() {
                 stmts.push(self.realize(id, &tensor)?);
@@ -104,7 +107,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Memory for the part of a tensor that a stage computes.
+    /// The `Realize` statement for the part of a tensor that a stage computes.
     fn realize(&self, id: StageId, tensor: &Tensor) -> Result<Stmt> {
         let stage = &self.schedule[id];
         let mut region = Vec::new();
@@ -168,17 +171,18 @@ impl Lowering<'_> {
         })
     }
 
-    /// The threads that run now, to return to.
+    /// The number of threads that are open now, for [`close_threads`](Self::close_threads).
     pub(crate) fn open_threads(&self) -> usize {
         self.open_threads.len()
     }
 
-    /// Ends the threads that were started since.
+    /// Closes the threads that were opened since.
     pub(crate) fn close_threads(&mut self, open: usize) {
         self.open_threads.truncate(open);
     }
 
-    /// The levels of some leaves, with what is computed in them, and the leaves' values. Variables are new ones if another nest has the same leaves.
+    /// Returns the levels of some leaves, with the stages that are computed in them, and adds the
+    /// leaves' values to the nest. The variables are renamed if another nest has the same leaves.
     pub(crate) fn levels(&mut self, id: StageId, leaves: &[IterVar], nest: &mut Nest) -> Result<Vec<Level>> {
         let schedule = self.schedule;
         let stage = &schedule[id];
@@ -257,16 +261,16 @@ impl Lowering<'_> {
     }
 }
 
-/// What is found out while a nest is made.
+/// The state of a nest that is being built.
 #[derive(Default)]
 pub(crate) struct Nest {
-    /// Values of axes.
+    /// The values of axes.
     pub(crate) values: HashMap<IterVar, Expr>,
-    /// What the loops' variables can be.
+    /// The sets of values of the loop variables.
     pub(crate) sets: SetMap,
-    /// What is put behind names of variables that are new.
+    /// A suffix for the names of new variables.
     pub(crate) suffix: Option<&'static str>,
-    /// Whether stages that are computed in these loops stand in this nest.
+    /// True if stages that are computed in these loops are placed in this nest.
     pub(crate) has_children: bool,
 }
 
@@ -274,13 +278,15 @@ pub(crate) fn with_annotation(annotations: &Map<Str, Any>, key: &str, value: Any
     annotations.iter().chain([(Str::from(key), value)]).collect()
 }
 
-/// Which tensors are parts of a scan's state: what computes them writes the state itself.
+/// The tensors that are parts of a scan's state: the stages that compute them write the state
+/// itself.
 pub(crate) struct ScanTensors {
-    /// The state by operation and result.
+    /// The state, by operation and index of the result.
     states: HashMap<(usize, i64), Tensor>,
-    /// Operations all of whose results are states: those of the first and of the later steps.
+    /// The operations all of whose results are parts of a state: those of the first and of the
+    /// later steps.
     parts: HashSet<Operation>,
-    /// The scan whose first steps a stage computes.
+    /// The scan, by the stage that computes its first steps.
     init_of: HashMap<StageId, StageId>,
 }
 
@@ -317,13 +323,13 @@ impl ScanTensors {
         tensors
     }
 
-    /// Whether what computes the operation writes a scan's state.
+    /// Returns true if the stage of the operation writes a scan's state.
     pub(crate) fn is_part(&self, op: &Operation) -> bool {
         self.parts.contains(op)
     }
 }
 
-/// Where a stage stands, with the stage around it.
+/// The place of a stage, with the stage around it.
 fn place_of(id: StageId, attachments: &Attachments, scans: &ScanTensors) -> (Place, Option<StageId>) {
     match (scans.init_of.get(&id), attachments.point(id)) {
         (Some(&scan), _) => (Place::ScanInit(scan), Some(scan)),
@@ -332,7 +338,8 @@ fn place_of(id: StageId, attachments: &Attachments, scans: &ScanTensors) -> (Pla
     }
 }
 
-/// The stages at each place: those that others read, or read in their loops, come first.
+/// The stages at each place. A stage comes before those that read its tensors, directly or in
+/// stages inside their loops.
 fn children(
     schedule: &Schedule,
     attachments: &Attachments,
@@ -383,7 +390,7 @@ fn in_order(
         waits.insert(id, first.len());
         first.into_iter().for_each(|first| after.entry(first).or_default().push(id));
     }
-    // Of those that can come next the first one of the schedule.
+    // Of the stages that can come next, take the first one of the schedule.
     let position: HashMap<StageId, usize> = stages.iter().enumerate().map(|(position, &id)| (id, position)).collect();
     let mut ready: std::collections::BTreeSet<(usize, StageId)> =
         stages.iter().filter(|id| waits[*id] == 0).map(|&id| (position[&id], id)).collect();
@@ -420,7 +427,8 @@ pub(crate) fn bound_buffer(stmt: &Stmt) -> Option<(Buffer, Tensor)> {
     Some((parts.get(0)?.to().ok()?, parts.get(1)?.to().ok()?))
 }
 
-/// Puts the user's operations in the place of those that primitives made, and a scan's state in the place of its parts.
+/// Replaces operations that primitives created by the user's operations, and parts of a scan by the
+/// scan's state.
 struct OriginalTensors<'a> {
     schedule: &'a Schedule,
     scans: &'a ScanTensors,

@@ -1,4 +1,5 @@
-//! Loop nests of computed operations: one nest of loops, or one that sets the identity and one that reduces.
+//! Loop nests of computed operations: one nest for elementwise operations, or an initialization
+//! nest and an update nest for reductions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +23,7 @@ struct Reduction {
     reducer: Reducer,
     sources: Vec<Expr>,
     condition: Expr,
-    /// What it begins with.
+    /// The initial values.
     first: Vec<Expr>,
 }
 
@@ -37,7 +38,7 @@ impl Reduction {
 }
 
 impl Lowering<'_> {
-    /// The loops that compute an operation.
+    /// Returns the loop nest that computes an operation.
     pub(crate) fn compute(&mut self, id: StageId) -> Result<Stmt> {
         let stage = &self.schedule[id];
         let op = stage.operation().clone();
@@ -63,7 +64,7 @@ impl Lowering<'_> {
         Ok(nest(&levels, conditions, self.writes(id, &main, &bodies)))
     }
 
-    /// The axes of the reduction and what is made of them.
+    /// The reduction axes and the axes derived from them.
     pub(crate) fn reduced_axes(&self, id: StageId) -> HashSet<IterVar> {
         let stage = &self.schedule[id];
         let OperationNode::Compute { reduce_axes, .. } = &**stage.operation() else {
@@ -97,7 +98,7 @@ impl Lowering<'_> {
             .cloned()
             .collect();
         let init_levels = self.levels(id, &init_leaves, &mut init)?;
-        // Memory of its own has room for what is outside of the tensor.
+        // A stage with its own memory has room for elements outside of the tensor.
         let is_shared = stage.is_output || self.scans.is_part(stage.operation());
         let mut init_conditions = self.conditions(id, &mut init, is_reduced, is_shared)?;
         let values = root_values(&init);
@@ -112,12 +113,13 @@ impl Lowering<'_> {
             conditions.push(substitute(&reduction.condition, &values));
         }
         let update = self.updates(id, &main, reduction);
-        // What both depend on stands around both, unless other stages are computed between: threads may wait for each other there.
+        // Conditions that both nests share are placed around both, unless other stages are computed
+        // between them: threads may synchronize there.
         let mut shared = Vec::new();
         if levels.iter().all(|level| level.before.is_empty()) {
             let same = |a: &Expr, b: &Expr| kernpack::structural::equal(a, b).unwrap_or(false);
             shared = init_conditions.iter().filter(|a| conditions.iter().any(|b| same(a, b))).cloned().collect();
-            // Threads that only begin inside are not known around.
+            // Threads that are launched inside are not in scope around.
             let begun: HashSet<Var> = init_levels.iter().chain(&levels).filter_map(Level::begun).collect();
             shared.retain(|condition: &Expr| !visit::uses_var(condition, |var| begun.contains(var)));
             for both in &shared {
@@ -129,7 +131,7 @@ impl Lowering<'_> {
         Ok(nest(&common, shared, Stmt::seq(body)))
     }
 
-    /// The conditions of a nest, after the values of all axes are found.
+    /// The conditions of a nest, after the values of all axes are known.
     pub(crate) fn conditions(
         &self,
         id: StageId,
@@ -153,7 +155,7 @@ impl Lowering<'_> {
         Ok(conditions)
     }
 
-    /// The element that a nest computes.
+    /// The indices of the element that a nest computes.
     pub(crate) fn element(&self, id: StageId, nest: &Nest) -> Array<Expr> {
         let OperationNode::Compute { axes, .. } = &**self.schedule[id].operation() else {
             return Array::default();
@@ -167,13 +169,13 @@ impl Lowering<'_> {
         Stmt::seq(outputs.into_iter().zip(values).map(|(tensor, value)| write(tensor, &indices, value.clone())))
     }
 
-    /// Combines the results so far with the sources.
+    /// Combines the current results with the sources.
     pub(crate) fn updates_of(&self, id: StageId, nest: &Nest, reducer: &Reducer, sources: &[Expr]) -> Stmt {
         let indices = self.element(id, nest);
         let outputs = self.schedule[id].operation().outputs();
         let mut stmts = Vec::new();
         let mut sides = VarMap::new();
-        // A value that is used several times is computed once.
+        // A value with several uses is computed once.
         let several = |var: &Var| outputs.len() > 1 || reducer.results.iter().any(|result| is_used_twice(&result, var));
         let mut side = |var: &Var, value: Expr, name: &str| {
             let is_leaf = matches!(*value, ExprNode::Int { .. } | ExprNode::Float { .. } | ExprNode::Var { .. });
@@ -199,7 +201,7 @@ impl Lowering<'_> {
             stmts.push(write(outputs[0].clone(), &indices, result.clone()));
             return Stmt::seq(stmts);
         }
-        // All of them are of the results so far: none is written before all are computed.
+        // All results depend on the previous ones: none is written before all are computed.
         let mut names = Vec::new();
         for (tensor, result) in outputs.iter().zip(results) {
             let name = Var::new(format!("{}.next", tensor.name()), result.dtype());
@@ -214,7 +216,8 @@ impl Lowering<'_> {
         self.updates_of(id, nest, &reduction.reducer, &reduction.sources)
     }
 
-    /// A reduction whose loops are run by threads: each brings one value, and all get the result.
+    /// Lowers a reduction whose loops are run by threads: each thread contributes one value, and
+    /// all get the result.
     fn across_threads(
         &mut self,
         id: StageId,
@@ -268,7 +271,7 @@ impl Lowering<'_> {
         let mut stmts = Vec::new();
         let mut args = vec![Expr::int(outputs.len() as i64)];
         for (source, identity) in reduction.sources.iter().zip(&reduction.reducer.identity.to_vec()) {
-            // A thread without a value must not look for one.
+            // A thread without a value must not read one.
             let source = substitute(source, &values);
             args.push(Expr::if_then_else(&condition, source, identity));
         }
@@ -287,7 +290,7 @@ impl Lowering<'_> {
         let mut conditions = stores;
         let scope = scope_of(self.schedule, &self.attachments, id);
         if stage.store_predicate.is_none() && scope_rank(&scope) < 3 {
-            // All have the result; one writes it to memory that they share.
+            // All threads have the result; one writes it to the memory that they share.
             conditions.extend(threads.iter().map(|thread| thread.equals(0)));
         }
         let loaded: Vec<Expr> = if reduction.first.len() == reduction.reducer.identity.len()
@@ -302,7 +305,7 @@ impl Lowering<'_> {
         Ok(nest(&levels, Vec::new(), Stmt::seq(stmts)))
     }
 
-    /// The results of all threads combined with what the reduction begins with.
+    /// The results of all threads combined with the initial values of the reduction.
     fn with_first(&self, reduction: &Reduction, results: &[Buffer], values: &VarMap) -> Vec<Expr> {
         let mut sides: VarMap = HashMap::new();
         for (var, first) in reduction.reducer.lhs.iter().zip(&reduction.first) {
@@ -315,7 +318,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Values by variable of the axis.
+/// The values of the axes, by variable.
 pub(crate) fn root_values(nest: &Nest) -> VarMap {
     nest.values.iter().map(|(axis, value)| (axis.var.clone(), value.clone())).collect()
 }
@@ -324,7 +327,7 @@ pub(crate) fn write(tensor: Tensor, indices: &Array<Expr>, value: Expr) -> Stmt 
     Stmt::from_node(StmtNode::TensorWrite { tensor, indices: indices.clone(), value })
 }
 
-/// A buffer and the tensor that it stands for, as the node of an attribute.
+/// A buffer and the tensor that it is bound to, as the node of an attribute.
 pub(crate) fn binding(buffer: &Buffer, tensor: &Tensor) -> Array<Any> {
     [Any::from(buffer.clone()), Any::from(tensor.clone())].into_iter().collect()
 }

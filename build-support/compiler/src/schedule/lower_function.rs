@@ -1,4 +1,4 @@
-//! From a schedule to a function that passes work on.
+//! Lowering of a schedule to a function, the input of the passes.
 
 use std::collections::HashSet;
 
@@ -20,11 +20,11 @@ use crate::te::operation::{free_variables, post_order};
 /// An argument of a function.
 #[derive(Clone)]
 pub enum Argument {
-    /// An input or output, compact in memory.
+    /// An input or output in compact memory.
     Tensor(Tensor),
-    /// An input or output in memory that lies as the buffer says: with strides, or an offset.
+    /// An input or output whose memory layout the buffer describes: with strides, or an offset.
     Buffer(Tensor, Buffer),
-    /// A number.
+    /// A scalar.
     Var(Var),
 }
 
@@ -58,12 +58,13 @@ impl From<&Var> for Argument {
     }
 }
 
-/// The function of a schedule: loops, loads and stores, of kind `Mixed`. Its parameters are the arguments in order: scalars, and tensors with their buffers;
-/// results are marked.
+/// Lowers a schedule to a function of loops, loads and stores, of kind `Mixed`. Its parameters are
+/// the arguments in order: scalars, and tensors with their buffers; outputs are marked.
 ///
 /// # Errors
-/// Those of the schedule, of bound inference and of lowering; an input or output that is no argument, an argument that is neither, a size that no argument
-/// tells.
+/// Returns the errors of the schedule, of bound inference and of lowering. Also returns an error
+/// for an input or output that is not an argument, an argument that is neither of them, or a size
+/// that no argument determines.
 pub fn lower_function(
     schedule: &Schedule,
     args: &[Argument],
@@ -73,7 +74,7 @@ pub fn lower_function(
     lower_checked(schedule, args, name, context, &Checks::default())
 }
 
-/// [`lower_function`] with checks of what is read.
+/// [`lower_function`] with checks of reads.
 pub(crate) fn lower_checked(
     schedule: &Schedule,
     args: &[Argument],
@@ -120,11 +121,12 @@ pub(crate) fn lower_checked(
     }))
 }
 
-/// No value.
+/// The type of no value.
 const NOTHING: DataType = crate::ir::dtype::NOTHING;
 
-/// Compact memory of a tensor, under the name of the argument. It is aligned as its elements are: that is what arrays of all languages are, and vectors of
-/// today's CPUs need no more.
+/// Compact memory of a tensor, under the name of the argument. It has only the alignment of its
+/// elements: arrays of other languages guarantee no more, and vector instructions of current CPUs
+/// do not need more.
 pub(crate) fn named_buffer(tensor: &Tensor, name: &str) -> Buffer {
     let node = Buffer::new(name, tensor.dtype, tensor.shape.iter(), "global").to_node();
     Buffer::from_node(BufferNode { data_alignment: tensor.dtype.lane_bytes() as i64, ..node })
@@ -140,7 +142,7 @@ fn buffer_of(tensor: &Tensor, context: &PassContext) -> Buffer {
     Buffer::from_node(node)
 }
 
-/// The tensor as the user wrote it, for one that a primitive replaced.
+/// The tensor that the user wrote, for one that a primitive replaced.
 fn original(schedule: &Schedule, tensor: &Tensor) -> Tensor {
     let stage = schedule.stage_of(&tensor.op).and_then(|id| schedule[id].origin_op.clone());
     stage.map_or_else(|| tensor.clone(), |op| op.output(tensor.value_index as usize))
@@ -168,7 +170,7 @@ fn is_output(schedule: &Schedule, tensor: &Tensor) -> Result<bool> {
     Ok(stage.is_output)
 }
 
-/// Every input that is read, and every output, is an argument.
+/// Checks that every input that is read, and every output, is an argument.
 fn check_arguments(schedule: &Schedule, memory: &[(Tensor, Buffer)]) -> Result<()> {
     let known: HashSet<(usize, i64)> = memory.iter().map(|(tensor, _)| tensor.key()).collect();
     let mut missing = Vec::new();
@@ -197,10 +199,10 @@ fn is_scan_state(schedule: &Schedule, tensor: &Tensor) -> bool {
     })
 }
 
-/// Axes that are known to be empty are a mistake; a size that is 0 when the function is called is none.
+/// Axes that are known to be empty are an error; a size that is 0 at run time is not.
 fn check_extents(schedule: &Schedule) -> Result<()> {
     let mut errors = Vec::new();
-    // What the user wrote, without the copies that primitives made of it.
+    // The user's operations, without the copies that primitives made of them.
     let outputs = schedule.stages().filter(|&id| schedule[id].is_output);
     let outputs: Vec<Operation> = outputs.filter_map(|id| schedule[id].origin_op.clone()).collect();
     for op in &post_order(&outputs) {
@@ -245,12 +247,12 @@ fn check_extents(schedule: &Schedule) -> Result<()> {
     CompileError::all(errors).map_or(Ok(()), Err)
 }
 
-/// Expressions use their own axes and arguments only.
+/// Checks that expressions use only their own axes and arguments.
 fn check_graph(schedule: &Schedule, args: &[Argument]) -> Result<()> {
     let is_argument = |var: &Var| {
         args.iter().any(|arg| match arg {
             Argument::Var(own) => own == var,
-            // A dimension tells its extent.
+            // A dimension determines its extent.
             Argument::Tensor(tensor) | Argument::Buffer(tensor, _) => tensor.shape.iter().any(|extent| extent == **var),
         })
     };
@@ -269,7 +271,7 @@ fn check_graph(schedule: &Schedule, args: &[Argument]) -> Result<()> {
     CompileError::all(errors).map_or(Ok(()), Err)
 }
 
-/// Every size in the body is an argument, or in the shape of one.
+/// Checks that every size in the body is an argument, or in the shape of one.
 fn check_variables(body: &Stmt, params: &[Param], name: &str) -> Result<()> {
     let mut known: HashSet<Var> = HashSet::new();
     for param in params {

@@ -1,4 +1,4 @@
-//! Loop nests of scans and of operations that the compiler does not look into.
+//! Loop nests of scans and of extern operations, which are opaque to the compiler.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,8 @@ use super::stage::StageId;
 use crate::error::Result;
 use crate::ir::{Expr, ExprNode, ForKind, IterVar, OperationNode, Range, Stmt, Tensor, Var};
 
-/// Key of the attribute that binds a buffer of an extern operation to a tensor; its node is an array of both.
+/// The key of the attribute that binds a buffer of an extern operation to a tensor; the attribute's
+/// node is an array of both.
 pub(crate) const BUFFER_BIND: &str = "buffer_bind";
 
 impl Lowering<'_> {
@@ -38,7 +39,7 @@ impl Lowering<'_> {
         let conditions = self.conditions(id, &mut main, &spatial, true)?;
         let time = main.values.get(scan_axis).cloned().unwrap_or_else(|| scan_axis.var.expr().clone());
 
-        // A step is not computed where a condition keeps its time out.
+        // A step is skipped where a condition excludes its time.
         let mut step = self.stages_at(&Place::Loop(id, leaves[last].clone()))?;
         let mut axes = spatial_axes.iter();
         for (number, (init, update)) in init.iter().zip(update.iter()).enumerate() {

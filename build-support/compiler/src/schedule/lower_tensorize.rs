@@ -1,4 +1,5 @@
-//! Loops that an instruction replaces: its body is compared with what the loops compute, and its buffers become views of the regions.
+//! Loops that an instruction replaces: the instruction's body is compared with the computation of
+//! the loops, and its buffers become views of the regions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +19,7 @@ use crate::ir::{
 };
 use crate::te::operation::{bodies_once, input_tensors};
 
-/// What an instruction works on: a region of each root axis, and of each tensor.
+/// The tile that an instruction works on: a region of each root axis, and of each tensor.
 struct Tile {
     axes: HashMap<IterVar, Range>,
     inputs: Vec<(Tensor, Vec<Range>)>,
@@ -86,7 +87,7 @@ impl Lowering<'_> {
             (false, _) => nest(&levels, conditions, with(&intrin.body)),
             (true, (Some(_), Some(update))) => nest(&levels, conditions, with(update)),
             (true, (None, Some(update))) => {
-                // The first part sets, the others add.
+                // The first part initializes, the others update.
                 let mut is_later = Expr::bool(false);
                 for leaf in outer[first..].iter().filter(|leaf| is_reduced.contains(*leaf)) {
                     if let (Some(value), Ok(range)) = (main.values.get(leaf), self.range(leaf, &self.schedule[id])) {
@@ -115,7 +116,8 @@ impl Lowering<'_> {
         .at(stage.operation().span())
     }
 
-    /// The regions that the inner loops go over for one iteration of the outer ones, and the conditions around them.
+    /// The regions that the inner loops cover in one iteration of the outer ones, and the
+    /// conditions around them.
     fn tile(
         &self,
         id: StageId,
@@ -197,7 +199,8 @@ fn bound(
     })
 }
 
-/// Axes of the instruction for those of the stage, from the last one: what is left has one value.
+/// Maps the axes of the stage to those of the instruction, starting from the last one; the
+/// remaining axes have one value.
 fn match_axes(
     what: &str,
     own: &[IterVar],
@@ -232,7 +235,7 @@ fn match_axes(
     Ok(())
 }
 
-/// Whether the loops compute what the instruction does.
+/// Checks that the loops compute the same as the instruction.
 fn verify(op: &Operation, tile: &Tile, intrin: &TensorIntrin, analyzer: &Analyzer) -> Result<(), String> {
     let (
         OperationNode::Compute { axes, reduce_axes, bodies, .. },
@@ -301,7 +304,7 @@ fn verify(op: &Operation, tile: &Tile, intrin: &TensorIntrin, analyzer: &Analyze
     Ok(())
 }
 
-/// Reads of the stage's tensors as reads of the instruction's inputs.
+/// Replaces reads of the stage's tensors by reads of the instruction's inputs.
 struct MoveIn<'a> {
     tile: &'a Tile,
     intrin: &'a TensorIntrin,
@@ -348,7 +351,7 @@ fn same_value(a: &Expr, b: &Expr, analyzer: &Analyzer) -> bool {
     }
 }
 
-/// The region that an attribute binds a buffer to, if it is a part of the tensor.
+/// The region to which an attribute binds a buffer, if it is a part of the tensor.
 pub(crate) fn bound_region(stmt: &Stmt) -> Option<Vec<Range>> {
     let StmtNode::Attr { node, .. } = &**stmt else { return None };
     let parts: Array<Any> = node.to().ok()?;

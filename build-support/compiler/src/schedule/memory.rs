@@ -1,17 +1,18 @@
-//! How much memory a region takes: a constant where one bounds it, so that it need not come from the heap.
+//! The amount of memory of a region: a constant if it has a constant bound, so that the memory does
+//! not need to come from the heap.
 
 use crate::arith::{Analyzer, ConstInterval};
 use crate::error::Result;
 use crate::ir::mutate::{Mutate, mutate_expr_parts};
 use crate::ir::{BinaryOp, Expr, ExprNode, visit};
 
-/// Cases are split so often at most.
+/// The maximum depth of case splits.
 const MAX_DEPTH: u32 = 4;
 
-/// Bounds above this are as good as none: memory of such a size is not meant.
+/// Larger bounds are treated as unbounded, because memory of such a size is not intended.
 const MAX_EXTENT: i64 = 1 << 40;
 
-/// A constant that the extent is not above, if there is one; else the extent.
+/// A constant upper bound of the extent, if there is one; otherwise the extent.
 pub(crate) fn constant_extent(extent: &Expr, analyzer: &Analyzer) -> Expr {
     if extent.as_int().is_some() {
         return extent.clone();
@@ -22,8 +23,8 @@ pub(crate) fn constant_extent(extent: &Expr, analyzer: &Analyzer) -> Expr {
     }
 }
 
-/// The largest value that an expression can have. An interval of each part alone forgets that parts depend on each other: `min(a, b) - a` is looked at as
-/// `a - a` and `b - a`.
+/// The largest possible value of an expression. Intervals of the parts alone lose that parts depend
+/// on each other: `min(a, b) - a` is examined as `a - a` and `b - a`.
 fn upper_bound(expr: &Expr, analyzer: &Analyzer, depth: u32) -> i64 {
     let expr = analyzer.simplify(expr);
     let bound = analyzer.const_interval(&expr).max;
@@ -35,7 +36,7 @@ fn upper_bound(expr: &Expr, analyzer: &Analyzer, depth: u32) -> i64 {
     split.unwrap_or(ConstInterval::POS_INF).min(bound)
 }
 
-/// Expressions of which one has the value of this one.
+/// Expressions one of which has the value of `expr`.
 fn cases(expr: &Expr, analyzer: &Analyzer) -> Option<[Expr; 2]> {
     let mut quotients: Vec<(Expr, Expr, i64)> = Vec::new();
     let mut found = None;

@@ -1,7 +1,8 @@
-//! Schedules: in which loops tensors are computed, apart from what they are.
+//! Schedules: the loops in which tensors are computed, separate from the definition of the tensors.
 //!
-//! A [`Schedule`] has a [`Stage`] for each operation. `schedule.stage(&tensor)` gives a [`StageHandle`] with the primitives; each returns a `Result` whose
-//! error names the stage, the axis and the user's line.
+//! A [`Schedule`] has a [`Stage`] for each operation. `schedule.stage(&tensor)` returns a
+//! [`StageHandle`] with the primitives; each returns a `Result` whose error names the stage, the
+//! axis and the user's line.
 //!
 //! ```
 //! use kernpack_compiler::ir::F32;

@@ -1,49 +1,49 @@
-//! Loops of a stage as statements around what is computed in them.
+//! The loops of a stage as statements around their body.
 
 use kernpack::{Any, Map, Str};
 
 use crate::ir::{BinaryOp, Expr, ExprNode, ForKind, IterVar, Stmt, StmtNode, Tensor, Var, visit};
 
-/// How a leaf becomes a statement.
+/// The statement that a leaf becomes.
 pub(crate) enum Header {
     /// A loop from 0.
     For {
         /// Its variable.
         var: Var,
-        /// How many iterations.
+        /// The number of iterations.
         extent: Expr,
-        /// How they are run.
+        /// The kind of the loop.
         kind: ForKind,
     },
-    /// Nothing: one iteration, or a thread that runs already.
+    /// No statement: one iteration, or a thread that is already launched.
     Open,
-    /// Threads of a device.
+    /// A launch of device threads.
     Threads {
         /// The thread.
         thread: IterVar,
-        /// How many.
+        /// The number of threads.
         extent: Expr,
-        /// Copies that one thread interleaves.
+        /// True for virtual threads: copies that one thread interleaves.
         is_virtual: bool,
     },
 }
 
-/// A leaf with what is done in each of its iterations before the inner loops.
+/// A leaf with the statements at the beginning of each of its iterations.
 pub(crate) struct Level {
     /// The loop.
     pub(crate) header: Header,
-    /// The leaf that it is made of.
+    /// The leaf that the loop comes from.
     pub(crate) leaf: IterVar,
     /// Pragmas on the loop.
     pub(crate) pragmas: Vec<(String, Expr)>,
-    /// Tensors that are touched this many iterations ahead.
+    /// Tensors that are prefetched this many iterations ahead.
     pub(crate) prefetch: Vec<(Tensor, Expr)>,
-    /// What is computed at this loop for the inside.
+    /// The stages that are computed at this loop, before the inner loops.
     pub(crate) before: Vec<Stmt>,
 }
 
 impl Level {
-    /// The thread that begins here.
+    /// The thread that is launched here.
     pub(crate) fn begun(&self) -> Option<Var> {
         match &self.header {
             Header::Threads { thread, .. } => Some(thread.var.clone()),
@@ -51,7 +51,7 @@ impl Level {
         }
     }
 
-    /// Whether a condition that does not depend on the loop can stand around it.
+    /// Returns true if a condition that does not depend on the loop can be moved around it.
     fn lets_out(&self, condition: &Expr) -> bool {
         if !self.before.is_empty() || !self.prefetch.is_empty() || !self.pragmas.is_empty() {
             return false;
@@ -59,7 +59,7 @@ impl Level {
         match &self.header {
             Header::Open => true,
             Header::For { var, .. } => !visit::uses_var(condition, |used| used == var) && !may_fault(condition),
-            // Threads run the same statements: none is left out of a barrier.
+            // Threads run the same statements: every thread has to reach each barrier.
             Header::Threads { .. } => false,
         }
     }
@@ -87,7 +87,8 @@ impl Level {
     }
 }
 
-/// Whether an expression divides by what may be 0: by the extent of a loop, it is only evaluated inside that loop.
+/// Returns true if an expression has a division by a value that may be 0: a division by the extent
+/// of a loop is evaluated only inside that loop.
 fn may_fault(condition: &Expr) -> bool {
     let mut found = false;
     visit::for_each_expr(condition, |part| {
@@ -99,10 +100,12 @@ fn may_fault(condition: &Expr) -> bool {
     found
 }
 
-/// Key of the attribute in a loop that says which tensor to touch ahead, and how many iterations; `InjectPrefetch` takes it away.
+/// The key of the attribute in a loop that gives the tensor to prefetch and the number of
+/// iterations ahead; `InjectPrefetch` removes it.
 pub(crate) const PREFETCH_SCOPE: &str = "prefetch_scope";
 
-/// Loops around a body under conditions. A condition stands as far out as it may: around loops that it does not depend on and that compute nothing else.
+/// Wraps loops around a body under conditions. Each condition is placed as far out as possible:
+/// around loops that it does not depend on and that compute nothing else.
 pub(crate) fn nest(levels: &[Level], conditions: Vec<Expr>, body: Stmt) -> Stmt {
     let mut at = vec![Vec::new(); levels.len() + 1];
     for condition in conditions {

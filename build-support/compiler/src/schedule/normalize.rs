@@ -1,4 +1,5 @@
-//! What comes before bound inference: inlined stages vanish into their readers, and every leaf starts at 0.
+//! The preparation for bound inference: stages are inlined into their readers, and every leaf
+//! starts at 0.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,10 +14,12 @@ use crate::ir::{Expr, ExprNode, IterVar, Operation, OperationNode, Tensor, Var, 
 use crate::te::operation::{input_tensors, mutate_bodies, replace_inputs};
 
 impl Schedule {
-    /// A copy with inlined stages put into their readers and with a [`Relation::Rebase`] for each leaf that is a root axis without a thread.
+    /// Returns a copy with inlined stages substituted into their readers and with a
+    /// [`Relation::Rebase`] for each leaf that is a root axis without a thread.
     ///
     /// # Errors
-    /// A stage to inline whose expression cannot stand where it is read; a parallel loop inside another one; a double buffer outside of all loops.
+    /// Returns an error for a stage that cannot be inlined into a reader, a parallel loop inside
+    /// another one, or a double buffer outside of all loops.
     pub fn normalize(&self) -> Result<Self> {
         self.check_parallel()?;
         self.check_double_buffers()?;
@@ -26,7 +29,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// The stage and loop in which a stage is computed: its own, or those of the group that it is in.
+    /// The stage and loop in which a stage is computed: its own attach point, or that of its group.
     pub(crate) fn point_of(&self, mut id: StageId) -> Option<(StageId, &IterVar)> {
         while let (Attach::Root, Some(group)) = (&self[id].attach, self[id].group) {
             id = group;
@@ -34,7 +37,7 @@ impl Schedule {
         self[id].attach.point()
     }
 
-    /// Threads do not start threads.
+    /// Checks that parallel loops are not nested.
     fn check_parallel(&self) -> Result<()> {
         let is_parallel = |stage: &Stage, leaf: &IterVar| {
             stage.attr(leaf).is_some_and(|attr| attr.annotation == Some(Annotation::Parallel))
@@ -43,7 +46,7 @@ impl Schedule {
             let stage = &self[id];
             let Some(inner) = stage.leaves.iter().find(|leaf| is_parallel(stage, leaf)) else { continue };
             let mut inside = id;
-            // Attach points cannot be in a circle: `compute_at` sees to it.
+            // Attach points cannot form a cycle: `compute_at` ensures that.
             while let Some((at, axis)) = self.point_of(inside) {
                 let around = &self[at];
                 let position = around.leaf_position(axis).unwrap_or(0);
@@ -70,7 +73,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// The next part is computed while one is read: there are parts.
+    /// Checks that stages with double buffers are inside of a loop: the next part is computed while
+    /// the current one is read.
     fn check_double_buffers(&self) -> Result<()> {
         for id in self.order.iter().copied().filter(|&id| self[id].double_buffer) {
             let stage = &self[id];
@@ -88,7 +92,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Goes through the stages once, producers first.
+    /// Inlines stages in one pass, producers first.
     fn inline_stages(&mut self) -> Result<()> {
         let inlined = |schedule: &Self, id: StageId| schedule[id].attach == Attach::Inline;
         if !self.order.iter().any(|&id| inlined(self, id)) {
@@ -145,7 +149,8 @@ impl Schedule {
         self.by_op.insert(new.clone(), id);
     }
 
-    /// Makes every stage read the new operations, in order, so that new readers are followed to their own readers.
+    /// Makes every stage read the new operations, in order, so that changed readers are propagated
+    /// to their own readers.
     pub(crate) fn redirect(&mut self, replaced: &mut HashMap<Operation, Operation>) {
         for id in self.order.clone() {
             if !self[id].inputs.iter().any(|input| replaced.contains_key(&input.op)) {
@@ -207,22 +212,25 @@ impl Schedule {
     }
 }
 
-/// Puts expressions in the place of reads of inlined tensors, and makes other reads those of the operations that stages compute now.
+/// Replaces reads of inlined tensors by their expressions, and other reads by reads of the
+/// operations that stages compute now.
 ///
-/// An element of an inlined tensor is put in once for each stage, however many others that are inlined read it: chains of tensors that are read
-/// twice become as large as they are long, and no larger.
+/// An element of an inlined tensor is substituted once for each stage, however many other inlined
+/// stages read it: the result of a chain of tensors that are read twice is linear in the length of
+/// the chain.
 #[derive(Default)]
 struct InlineReads {
-    /// Operations to put in.
+    /// The operations to inline.
     inlined: HashSet<Operation>,
-    /// New operations by old ones.
+    /// The new operations, by old ones.
     replaced: HashMap<Operation, Operation>,
     memo: HashMap<Expr, Expr>,
-    /// What stands for elements of inlined tensors in the stage that is being rewritten, by tensor: indices, and the expression.
+    /// The expressions of elements of inlined tensors in the stage that is being rewritten, by
+    /// tensor.
     reads: HashMap<(Operation, i64), Vec<Element>>,
 }
 
-/// Indices of an element, and what stands for it.
+/// The indices of an element, and the expression that replaces it.
 type Element = (Array<Expr>, Expr);
 
 impl InlineReads {
@@ -252,7 +260,7 @@ impl InlineReads {
         Ok(value)
     }
 
-    /// A read of what has a stage of its own.
+    /// A read of a tensor that has its own stage.
     fn read_of_stage(&self, expr: &Expr, tensor: &Tensor, indices: &Array<Expr>) -> Expr {
         match self.replacement(tensor) {
             Some(tensor) => Expr::from_node(ExprNode::TensorRead { tensor, indices: indices.clone() }),
@@ -273,7 +281,7 @@ impl Mutate for InlineReads {
     }
 }
 
-/// Puts values in the place of variables; parts that are shared stay shared.
+/// Substitutes values for variables; shared parts stay shared.
 struct SubstituteShared {
     values: VarMap,
     memo: HashMap<Expr, Expr>,

@@ -1,5 +1,5 @@
-//! Schedules for other languages: objects `kernpack.schedule.Schedule` and `kernpack.schedule.Stage`, and a global function `kernpack.schedule.*` for each
-//! primitive.
+//! Schedules for other languages: objects `kernpack.schedule.Schedule` and
+//! `kernpack.schedule.Stage`, and a global function `kernpack.schedule.*` for each primitive.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,38 +19,38 @@ handle! {
     SharedStage => StageNode
 }
 
-/// A schedule that other languages hold. A lock keeps every single primitive whole.
+/// A schedule that other languages hold. A lock makes each primitive atomic.
 #[derive(Object)]
 #[object(key = "kernpack.schedule.Schedule", structural = "singleton")]
 #[repr(C)]
 pub struct ScheduleNode {
-    /// What the user calls it, for messages.
+    /// The user's name for it, for messages.
     #[field(writable, default = Field::new("schedule".to_owned()), kw_only)]
     pub name: Field<String>,
     #[field(skip, default = Mutex::new(Schedule::new(&[])))]
     state: Mutex<Schedule>,
 }
 
-/// A stage of such a schedule; stays the same when other stages are added.
+/// A stage of such a schedule; remains valid when other stages are added.
 #[derive(Object)]
 #[object(key = "kernpack.schedule.Stage", structural = "singleton")]
 #[repr(C)]
 pub struct StageNode {
     /// The schedule.
     pub schedule: SharedSchedule,
-    /// Number of the stage.
+    /// The number of the stage.
     pub index: i64,
 }
 
 impl SharedSchedule {
-    /// Shares a schedule.
+    /// Wraps a schedule in a shared object.
     pub fn new(schedule: Schedule) -> Self {
         Self::from_node(ScheduleNode { name: Field::new("schedule".to_owned()), state: Mutex::new(schedule) })
     }
 
-    /// The schedule, for this thread alone until the guard is dropped.
+    /// Locks the schedule for this thread until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, Schedule> {
-        // A primitive that fails leaves the schedule as it was.
+        // A failed primitive leaves the schedule unchanged.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +68,7 @@ impl SharedStage {
 
 #[object_methods]
 impl ScheduleNode {
-    /// The operations that are computed.
+    /// The output operations.
     #[getter]
     fn outputs(&self) -> Array<Operation> {
         self.locked().outputs.iter().cloned().collect()
@@ -90,7 +90,7 @@ impl ScheduleNode {
         ids.into_iter().map(|id| shared.shared(id)).collect()
     }
 
-    /// The loops, for people.
+    /// The loops as human-readable text.
     #[operator(str)]
     fn text(&self) -> String {
         self.locked().loop_nest()
@@ -113,25 +113,25 @@ impl StageNode {
 
 #[object_methods]
 impl StageNode {
-    /// What it is called.
+    /// The name of the stage.
     #[getter]
     fn name(&self) -> String {
         self.read(|_, stage| stage.name().to_owned())
     }
 
-    /// What is computed now; nothing for a group.
+    /// The operation that is computed now; `None` for a group.
     #[getter]
     fn op(&self) -> Option<Operation> {
         self.read(|_, stage| stage.op.clone())
     }
 
-    /// What the user wrote; nothing for a group.
+    /// The operation that the user wrote; `None` for a group.
     #[getter]
     fn origin_op(&self) -> Option<Operation> {
         self.read(|_, stage| stage.origin_op.clone())
     }
 
-    /// Every axis there has been.
+    /// All axes, including those that are no longer leaves.
     #[getter]
     fn all_iter_vars(&self) -> Array<IterVar> {
         self.read(|_, stage| stage.all_axes.iter().cloned().collect())
@@ -143,7 +143,8 @@ impl StageNode {
         self.read(|_, stage| stage.leaves.iter().cloned().collect())
     }
 
-    /// How the loops are run: an empty text, `unrolled`, `vectorized`, `parallel`, `tensorized`, or the tag of a thread.
+    /// The annotation of each loop: an empty string, `unrolled`, `vectorized`, `parallel`,
+    /// `tensorized`, or the tag of a thread.
     #[getter]
     fn annotations(&self) -> Array<kernpack::Str> {
         self.read(|_, stage| {
@@ -163,7 +164,7 @@ impl StageNode {
         })
     }
 
-    /// Where it is computed: `root`, `inline`, `at`, `scan_update`.
+    /// The kind of the attachment: `root`, `inline`, `at`, `scan_update`.
     #[getter]
     fn attach_type(&self) -> String {
         self.read(|_, stage| {
@@ -183,43 +184,43 @@ impl StageNode {
         self.read(|_, stage| stage.attach.point().map(|(at, _)| at)).map(|at| self.schedule.shared(at))
     }
 
-    /// The loop that it is computed in.
+    /// The loop in which it is computed.
     #[getter]
     fn attach_ivar(&self) -> Option<IterVar> {
         self.read(|_, stage| stage.attach.point().map(|(_, axis)| axis.clone()))
     }
 
-    /// Scope of its memory; empty: it follows from the threads around it.
+    /// The memory scope; if empty, it is derived from the threads around the stage.
     #[getter]
     fn scope(&self) -> String {
         self.read(|_, stage| stage.scope.clone())
     }
 
-    /// Whether its result is a result of the schedule.
+    /// True if the stage is an output of the schedule.
     #[getter]
     fn is_output(&self) -> bool {
         self.read(|_, stage| stage.is_output)
     }
 
-    /// Whether its memory is doubled.
+    /// True if the stage has a double buffer.
     #[getter]
     fn double_buffer(&self) -> bool {
         self.read(|_, stage| stage.double_buffer)
     }
 
-    /// The group that it is in.
+    /// The group of the stage.
     #[getter]
     fn group(&self) -> Option<SharedStage> {
         self.read(|_, stage| stage.group).map(|group| self.schedule.shared(group))
     }
 }
 
-/// Ranges by axis, as other languages get them.
+/// Ranges by axis, in the form for other languages.
 pub(crate) fn shared_ranges(ranges: super::pass_down::RangeMap) -> Map<IterVar, Range> {
     ranges.into_iter().collect()
 }
 
-/// The tensor as the schedule computes it now.
+/// The tensor that the schedule computes now.
 pub(crate) fn current(schedule: &SharedSchedule, tensor: &Tensor) -> Tensor {
     schedule.lock().current(tensor)
 }

@@ -12,7 +12,7 @@ use crate::error::{CompileError, ErrorKind, Result, with_place};
 use crate::ir::{Buffer, IterVar, LoweredFunc, Operation, Range, Tensor, Var};
 use crate::te::packed::Operand;
 
-/// Applies a primitive to a stage. The schedule is as it was if that fails.
+/// Applies a primitive to a stage. If it fails, the schedule is unchanged.
 fn apply<R>(stage: &SharedStage, primitive: impl FnOnce(&mut StageHandle<'_>) -> Result<R>) -> kernpack::Result<R> {
     let mut schedule = stage.schedule.lock();
     with_place("", || Ok(primitive(&mut schedule.stage(stage.id()))?))
@@ -23,7 +23,7 @@ fn change<R>(schedule: &SharedSchedule, primitive: impl FnOnce(&mut Schedule) ->
     with_place("", || Ok(primitive(&mut schedule)?))
 }
 
-/// A stage, tensor or operation, as the key of a stage.
+/// A stage, tensor or operation as a stage key.
 fn key(value: &Any, schedule: &SharedSchedule) -> kernpack::Result<StageKey> {
     if let Ok(stage) = value.to::<SharedStage>() {
         if stage.schedule != *schedule {
@@ -38,7 +38,7 @@ fn key(value: &Any, schedule: &SharedSchedule) -> kernpack::Result<StageKey> {
     Ok(StageKey::Operation(value.to::<Operation>()?))
 }
 
-/// A schedule of tensors or operations, in which each is computed on its own.
+/// Creates a schedule of tensors or operations, in which each one is computed separately.
 #[packed_func(name = "kernpack.schedule.create")]
 fn create(outputs: Vec<Any>) -> kernpack::Result<SharedSchedule> {
     let operation = |output: &Any| match output.to::<Tensor>() {
@@ -49,14 +49,14 @@ fn create(outputs: Vec<Any>) -> kernpack::Result<SharedSchedule> {
     Ok(SharedSchedule::new(create_schedule(&outputs)))
 }
 
-/// A copy, which is scheduled on its own.
+/// Returns a copy that is scheduled independently.
 #[packed_func(name = "kernpack.schedule.copy")]
 fn copy(schedule: SharedSchedule) -> SharedSchedule {
     let copy = schedule.lock().clone();
     SharedSchedule::new(copy)
 }
 
-/// The stage of a tensor or operation.
+/// Returns the stage of a tensor or operation.
 #[packed_func(name = "kernpack.schedule.stage")]
 fn stage(schedule: SharedSchedule, of: Any) -> kernpack::Result<SharedStage> {
     let key = key(&of, &schedule)?;
@@ -64,33 +64,34 @@ fn stage(schedule: SharedSchedule, of: Any) -> kernpack::Result<SharedStage> {
     Ok(schedule.shared(id))
 }
 
-/// The tensor as the schedule computes it now: primitives replace operations.
+/// Returns the tensor that the schedule computes now: primitives replace operations.
 #[packed_func(name = "kernpack.schedule.current")]
 fn current_tensor(schedule: SharedSchedule, tensor: Tensor) -> Tensor {
     current(&schedule, &tensor)
 }
 
-/// The loops as text, for people.
+/// Returns the loops as human-readable text.
 #[packed_func(name = "kernpack.schedule.loop_nest")]
 fn loop_nest(schedule: SharedSchedule) -> String {
     let copy = schedule.lock().clone();
     copy.loop_nest()
 }
 
-/// A copy with inlined stages put into their readers, and every loop beginning with 0: what bound inference takes.
+/// Returns a copy with inlined stages substituted into their readers and every loop starting at 0:
+/// the input of bound inference.
 #[packed_func(name = "kernpack.schedule.normalize")]
 fn normalize(schedule: SharedSchedule) -> kernpack::Result<SharedSchedule> {
     Ok(SharedSchedule::new(change(&schedule, |schedule| schedule.normalize())?))
 }
 
-/// The range of every axis of a normalized schedule.
+/// Returns the range of every axis of a normalized schedule.
 #[packed_func(name = "kernpack.schedule.infer_bound")]
 fn infer_bound(schedule: SharedSchedule) -> kernpack::Result<Map<IterVar, Range>> {
     Ok(shared_ranges(change(&schedule, |schedule| super::infer_bound(schedule))?))
 }
 
-/// An argument of a function: a number, a tensor in compact memory that is aligned as its elements are, or a pair of a tensor and a buffer that says how
-/// its memory lies.
+/// An argument of a function: a scalar, a tensor in compact memory with the alignment of its
+/// elements, or a pair of a tensor and a buffer that describes its memory layout.
 fn argument(value: &Any) -> kernpack::Result<Argument> {
     if let Ok(tensor) = value.to::<Tensor>() {
         return Ok(Argument::Buffer(tensor.clone(), named_buffer(&tensor, &tensor.name())));
@@ -108,7 +109,8 @@ fn argument(value: &Any) -> kernpack::Result<Argument> {
     Err(kernpack::error!(TypeError, "{what}, got {}", value.type_name()))
 }
 
-/// The function of a schedule, before any pass. `args` in order: tensors, pairs of a tensor and its buffer, and variables.
+/// Lowers a schedule to a function, before any pass. `args` in order: tensors, pairs of a tensor
+/// and its buffer, and variables.
 pub(crate) fn function_of(
     schedule: &SharedSchedule,
     args: &[Any],
@@ -119,7 +121,7 @@ pub(crate) fn function_of(
     change(schedule, |schedule| lower_function(schedule, &args, name, context))
 }
 
-/// The loops of a schedule as a function, before any pass.
+/// Lowers the loops of a schedule to a function, before any pass.
 #[packed_func(name = "kernpack.schedule.lower")]
 fn lower(schedule: SharedSchedule, args: Vec<Any>, name: &str, context: PassContext) -> kernpack::Result<LoweredFunc> {
     function_of(&schedule, &args, name, &context)
@@ -165,7 +167,7 @@ fn tile(
     Ok([xo, yo, xi, yi].into_iter().collect())
 }
 
-/// Makes one loop of adjacent ones; of none a loop with one iteration.
+/// Fuses adjacent loops into one; without loops, creates a loop with one iteration.
 #[packed_func(name = "kernpack.schedule.fuse")]
 fn fuse(stage: SharedStage, axes: Vec<IterVar>) -> kernpack::Result<IterVar> {
     apply(&stage, |stage| stage.fuse_all(&axes))
@@ -252,7 +254,7 @@ fn tensorize(stage: SharedStage, axis: IterVar, intrin: TensorIntrin) -> kernpac
     apply(&stage, |stage| stage.tensorize(&axis, &intrin).map(drop))
 }
 
-/// A copy of a tensor in memory of a scope, for these readers: stages, tensors or operations.
+/// Adds a copy of a tensor in memory of a scope, for these readers: stages, tensors or operations.
 #[packed_func(name = "kernpack.schedule.cache_read")]
 fn cache_read(schedule: SharedSchedule, tensor: Tensor, scope: &str, readers: Vec<Any>) -> kernpack::Result<Tensor> {
     let readers = readers.iter().map(|reader| key(reader, &schedule)).collect::<kernpack::Result<Vec<_>>>()?;

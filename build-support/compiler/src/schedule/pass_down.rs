@@ -1,4 +1,5 @@
-//! What is known of some axes of a stage, passed along its relations to the others: ranges down from the roots, values and sets up from the leaves.
+//! Propagation along the relations of a stage's axes: ranges down from the roots, values and sets
+//! up from the leaves.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +12,13 @@ use crate::ir::{Expr, IterKind, IterVar, Range};
 /// Ranges by axis.
 pub type RangeMap = HashMap<IterVar, Range>;
 
-/// The loops of a stage: leaves but for those inside an operation that the compiler does not look into.
+/// The loops of a stage: the leaves, except those inside an extern operation, which is opaque to
+/// the compiler.
 pub fn loops(stage: &Stage) -> impl DoubleEndedIterator<Item = &IterVar> {
     stage.leaves.iter().filter(|leaf| leaf.kind != IterKind::Opaque)
 }
 
-/// The thread that runs an axis: what it is bound to, or itself.
+/// The thread that runs an axis: the one that it is bound to, or the axis itself.
 pub fn thread_of<'a>(stage: &'a Stage, axis: &'a IterVar) -> Option<&'a IterVar> {
     stage.thread_of(axis).or_else(|| (axis.kind == IterKind::ThreadIndex).then_some(axis))
 }
@@ -31,10 +33,10 @@ fn range_of<'a>(ranges: &'a RangeMap, axis: &IterVar, stage: &Stage) -> Result<&
     })
 }
 
-/// Sets a range, which has to be provably the one that is there already.
+/// Sets a range. A range that is already set has to be provably equal.
 ///
 /// # Errors
-/// It is not: two uses of a thread with different extents.
+/// Returns an error if the ranges differ: two uses of a thread with different extents.
 pub fn set_range(
     ranges: &mut RangeMap,
     axis: &IterVar,
@@ -70,10 +72,11 @@ pub fn set_range(
     Err(error)
 }
 
-/// Gives the axes that relations made their ranges, from those of the roots. Bound threads get the range of their axis.
+/// Computes the ranges of the axes that relations created from those of the roots. Bound threads
+/// get the range of their axis.
 ///
 /// # Errors
-/// A thread with two extents.
+/// Returns an error for a thread with two extents.
 pub fn pass_down_ranges(stage: &Stage, ranges: &mut RangeMap, analyzer: &Analyzer) -> Result<()> {
     for relation in &stage.relations {
         match relation {
@@ -128,7 +131,7 @@ fn factor_for(extent: &Expr, factor: &Expr, threads: bool) -> Expr {
     }
 }
 
-/// Where a part of a split begins, counted from the beginning of the axis.
+/// The start of a part of a split, relative to the start of the axis.
 fn part_start(outer: &Expr, extent: &Expr, inner_extent: &Expr, tail: Tail, analyzer: &Analyzer) -> Expr {
     let start = outer * inner_extent;
     match tail {
@@ -140,10 +143,10 @@ fn part_start(outer: &Expr, extent: &Expr, inner_extent: &Expr, tail: Tail, anal
     }
 }
 
-/// Computes the axes that relations took from values of the leaves.
+/// Computes the values of the parent axes of relations from values of the leaves.
 ///
 /// # Errors
-/// An axis without a range.
+/// Returns an error for an axis without a range.
 pub fn pass_up_values(
     stage: &Stage,
     ranges: &RangeMap,
@@ -168,7 +171,7 @@ pub fn pass_up_values(
                 let (slow, fast) = (range_of(ranges, outer, stage)?, range_of(ranges, inner, stage)?);
                 let (quotient, remainder) = match (slow.extent.as_int(), fast.extent.as_int()) {
                     (Some(1), _) => (Expr::int(0), value),
-                    // Of nothing: the loop is not run.
+                    // The extent is 0: the loop does not run.
                     (_, Some(..=1)) => (value, Expr::int(0)),
                     _ => (value.floor_div(&fast.extent), value.floor_mod(&fast.extent)),
                 };
@@ -187,10 +190,10 @@ pub fn pass_up_values(
     Ok(())
 }
 
-/// The sets of the axes that relations took, from sets of the leaves.
+/// Computes the sets of the parent axes of relations from sets of the leaves.
 ///
 /// # Errors
-/// An axis without a range.
+/// Returns an error for an axis without a range.
 pub fn pass_up_sets(
     stage: &Stage,
     ranges: &RangeMap,
@@ -205,7 +208,7 @@ pub fn pass_up_sets(
                 };
                 let whole = range_of(ranges, parent, stage)?;
                 let (slow, fast) = (range_of(ranges, outer, stage)?, range_of(ranges, inner, stage)?);
-                // Of all parts as a whole the last one does not reach beyond the end.
+                // Taken together, the parts do not extend beyond the end.
                 let set = if a.matches(slow, analyzer) && b.matches(fast, analyzer) {
                     IntSet::of_range(whole)
                 } else {
@@ -244,7 +247,7 @@ pub fn pass_up_sets(
     Ok(())
 }
 
-/// Which parts of two axes a part of their fusion is.
+/// The parts of two axes that a part of their fusion covers.
 fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &Analyzer) -> (IntSet, IntSet) {
     let (Some(low), Some(high)) = (set.min().cloned(), set.max().cloned()) else {
         return match set {
@@ -273,7 +276,8 @@ fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &Analyzer) -> (In
         return (IntSet::point(analyzer.simplify(&(first + &slow.min))), IntSet::interval(start, end));
     }
     let rows = match (count.as_int(), extent.as_int()) {
-        // However the elements lie, they touch this many rows at most; and exactly so many whole rows if they begin with a row.
+        // This is the maximum number of rows, for any alignment of the elements; and exactly the
+        // number of whole rows if they start at the start of a row.
         (Some(count), Some(extent)) if count > 0 => {
             let aligned = analyzer.can_prove(&low.floor_mod(extent).equals(0));
             Some(if aligned { (count + extent - 1) / extent } else { (count + extent - 2) / extent + 1 })
@@ -288,12 +292,13 @@ fn unfused(set: &IntSet, slow: &Range, fast: &Range, analyzer: &Analyzer) -> (In
     (IntSet::interval(start, analyzer.simplify(&end)), IntSet::of_range(fast))
 }
 
-/// Axes whose value, computed from the leaves, can be beyond their end: where a split does not divide.
+/// Axes whose value, computed from the leaves, can be beyond their end: a split factor does not
+/// divide their extent.
 ///
-/// The outer part of such an axis is left out: it is inside where the axis is.
+/// The outer part of such an axis is excluded: it is in bounds where the axis is.
 ///
 /// # Errors
-/// An axis without a range.
+/// Returns an error for an axis without a range.
 pub fn overrunning(stage: &Stage, ranges: &RangeMap, analyzer: &Analyzer) -> Result<HashSet<IterVar>> {
     let mut overrunning = HashSet::new();
     let mut implied = HashSet::new();
@@ -318,10 +323,10 @@ pub fn overrunning(stage: &Stage, ranges: &RangeMap, analyzer: &Analyzer) -> Res
     Ok(overrunning)
 }
 
-/// The axes that are made of these, and these.
+/// These axes and all axes derived from them.
 pub fn made_of(stage: &Stage, axes: impl IntoIterator<Item = IterVar>) -> HashSet<IterVar> {
     let mut made: HashSet<IterVar> = axes.into_iter().collect();
-    // Rebase relations are in front, then parents come before children.
+    // Rebase relations are at the front, then parents come before children.
     for relation in &stage.relations {
         if relation.parents().into_iter().any(|parent| made.contains(parent)) {
             made.extend(relation.children().into_iter().cloned());

@@ -1,5 +1,6 @@
-//! Checks of reads in loops. An assertion stands before each statement that may read an element which does not exist. Where
-//! only elements that nothing needs would read outside, they are left out.
+//! Checks of reads in loops. An assertion is inserted before each statement that may read an
+//! element that does not exist. Where only unneeded elements would read out of bounds, their
+//! computation is skipped.
 
 mod conditions;
 
@@ -13,10 +14,10 @@ use crate::te::in_bounds::Checks;
 
 use conditions::{Conditions, Found};
 
-/// The body with the checks at its entry and before its reads.
+/// Returns the body with the checks at its entry and before its reads.
 ///
 /// # Errors
-/// None of its own.
+/// Returns no errors of its own.
 pub(crate) fn insert(body: Stmt, checks: &Checks, kernel: &str, context: &PassContext) -> Result<Stmt> {
     let mut body = body;
     let mut raises = !checks.reads.is_empty();
@@ -39,7 +40,7 @@ fn assertion(condition: &Expr, message: &str) -> Stmt {
     Stmt::assert(condition, "ValueError", [message.into()])
 }
 
-/// Threads of a device run it, which cannot raise errors.
+/// Returns true if device threads run the body; they cannot raise errors.
 fn runs_on_threads(body: &Stmt) -> bool {
     let mut found = false;
     for_each_stmt(body, |stmt| {
@@ -54,19 +55,19 @@ fn runs_on_threads(body: &Stmt) -> bool {
 
 struct Insert<'a> {
     checks: &'a Checks,
-    /// Reads that are not proved are errors of the call.
+    /// True if reads that are not proved are errors of the call.
     raises: bool,
     kernel: &'a str,
     context: &'a PassContext,
     analyzer: Analyzer,
 }
 
-/// What a statement needs so that it reads in bounds.
+/// The checks that make the reads of a statement in bounds.
 #[derive(Default)]
 struct Needs {
-    /// What is asserted before it.
+    /// The assertions before it.
     before: Vec<Stmt>,
-    /// The condition under which it is computed at all.
+    /// The condition under which the statement runs.
     only_if: Option<Expr>,
 }
 
@@ -138,7 +139,7 @@ impl Mutate for Insert<'_> {
                 Stmt::if_then(condition, then_body, else_body)
             }
             StmtNode::Bind { var, value } => match only_if.clone() {
-                // Statements behind it use the name, where the value does not matter.
+                // Later statements use the name, where the value is irrelevant.
                 Some(inside) => {
                     Stmt::bind(var.clone(), Expr::if_then_else(&inside, value, Expr::constant(value.dtype(), 0)))
                 }

@@ -1,58 +1,62 @@
-//! How the axes of a stage are made of one another.
+//! The relations between the axes of a stage.
 
 use crate::ir::{Expr, IterVar};
 
-/// What is done with the iterations of a split that are beyond the end of the axis.
+/// The treatment of the iterations of a split that are beyond the end of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Tail {
-    /// They are guarded by a condition. Loops are partitioned so that only the last part asks for it.
+    /// A condition guards them. Loops are partitioned so that only the last part evaluates it.
     #[default]
     Guard,
-    /// They are guarded by a condition in each part, of which there is one copy: a vectorized loop has a mask. For code that is to be small, and for parts so
-    /// short that a loop of its own for the rest does not pay.
+    /// A condition guards them in each part, of which there is one copy: a vectorized loop uses a
+    /// mask. For small code, and for parts so short that a separate loop for the tail is not
+    /// worthwhile.
     Predicate,
-    /// The last part begins earlier, so that it ends where the axis does: no condition, some elements are computed twice. The extent must not be below the
-    /// factor; only data axes of operations without a reduction.
+    /// The last part starts earlier, so that it ends at the end of the axis: without a condition,
+    /// some elements are computed twice. The extent must not be less than the factor; only for data
+    /// axes of operations without a reduction.
     ShiftInwards,
 }
 
-/// A relation between axes of a stage. Those of a stage are in the order in which the primitives were applied: parents come before children, but for
-/// [`Rebase`](Relation::Rebase), which `normalize` puts in front.
+/// A relation between axes of a stage. The relations of a stage are in the order in which the
+/// primitives were applied: parents come before children, except for [`Rebase`](Relation::Rebase),
+/// which `normalize` puts at the front.
 #[derive(Clone)]
 pub enum Relation {
-    /// `parent = min + outer * extent(inner) + inner` (with [`Tail::ShiftInwards`]: `min + min(outer * factor, extent - factor) + inner`). One of `factor`
-    /// and `nparts` is given.
+    /// `parent = min + outer * extent(inner) + inner` (with [`Tail::ShiftInwards`]:
+    /// `min + min(outer * factor, extent - factor) + inner`). One of `factor` and `nparts` is set.
     Split {
-        /// What is split.
+        /// The axis that is split.
         parent: IterVar,
-        /// Over the parts.
+        /// The axis over the parts.
         outer: IterVar,
-        /// Inside a part.
+        /// The axis inside a part.
         inner: IterVar,
-        /// Extent of `inner`.
+        /// The extent of `inner`.
         factor: Option<Expr>,
-        /// Extent of `outer`.
+        /// The extent of `outer`.
         nparts: Option<Expr>,
-        /// What is done with the rest.
+        /// The treatment of the tail.
         tail: Tail,
     },
-    /// `outer = min + floordiv(fused, extent(inner))`, `inner = min + floormod(fused, extent(inner))`.
+    /// `outer = min + floordiv(fused, extent(inner))`,
+    /// `inner = min + floormod(fused, extent(inner))`.
     Fuse {
-        /// The slow one.
+        /// The slow axis.
         outer: IterVar,
-        /// The fast one.
+        /// The fast axis.
         inner: IterVar,
-        /// Both.
+        /// The fused axis.
         fused: IterVar,
     },
     /// `parent = min + rebased`, where `rebased` starts at 0.
     Rebase {
-        /// A root axis.
+        /// The root axis.
         parent: IterVar,
-        /// The leaf in its place.
+        /// The leaf that replaces it.
         rebased: IterVar,
     },
-    /// An axis of extent 1, of nothing.
+    /// A new axis of extent 1, without a parent.
     Singleton {
         /// The axis.
         axis: IterVar,
@@ -60,7 +64,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// The axes that it takes.
+    /// The axes from which the relation derives others.
     pub fn parents(&self) -> Vec<&IterVar> {
         match self {
             Self::Split { parent, .. } | Self::Rebase { parent, .. } => vec![parent],
@@ -69,7 +73,7 @@ impl Relation {
         }
     }
 
-    /// The axes that it makes.
+    /// The axes that the relation creates.
     pub fn children(&self) -> Vec<&IterVar> {
         match self {
             Self::Split { outer, inner, .. } => vec![outer, inner],

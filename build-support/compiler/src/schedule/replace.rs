@@ -1,4 +1,4 @@
-//! Another way to compute a tensor: an operation takes the place of one that the user wrote.
+//! Replacement of the operation of a tensor by an equivalent one.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use crate::ir::Operation;
 use crate::te::operation::input_tensors;
 
 impl Schedule {
-    /// As [`replace`](Self::replace), by an operation that reads the results of others, which become stages before it, in this order. Those stages.
+    /// Like [`replace`](Self::replace), with an operation that reads the results of others, which
+    /// become stages before it, in this order. Returns those stages.
     #[track_caller]
     pub(crate) fn replace_through(
         &mut self,
@@ -23,11 +24,13 @@ impl Schedule {
         Ok(before)
     }
 
-    /// Lets a stage compute its tensors by another operation, which gives the same values. The operation reads tensors of this schedule; stages that nothing
-    /// reads any more are taken out. Loops of the stage begin anew.
+    /// Makes a stage compute its tensors by another operation with the same values. The operation
+    /// reads tensors of this schedule; stages without readers are then removed. The loops of the
+    /// stage are reset.
     ///
     /// # Errors
-    /// An operation with other results or with inputs that the schedule does not compute; loops that are annotated, or in which a stage is computed.
+    /// Returns an error for an operation with other results or with inputs that the schedule does
+    /// not compute, and for loops that are annotated, or in which a stage is computed.
     #[track_caller]
     pub fn replace(&mut self, id: StageId, operation: &Operation) -> Result<()> {
         let context = Context::new("replace");
@@ -57,7 +60,7 @@ impl Schedule {
         let why = format!("replaced by `{}`{}", operation.name(), context.at_place());
         self.restart(id, operation, &why);
         self.redirect(&mut HashMap::from([(old, operation.clone())]));
-        // From the last one on: what only such stages read is not needed either.
+        // In reverse order: stages that only removed stages read are also removed.
         for unused in self.order.clone().into_iter().rev() {
             let stage = &self[unused];
             if !stage.is_output && !stage.is_placeholder() && self.consumers(unused).is_empty() {

@@ -1,4 +1,4 @@
-//! Reductions in two steps: `rfactor`.
+//! Two-step reductions: `rfactor`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,22 +18,28 @@ use crate::ir::{
 use crate::te::operation::{reduction_results, root_axes};
 
 impl Schedule {
-    /// Reduces in two steps. A new tensor `T.rf` has a loop of the reduction as its first dimension, and reduces over the rest; `T` reduces over that dimension.
+    /// Factors a reduction into two steps. A new tensor `T.rf` has a loop of the reduction as its
+    /// first dimension, and reduces over the rest; `T` reduces over that dimension.
     ///
-    /// The order of additions changes, and so does a sum of floats in its last digits. The new tensor's axes are those of `T.rf`'s operation
-    /// (`s.stage(&rf).axes()`), the last reduction's axis is that of `T` (`s.stage(&t).reduce_axes()`). Loops of `T` over its dimensions stay.
+    /// The order of additions changes, so that a sum of floats may differ in its last digits. The
+    /// new tensor's axes are those of the operation of `T.rf` (`s.stage(&rf).axes()`); the axis of
+    /// the last reduction is that of `T` (`s.stage(&t).reduce_axes()`). Loops of `T` over its
+    /// dimensions are unchanged.
     ///
     /// # Errors
-    /// A loop that is no axis of a reduction, or is annotated; other loops of the reduction that are.
+    /// Returns an error for a loop that is not a reduction axis, or is annotated, and if other
+    /// loops of the reduction are annotated.
     #[track_caller]
     pub fn rfactor(&mut self, tensor: &Tensor, axis: &IterVar) -> Result<Tensor> {
         self.rfactored(&Context::new("rfactor"), tensor, axis, 0)
     }
 
-    /// [`rfactor`](Self::rfactor) with the loop as this dimension of the new tensor; negative: from the end, -1 is the last one.
+    /// [`rfactor`](Self::rfactor) with the position of the loop among the dimensions of the new
+    /// tensor; a negative position counts from the end, -1 is the last dimension.
     ///
     /// # Errors
-    /// As [`rfactor`](Self::rfactor); a dimension that there is not.
+    /// Returns the errors of [`rfactor`](Self::rfactor), and an error for a dimension that does not
+    /// exist.
     #[track_caller]
     pub fn rfactor_at(&mut self, tensor: &Tensor, axis: &IterVar, dimension: i64) -> Result<Tensor> {
         self.rfactored(&Context::new("rfactor_at"), tensor, axis, dimension)
@@ -69,7 +75,8 @@ impl Schedule {
             self.check_free(context, id, leaf)?;
         }
 
-        // The root axes that the loop is made of, and all loops made of these; a fused one brings in the axes of its other part.
+        // The root axes of the loop, and all loops derived from these; a fused loop adds the axes
+        // of its other part.
         let mut roots: HashSet<IterVar> = HashSet::from([axis.clone()]);
         let touched = loop {
             let touched = made_of(&stage, roots.iter().cloned());
@@ -132,10 +139,10 @@ impl Schedule {
 
         let mut new_axes = axes.to_vec();
         new_axes.insert(position as usize, factor_axis);
-        // Each operation has axes of its own.
+        // Each operation has its own axes.
         let (new_axes, renamed) = fresh_axes(&new_axes, &place);
         let new_bodies: Array<Expr> = if reduced.is_empty() {
-            // Nothing is left to reduce: elements beyond the end are the identity.
+            // There is no reduction left: elements beyond the end are the identity.
             let identity = reducer.identity.to_vec();
             let guards = conditions.iter().map(|guard| guard.without_likely().0);
             let inside = guards.fold(substitute(condition_of_all, &values), |all, guard| all.and(guard));
@@ -185,7 +192,7 @@ impl Schedule {
     }
 }
 
-/// The axes as new ones, and what the old ones' variables become.
+/// New axes for the given ones, and the substitution of the old variables.
 fn fresh_axes(axes: &[IterVar], place: &str) -> (Vec<IterVar>, VarMap) {
     let mut renamed = VarMap::new();
     let fresh = axes.iter().map(|axis| {
@@ -211,7 +218,8 @@ fn with_reduction(op: &Operation, axis: &IterVar, bodies: Array<Expr>) -> Operat
     })
 }
 
-/// The loops over the dimensions stay; those of the reduction become one, in the place of the loop that is a dimension now.
+/// Keeps the loops over the dimensions; those of the reduction become one, at the position of the
+/// loop that is a dimension now.
 fn keep_data_loops(stage: &mut Stage, of_reduction: &HashSet<IterVar>, axis: &IterVar, last: &IterVar, place: &str) {
     let name = stage.name().to_owned();
     let at = at_place(place);

@@ -1,4 +1,4 @@
-//! Schedules, their stages, and what is noted for axes.
+//! Schedules, their stages, and the attributes of axes.
 
 use std::collections::HashMap;
 
@@ -7,54 +7,55 @@ use super::tensorize::TensorIntrin;
 use crate::ir::{Expr, IterVar, Operation, OperationNode, Tensor};
 use crate::te::operation::{input_tensors, root_axes};
 
-/// Names a stage of a schedule; stays the same when other stages are added.
+/// The id of a stage of a schedule; remains valid when other stages are added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StageId(pub(crate) usize);
 
-/// How the iterations of a loop are run.
+/// The annotation of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Annotation {
-    /// Written out.
+    /// The loop is unrolled.
     Unrolled,
-    /// As lanes of vectors.
+    /// The iterations become vector lanes.
     Vectorized,
-    /// By several threads of the cpu.
+    /// CPU threads run the iterations.
     Parallel,
-    /// Replaced, with all loops inside, by an instruction.
+    /// An instruction replaces the loop and all loops inside it.
     Tensorized,
 }
 
-/// What is noted for an axis.
+/// The attributes of an axis.
 #[derive(Clone, Default)]
 pub struct AxisAttr {
-    /// How its loop is run; nothing: serial.
+    /// The annotation of its loop; `None` for a serial loop.
     pub annotation: Option<Annotation>,
-    /// The thread that runs it.
+    /// The thread to which it is bound.
     pub thread: Option<IterVar>,
-    /// Tensors that are touched this many iterations ahead.
+    /// Tensors that are prefetched this many iterations ahead.
     pub prefetch: Vec<(Tensor, Expr)>,
     /// The instruction, if it is tensorized.
     pub intrin: Option<TensorIntrin>,
-    /// Stride of the axis in memory: a multiple of the first, plus the second, in elements.
+    /// The alignment of the axis's stride in memory: a multiple of the first number, plus the
+    /// second, in elements.
     pub align: Option<(i64, i64)>,
     /// Pragmas: key and value.
     pub pragmas: Vec<(String, Expr)>,
-    /// What was done with the axis last, and where, for messages.
+    /// The last primitive that was applied to the axis, and its place, for messages.
     pub(crate) note: String,
 }
 
-/// Where a stage is computed.
+/// The attachment of a stage.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Attach {
-    /// On its own, at the outermost level of its group.
+    /// Computed separately, at the outermost level of its group.
     Root,
-    /// Its expression stands wherever it is read.
+    /// To be inlined into its readers.
     Inline,
-    /// As before; `normalize` has put the expression in.
+    /// Inlined: `normalize` has substituted the expression.
     Inlined,
     /// Inside a loop of another stage.
     At {
-        /// That stage.
+        /// The stage of the loop.
         stage: StageId,
         /// The loop.
         axis: IterVar,
@@ -63,7 +64,7 @@ pub enum Attach {
     ScanUpdate {
         /// The scan.
         stage: StageId,
-        /// Its time.
+        /// The time axis of the scan.
         axis: IterVar,
     },
 }
@@ -81,41 +82,43 @@ impl Attach {
 /// The loops of one operation, or a group of stages (then without an operation).
 #[derive(Clone)]
 pub struct Stage {
-    /// What is computed now: primitives and `normalize` replace it. None: a group.
+    /// The operation that is computed now: primitives and `normalize` replace it. `None` for a
+    /// group.
     pub op: Option<Operation>,
-    /// What the user wrote.
+    /// The operation that the user wrote.
     pub origin_op: Option<Operation>,
-    /// Every axis there has been.
+    /// All axes, including those that are no longer leaves.
     pub all_axes: Vec<IterVar>,
     /// The loops, from the outermost to the innermost.
     pub leaves: Vec<IterVar>,
-    /// Threads that are started around the stage.
+    /// Threads that are launched around the stage.
     pub env_threads: Vec<IterVar>,
-    /// A condition of the stores.
+    /// The condition of the stores.
     pub store_predicate: Option<Expr>,
-    /// How the leaves are made of the root axes.
+    /// The relations from which the leaves follow from the root axes.
     pub relations: Vec<Relation>,
-    /// What is noted for axes.
+    /// The attributes of axes.
     pub attrs: HashMap<IterVar, AxisAttr>,
-    /// Where it is computed.
+    /// The attachment of the stage.
     pub attach: Attach,
-    /// Scope of its memory; empty: it follows from the threads around it.
+    /// The memory scope; if empty, it is derived from the threads around the stage.
     pub scope: String,
-    /// Whether its result is a result of the schedule.
+    /// True if the stage is an output of the schedule.
     pub is_output: bool,
-    /// Whether its memory is doubled, so that the next part is computed while one is read.
+    /// True if the memory is doubled, so that the next part is computed while the current one is
+    /// read.
     pub double_buffer: bool,
-    /// The group that it is in.
+    /// The group of the stage.
     pub group: Option<StageId>,
-    /// How many stages a group has.
+    /// The number of stages of a group.
     pub num_children: usize,
-    /// What the operation reads.
+    /// The tensors that the operation reads.
     pub(crate) inputs: Vec<Tensor>,
-    /// What became of axes that are no leaves: primitive and place.
+    /// For axes that are no longer leaves: the primitive that consumed them, and its place.
     pub(crate) consumed: HashMap<IterVar, String>,
-    /// Where the user said in which loop it is computed.
+    /// The place of the user's call that attached the stage.
     pub(crate) attach_place: String,
-    /// Where the user said that its memory is doubled.
+    /// The place of the user's call that doubled the memory.
     pub(crate) double_buffer_place: String,
 }
 
@@ -167,17 +170,17 @@ impl Stage {
         }
     }
 
-    /// The operation; only groups have none.
+    /// The operation. Panics for a group, which has no operation.
     pub fn operation(&self) -> &Operation {
         self.op.as_ref().expect("a group has no operation")
     }
 
-    /// What it is called: the operation's name, `group` for a group.
+    /// The name: that of the operation, or `group` for a group.
     pub fn name(&self) -> &str {
         self.op.as_ref().map_or("group", |op| op.name())
     }
 
-    /// What is noted for an axis.
+    /// The attributes of an axis.
     pub fn attr(&self, axis: &IterVar) -> Option<&AxisAttr> {
         self.attrs.get(axis)
     }
@@ -187,36 +190,37 @@ impl Stage {
         self.attrs.get(axis).and_then(|attr| attr.thread.as_ref())
     }
 
-    /// Whether it is an input: then it has no loops.
+    /// Returns true if the stage is an input: then it has no loops.
     pub fn is_placeholder(&self) -> bool {
         self.op.as_ref().is_some_and(|op| matches!(**op, OperationNode::Placeholder { .. }))
     }
 
-    /// Where a leaf is among the leaves.
+    /// The position of a leaf.
     pub fn leaf_position(&self, axis: &IterVar) -> Option<usize> {
         self.leaves.iter().position(|leaf| leaf == axis)
     }
 }
 
-/// In which loops the tensors of a graph are computed.
+/// A schedule: the loops in which the tensors of a graph are computed.
 ///
-/// `Clone` copies it: the copy is scheduled on its own; operations and axes are shared.
+/// `Clone` returns a copy that is scheduled independently; operations and axes are shared.
 #[derive(Clone)]
 pub struct Schedule {
-    /// What is computed, as the stages compute it now.
+    /// The output operations, as the stages compute them now.
     pub outputs: Vec<Operation>,
     /// All stages and groups, by id.
     pub(crate) arena: Vec<Stage>,
-    /// The stages of operations: producers come before consumers.
+    /// The stages of operations, producers before consumers.
     pub(crate) order: Vec<StageId>,
-    /// The groups, inner ones after outer ones.
+    /// The groups, outer ones before inner ones.
     pub(crate) groups: Vec<StageId>,
-    /// Stage by address of an operation: original ones, and those that stages compute now.
+    /// The stage by operation: the original operations, and those that stages compute now.
     pub(crate) by_op: HashMap<Operation, StageId>,
 }
 
 impl Schedule {
-    /// A stage for each operation that the outputs depend on, each computed on its own.
+    /// Creates a schedule with a stage for each operation that the outputs depend on, each computed
+    /// separately.
     pub fn new(outputs: &[Operation]) -> Self {
         let mut schedule = Self {
             outputs: Vec::new(),
@@ -246,7 +250,7 @@ impl Schedule {
         StageId(self.arena.len() - 1)
     }
 
-    /// What a scan updates itself with is computed in its time loop.
+    /// Attaches the updates of scans to their time loops.
     fn attach_scan_updates(&mut self) {
         for id in self.order.clone() {
             let op = self[id].operation().clone();
@@ -270,12 +274,14 @@ impl Schedule {
         &self.groups
     }
 
-    /// The stage of an operation: one of the user's, or one that a stage computes now.
+    /// The stage of an operation, which is either the user's or the one that the stage computes
+    /// now.
     pub fn stage_of(&self, op: &Operation) -> Option<StageId> {
         self.by_op.get(op).copied()
     }
 
-    /// The tensor as the schedule computes it now: primitives replace operations, the user's tensors stay.
+    /// The tensor that the schedule computes now: primitives replace operations, while the user's
+    /// tensors stay the same.
     pub fn current(&self, tensor: &Tensor) -> Tensor {
         let op = self.stage_of(&tensor.op).and_then(|id| self[id].op.clone());
         op.filter(|op| *op != tensor.op).map_or_else(|| tensor.clone(), |op| op.output(tensor.value_index as usize))
@@ -303,7 +309,8 @@ impl core::ops::IndexMut<StageId> for Schedule {
     }
 }
 
-/// A schedule in which each operation is computed on its own, in loops over its axes. Outputs are tensors or operations: `create_schedule([&c])`.
+/// Creates a schedule in which each operation is computed separately, in loops over its axes. The
+/// outputs are tensors or operations: `create_schedule([&c])`.
 pub fn create_schedule<T: Into<Operation>>(outputs: impl IntoIterator<Item = T>) -> Schedule {
     let outputs: Vec<Operation> = outputs.into_iter().map(Into::into).collect();
     Schedule::new(&outputs)

@@ -11,33 +11,36 @@ handle! {
     TensorIntrin => TensorIntrinNode
 }
 
-/// What an instruction computes, as an operation of its own, and the statements that do it.
+/// The operation that an instruction computes, and the statements that compute it.
 #[derive(Object)]
 #[object(key = "kernpack.te.TensorIntrin", structural = "dag")]
 #[repr(C)]
 pub struct TensorIntrinNode {
-    /// What it is called.
+    /// The name of the instruction.
     pub name: Str,
-    /// What it computes.
+    /// The operation that it computes.
     pub op: Operation,
     /// The tensors that `op` reads.
     pub inputs: Array<Tensor>,
-    /// A buffer for each input, then one for each output, as the statements name them.
+    /// A buffer for each input, then one for each output, as used by the statements.
     pub buffers: Array<Buffer>,
-    /// The whole computation.
+    /// The statements of the whole computation.
     pub body: Stmt,
-    /// Sets the output to the identity; with `reduce_update` in place of `body` where a part of the reduction is outside.
+    /// The statements that set the output to the identity; used with `reduce_update` instead of
+    /// `body` where a part of the reduction is outside.
     pub reduce_init: Option<Stmt>,
-    /// Adds to the output.
+    /// The statements that add to the output.
     pub reduce_update: Option<Stmt>,
 }
 
 impl TensorIntrin {
-    /// An instruction that computes what a tensor expression of a tile says. The closure gets a buffer for each input that the expression reads, in the order of
-    /// first use, and one for each result, and gives the statements: loads and stores by [`Buffer::read`] and [`Buffer::write`], calls with
-    /// [`pointer_argument`](crate::te::pointer_argument).
+    /// Creates an instruction that computes a tensor expression of a tile. The closure gets a
+    /// buffer for each input that the expression reads, in the order of first use, and one for each
+    /// result, and returns the statements: loads and stores by [`Buffer::read`] and
+    /// [`Buffer::write`], calls with [`pointer_argument`](crate::te::pointer_argument).
     ///
-    /// The buffers stand for parts of tensors: their strides and offsets are variables, which get their values where the instruction is put in.
+    /// The buffers represent parts of tensors: their strides and offsets are variables, which get
+    /// their values where the instruction is inserted.
     ///
     /// ```
     /// use kernpack_compiler::ir::{F32, ForKind, Stmt, Var};
@@ -70,8 +73,9 @@ impl TensorIntrin {
         })
     }
 
-    /// The same instruction, which can also begin and go on with a reduction: `init` sets the results to the identity, `update` combines them with what the
-    /// inputs give. Needed where a part of the reduction is outside of the instruction.
+    /// Adds the statements to start and to continue a reduction: `init` sets the results to the
+    /// identity, `update` combines them with the contribution of the inputs. They are needed where
+    /// a part of the reduction is outside of the instruction.
     #[must_use]
     pub fn with_update(
         &self,

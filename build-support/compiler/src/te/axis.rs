@@ -1,4 +1,4 @@
-//! Axes: the variables that elements of tensors are numbered with.
+//! Axes: the index variables of tensor elements.
 
 use core::fmt;
 use core::panic::Location;
@@ -7,9 +7,9 @@ use super::exprs::{as_index, describe};
 use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::{DataTypeExt, Expr, I64, IterKind, IterVar, IterVarNode, Range, Var};
 
-/// An axis over `min .. min + extent` that a reduction goes over.
+/// Creates a reduction axis over `min .. min + extent`.
 ///
-/// An extent that is no integer, or a constant below 0, is reported.
+/// An extent that is not an integer, or is a negative constant, is reported.
 #[track_caller]
 pub fn reduce_axis(min: impl Into<Expr>, extent: impl Into<Expr>, name: &str) -> IterVar {
     let here = Location::caller();
@@ -17,8 +17,8 @@ pub fn reduce_axis(min: impl Into<Expr>, extent: impl Into<Expr>, name: &str) ->
     axis_of(name, Some(range), IterKind::CommReduce, "", here)
 }
 
-/// An axis that is a thread of a device: `threadIdx.x`, `blockIdx.y`, `vthread`, `cthread`; for `Stage::bind`. Without an extent it has that of the loop
-/// that is bound to it.
+/// Creates an axis that is a device thread: `threadIdx.x`, `blockIdx.y`, `vthread`, `cthread`; for
+/// `Stage::bind`. Without an extent, it gets that of the loop that is bound to it.
 #[track_caller]
 pub fn thread_axis(extent: Option<i64>, tag: &str) -> IterVar {
     let here = Location::caller();
@@ -51,7 +51,8 @@ fn checked_range(what: &str, min: Expr, extent: Expr, here: &Location<'_>) -> Ra
     Range::new(min, extent)
 }
 
-/// A scalar integer of 64 bits, a constant at least `least`; else reported, and 1.
+/// Checks that a value is a scalar integer and, if constant, at least `least`; converts it to 64
+/// bits. Otherwise reports an error and returns 1.
 pub(crate) fn checked_extent(what: &str, value: Expr, least: i64, here: &Location<'_>) -> Expr {
     let value = as_index(value);
     let error = if super::operation::reads_tensor(&value) {
@@ -74,28 +75,28 @@ impl From<IterVar> for Expr {
 }
 
 impl IterVar {
-    /// What it is called.
+    /// The name of the axis.
     pub fn name(&self) -> &str {
         self.var.name()
     }
 
-    /// How many values it has, if that is known from the beginning.
+    /// The number of values of the axis, if it is known initially.
     pub fn extent(&self) -> Option<&Expr> {
         self.dom.as_ref().map(|dom| &dom.extent)
     }
 
-    /// Its variable as an expression.
+    /// The variable as an expression.
     pub fn expr(&self) -> Expr {
         self.into()
     }
 
-    /// Its value as another type.
+    /// The variable, converted to another type.
     pub fn cast(&self, dtype: kernpack::DataType) -> Expr {
         self.expr().cast(dtype)
     }
 }
 
-/// The methods of expressions that axes have, too.
+/// Defines the methods that axes share with expressions.
 macro_rules! as_expr {
     ($($(#[$meta:meta])* $method:ident;)*) => {
         impl IterVar {
@@ -123,9 +124,9 @@ as_expr! {
     greater;
     /// `self >= other`.
     greater_equal;
-    /// The smaller one.
+    /// The minimum.
     min;
-    /// The larger one.
+    /// The maximum.
     max;
     /// Quotient, rounded down.
     floor_div;

@@ -1,4 +1,4 @@
-//! Tensors computed by an expression for each element.
+//! Tensors that are computed by an expression for each element.
 
 use core::panic::Location;
 use std::collections::HashMap;
@@ -13,7 +13,8 @@ use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::visit::uses_var;
 use crate::ir::{DataTypeExt, Expr, ExprNode, F32, IterKind, IterVar, Operation, OperationNode, Range, Tensor, Var};
 
-/// What the closure of [`compute`] gives: one expression for one tensor, several for several tensors of one shape.
+/// The result of the closure of [`compute`]: one expression for one tensor, several for several
+/// tensors of one shape.
 pub trait Bodies {
     /// The tensors.
     type Tensors;
@@ -21,7 +22,7 @@ pub trait Bodies {
     /// The expressions.
     fn into_bodies(self) -> Vec<Expr>;
 
-    /// The tensors of as many.
+    /// Converts the outputs, one for each expression.
     fn tensors(outputs: Vec<Tensor>) -> Self::Tensors;
 }
 
@@ -67,11 +68,13 @@ impl Bodies for Vec<Expr> {
     }
 }
 
-/// A tensor whose element at `[i, j, ..]` is what the closure says.
+/// Creates a tensor whose element at `[i, j, ..]` is the result of the closure.
 ///
-/// An array or vector of expressions gives as many tensors of one shape. [`Tensor::named`] names it.
+/// An array or vector of expressions creates the same number of tensors of one shape.
+/// [`Tensor::named`] sets the name.
 ///
-/// A reduction is the whole expression, or all of several are results of one reduction; anything else is reported.
+/// A reduction has to be the whole expression; of several expressions, all have to be results of
+/// one reduction. Anything else is reported.
 ///
 /// ```
 /// use kernpack_compiler::ir::F32;
@@ -93,7 +96,7 @@ pub fn compute<const N: usize, B: Bodies>(
     B::tensors(checked_compute(axes, bodies, here))
 }
 
-/// [`compute`] with a number of dimensions that is known at run time.
+/// [`compute`] with a number of dimensions that is not known at compile time.
 #[track_caller]
 pub fn compute_dyn<B: Bodies>(shape: impl Exprs, body: impl FnOnce(&[IterVar]) -> B) -> B::Tensors {
     let here = Location::caller();
@@ -113,7 +116,7 @@ fn axes_of(shape: Vec<Expr>, here: &Location<'_>) -> Vec<IterVar> {
     axes.collect()
 }
 
-/// The outputs of a new operation; bodies that do not fit are reported and replaced by zeros.
+/// The outputs of a new operation; invalid bodies are reported and replaced by zeros.
 fn checked_compute(axes: Vec<IterVar>, mut bodies: Vec<Expr>, here: &Location<'_>) -> Vec<Tensor> {
     if let Err(error) = check_bodies(&axes, &bodies) {
         report(error.at(place(here)));
@@ -136,7 +139,7 @@ fn checked_compute(axes: Vec<IterVar>, mut bodies: Vec<Expr>, here: &Location<'_
         attrs: Map::default(),
         axes: axes.into(),
         reduce_axes,
-        // A constant may have been written with more digits than its type has.
+        // A constant may have been written with more digits than its type can represent.
         bodies: bodies.into_iter().map(rounded).collect(),
     });
     op.outputs()
@@ -194,7 +197,7 @@ fn check_bodies(axes: &[IterVar], bodies: &[Expr]) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// What a reduction goes over is the same for all elements.
+/// Checks that the ranges of reduction axes do not depend on the element.
 fn check_ranges(axes: &[IterVar], reduced: &Array<IterVar>) -> Result<(), CompileError> {
     for axis in reduced.iter() {
         let Some(dom) = &axis.dom else { continue };
@@ -211,19 +214,21 @@ fn check_ranges(axes: &[IterVar], reduced: &Array<IterVar>) -> Result<(), Compil
 }
 
 impl Tensor {
-    /// The same computation under a name, for messages, loop nests and symbols. To be called at once: tensors that read this one read the old one.
+    /// The same computation with a name, for messages, loop nests and symbols. Must be called
+    /// before the tensor is used: tensors that read this one read the unnamed one.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         self.rebuilt(|old_name, _, _| *old_name = name.into())
     }
 
-    /// The same computation with a tag, which says to rules what class of operation it is. To be called at once.
+    /// The same computation with a tag that identifies its class of operation for rules. Must be
+    /// called before the tensor is used.
     #[must_use]
     pub fn tagged(self, new: &str) -> Self {
         self.rebuilt(|_, tag, _| *tag = new.into())
     }
 
-    /// The same computation with a value that rules may read. To be called at once.
+    /// The same computation with an attribute for rules. Must be called before the tensor is used.
     #[must_use]
     pub fn with_attr(self, key: &str, value: impl Into<Any>) -> Self {
         let value = value.into();
@@ -241,7 +246,7 @@ impl Tensor {
 
 /// Names for several tensors of one operation.
 pub trait Named: Sized {
-    /// The same operation under a name; see [`Tensor::named`].
+    /// The same operation with a name; see [`Tensor::named`].
     #[must_use]
     fn all_named(self, name: &str) -> Self;
 }

@@ -1,10 +1,10 @@
-//! Lists of expressions as arrays, tuples of different types, and slices: shapes, indices.
+//! Lists of expressions as arrays, tuples of different types, and slices, for shapes and indices.
 
 use crate::ir::{Expr, IterVar, Var};
 
 /// Expressions in order: `[n, m]`, `(&n, 64)`, `vec![..]`, `&[..]`.
 pub trait Exprs {
-    /// All of them.
+    /// Returns all expressions.
     fn into_exprs(self) -> Vec<Expr>;
 }
 
@@ -93,9 +93,9 @@ tuples! {
     8: A B C D E F G H;
 }
 
-/// Axes of a reduction: one, or several as an array, a slice or a vector.
+/// Reduction axes: one, or several as an array, a slice or a vector.
 pub trait Axes {
-    /// All of them.
+    /// Returns all axes.
     fn into_axes(self) -> Vec<IterVar>;
 }
 
@@ -147,14 +147,15 @@ impl Axes for &Vec<IterVar> {
     }
 }
 
-/// Extents and indices are of 64 bits: a narrower integer is converted, another type stays for the caller to report.
+/// Converts narrower integers to 64 bits, for extents and indices. Other types are unchanged, so
+/// that the caller reports them.
 pub(crate) fn as_index(expr: Expr) -> Expr {
     use crate::ir::{DataTypeExt, I64};
     let dtype = expr.dtype();
     if dtype.is_integer() && dtype.is_scalar() && dtype != I64 { expr.cast(I64) } else { expr }
 }
 
-/// A variable's name, or the expression's own text, for messages.
+/// The name of a variable, or the text of another expression, for messages.
 pub(crate) fn describe(expr: &Expr) -> String {
     if let Some(var) = Var::of(expr) {
         return var.name().to_owned();

@@ -1,4 +1,4 @@
-//! Tensors that a C function, a packed function or the user's statements compute.
+//! Tensors that are computed by a C function, a packed function or user-defined statements.
 
 use core::panic::Location;
 
@@ -10,7 +10,7 @@ use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::builtin::{ACCESS_PTR, CALL_PACKED, MAKE_TENSOR};
 use crate::ir::{Buffer, CallKind, DataTypeExt, Expr, I32, Operation, OperationNode, Stmt, Tensor};
 
-/// Builds an extern operation: inputs, then the results' shapes, then what computes them.
+/// A builder of an extern operation: inputs, then the shapes of the results, then the computation.
 #[must_use = "`body` makes the tensors"]
 pub struct ExternOp {
     name: String,
@@ -19,7 +19,8 @@ pub struct ExternOp {
     here: &'static Location<'static>,
 }
 
-/// An operation whose results the compiler does not look into. What it reads is compact in memory.
+/// Starts an operation whose computation is opaque to the compiler. Its inputs are compact in
+/// memory.
 ///
 /// ```
 /// use kernpack_compiler::ir::{F32, I64};
@@ -40,7 +41,7 @@ pub fn extern_op<'a>(name: &str, inputs: impl IntoIterator<Item = &'a Tensor>) -
 }
 
 impl ExternOp {
-    /// A result.
+    /// Adds a result.
     pub fn output(mut self, shape: impl Exprs, dtype: DataType) -> Self {
         let what = format!("result {}", self.outputs.len());
         let shape = checked_shape(&what, &self.name, shape.into_exprs(), self.here);
@@ -48,9 +49,10 @@ impl ExternOp {
         self
     }
 
-    /// Statements that compute the results from the inputs: the closure gets a buffer for each input and for each result.
+    /// Sets the statements that compute the results from the inputs: the closure gets a buffer for
+    /// each input and for each result.
     ///
-    /// No result is reported.
+    /// An operation without results is reported.
     pub fn body(self, body: impl FnOnce(&[Buffer], &[Buffer]) -> Stmt) -> Vec<Tensor> {
         let Self { name, inputs, mut outputs, here } = self;
         if outputs.is_empty() {
@@ -85,7 +87,8 @@ impl ExternOp {
         op.outputs()
     }
 
-    /// A packed function by its global name, called with the inputs and then the results as tensors, borrowed for the call.
+    /// Calls a packed function by its global name, with the inputs and then the results as tensors,
+    /// which are borrowed for the call.
     pub fn call_packed(self, function: &str) -> Vec<Tensor> {
         self.body(|inputs, outputs| {
             let tensors = inputs.iter().map(|buffer| tensor_argument(buffer, 1));
@@ -95,7 +98,9 @@ impl ExternOp {
         })
     }
 
-    /// A C function by its symbol: `void function(const a*, .., result*, .., int64_t extra, ..)`, with pointers to the first elements.
+    /// Calls a C function by its symbol:
+    /// `void function(const a*, .., result*, .., int64_t extra, ..)`, with pointers to the first
+    /// elements.
     pub fn call_c(self, function: &str, extra: impl Exprs) -> Vec<Tensor> {
         let extra = extra.into_exprs();
         self.body(|inputs, outputs| {
@@ -108,7 +113,8 @@ impl ExternOp {
 }
 
 impl Buffer {
-    /// The element at these indices, for statements of extern operations and instructions: `buffer.read([&i, &j])`.
+    /// Reads the element at these indices, in statements of extern operations and instructions:
+    /// `buffer.read([&i, &j])`.
     ///
     /// A wrong number of indices is reported.
     #[track_caller]
@@ -117,7 +123,7 @@ impl Buffer {
         Expr::load(self, index)
     }
 
-    /// Sets the element at these indices. A constant takes the buffer's type.
+    /// Writes the element at these indices. A constant takes the buffer's type.
     ///
     /// A wrong number of indices, and a value of another type, are reported.
     #[track_caller]
@@ -155,14 +161,16 @@ fn first_element(buffer: &Buffer) -> Expr {
     Expr::load(buffer, buffer.elem_offset.clone())
 }
 
-/// The buffer as a `DLTensor` for a packed function; `rw`: 1 it reads, 2 it writes, 3 both.
+/// The buffer as a `DLTensor` for a packed function; `rw` is 1 if the function reads it, 2 if it
+/// writes it, 3 for both.
 pub fn tensor_argument(buffer: &Buffer, rw: i64) -> Expr {
     let args = [first_element(buffer), Expr::int(rw)].into_iter();
     let args = args.chain(buffer.shape.iter()).chain(buffer.full_strides());
     Expr::builtin(MAKE_TENSOR, crate::ir::POINTER, args)
 }
 
-/// A pointer to the first element of a buffer for a C function; `rw`: 1 it reads, 2 it writes, 3 both.
+/// A pointer to the first element of a buffer for a C function; `rw` is 1 if the function reads it,
+/// 2 if it writes it, 3 for both.
 pub fn pointer_argument(buffer: &Buffer, rw: i64) -> Expr {
     let mut extent = Expr::int(1);
     for dimension in buffer.shape.iter() {

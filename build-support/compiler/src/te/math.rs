@@ -1,5 +1,5 @@
-//! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants take the other operand's type; what does not fit is reported
-//! with the caller's line.
+//! Functions of elements: `te::exp(x)`, `te::max(a, b)`, `te::select(condition, a, b)`. Constants
+//! take the type of the other operand; type errors are reported with the caller's line.
 
 use crate::ir::{BOOLEAN, DataTypeExt, Expr, F32};
 
@@ -18,7 +18,7 @@ unary! {
     exp;
     /// `2^x`.
     exp2;
-    /// `e^x - 1`, exact near 0.
+    /// `e^x - 1`, accurate near 0.
     expm1;
     /// Natural logarithm.
     log;
@@ -26,7 +26,7 @@ unary! {
     log2;
     /// Logarithm to base 10.
     log10;
-    /// `log(1 + x)`, exact near 0.
+    /// `log(1 + x)`, accurate near 0.
     log1p;
     /// Hyperbolic tangent.
     tanh;
@@ -34,11 +34,11 @@ unary! {
     sigmoid;
     /// The error function.
     erf;
-    /// Sine of radians.
+    /// Sine of an angle in radians.
     sin;
-    /// Cosine of radians.
+    /// Cosine of an angle in radians.
     cos;
-    /// Tangent of radians.
+    /// Tangent of an angle in radians.
     tan;
     /// Hyperbolic sine.
     sinh;
@@ -54,11 +54,11 @@ unary! {
     sqrt;
     /// `1 / sqrt(x)`.
     rsqrt;
-    /// Absolute value; of integers, too.
+    /// Absolute value, also of integers.
     abs;
-    /// The largest integer that is not above.
+    /// The largest integer that is less than or equal.
     floor;
-    /// The smallest integer that is not below.
+    /// The smallest integer that is greater than or equal.
     ceil;
     /// The integer part.
     trunc;
@@ -77,15 +77,15 @@ macro_rules! binary {
 }
 
 binary! {
-    /// The angle of the point `(y, x)` (the arguments are in this order), in radians.
+    /// The angle of the point `(y, x)`, in radians; the arguments are in this order.
     atan2;
     /// `x^y`.
     pow;
     /// `x` with the sign of `y`.
     copysign;
-    /// The smaller one, NaN if one of both is; -0.0 is smaller than 0.0.
+    /// The minimum, NaN if either operand is NaN; -0.0 is less than 0.0.
     nanmin;
-    /// The larger one, NaN if one of both is; 0.0 is larger than -0.0.
+    /// The maximum, NaN if either operand is NaN; 0.0 is greater than -0.0.
     nanmax;
 }
 
@@ -95,31 +95,32 @@ pub fn fma(a: impl Into<Expr>, b: impl Into<Expr>, c: impl Into<Expr>) -> Expr {
     Expr::math("fma", [a.into(), b.into(), c.into()])
 }
 
-/// The smaller one: `a < b ? a : b`, which is `b` if one of both is NaN.
+/// The minimum: `a < b ? a : b`, which is `b` if either operand is NaN.
 #[track_caller]
 pub fn min(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().min(b)
 }
 
-/// The larger one: `a > b ? a : b`, which is `b` if one of both is NaN.
+/// The maximum: `a > b ? a : b`, which is `b` if either operand is NaN.
 #[track_caller]
 pub fn max(a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
     a.into().max(b)
 }
 
-/// One of two values. Both may be evaluated, but a tensor is not read outside its shape for the value that is not taken.
+/// Selects one of two values. Both may be evaluated, but no tensor is read outside its shape for
+/// the value that is not selected.
 #[track_caller]
 pub fn select(condition: impl Into<Expr>, true_value: impl Into<Expr>, false_value: impl Into<Expr>) -> Expr {
     Expr::select(condition, true_value, false_value)
 }
 
-/// One of two values, of which only that one is evaluated.
+/// Selects one of two values; only that one is evaluated.
 #[track_caller]
 pub fn if_then_else(condition: impl Into<Expr>, then_value: impl Into<Expr>, else_value: impl Into<Expr>) -> Expr {
     Expr::if_then_else(condition, then_value, else_value)
 }
 
-/// Whether all conditions hold; of none: true.
+/// True if all conditions hold; true without conditions.
 #[track_caller]
 pub fn all(conditions: impl super::Exprs) -> Expr {
     let mut all = Expr::bool(true);
@@ -129,7 +130,7 @@ pub fn all(conditions: impl super::Exprs) -> Expr {
     all
 }
 
-/// Whether one of the conditions holds; of none: false.
+/// True if any of the conditions holds; false without conditions.
 #[track_caller]
 pub fn any(conditions: impl super::Exprs) -> Expr {
     let mut any = Expr::bool(false);
@@ -143,24 +144,25 @@ pub fn any(conditions: impl super::Exprs) -> Expr {
 #[track_caller]
 pub fn clamp(x: impl Into<Expr>, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
     let (x, low, high) = (x.into(), low.into(), high.into());
-    // The operand whose NaN has to stay is the second one: `a < b ? a : b` gives `b` when one is NaN.
+    // The operand whose NaN has to be kept is the second one: `a < b ? a : b` is `b` if either is
+    // NaN.
     let floored = low.max(&x);
     high.min(floored)
 }
 
-/// Whether a float is not a number.
+/// True if a float is NaN.
 #[track_caller]
 pub fn isnan(x: impl Into<Expr>) -> Expr {
     classify("isnan", x.into())
 }
 
-/// Whether a float is infinite.
+/// True if a float is infinite.
 #[track_caller]
 pub fn isinf(x: impl Into<Expr>) -> Expr {
     classify("isinf", x.into())
 }
 
-/// Whether a float is neither infinite nor NaN.
+/// True if a float is neither infinite nor NaN.
 #[track_caller]
 pub fn isfinite(x: impl Into<Expr>) -> Expr {
     classify("isfinite", x.into())
@@ -186,7 +188,8 @@ fn classify(name: &str, x: Expr) -> Expr {
     Expr::builtin(name, BOOLEAN.with_lanes(dtype.lanes()), [x])
 }
 
-/// A constant of a type: rounded to a float, or towards zero to the nearest integer that the type has.
+/// A constant of a type: rounded to a float, or toward zero to the nearest integer that the type
+/// can represent.
 pub fn constant(value: f64, dtype: kernpack::DataType) -> Expr {
     if dtype.is_float() {
         return Expr::float(dtype, value);

@@ -1,4 +1,4 @@
-//! Tensor expressions: what is computed, one element at a time.
+//! Tensor expressions: definitions of tensors, one element at a time.
 //!
 //! ```
 //! use kernpack_compiler::ir::F32;

@@ -1,4 +1,4 @@
-//! What the rest of the compiler asks of operations: what they read, their axes, the same with other inputs.
+//! Queries of operations: their inputs, their axes, and copies with other inputs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,14 +15,14 @@ impl From<&Operation> for Operation {
     }
 }
 
-/// What computes the tensor.
+/// The operation that computes the tensor.
 impl From<&Tensor> for Operation {
     fn from(tensor: &Tensor) -> Self {
         tensor.op.clone()
     }
 }
 
-/// The tensors that an operation reads, each once, in order of first use.
+/// Returns the tensors that an operation reads, each once, in order of first use.
 pub fn input_tensors(op: &Operation) -> Vec<Tensor> {
     let mut found = Unique::default();
     match &**op {
@@ -53,7 +53,8 @@ impl Unique {
 
 impl Visit for Unique {
     fn visit_expr(&mut self, expr: &Expr) {
-        // Expressions share parts: each is looked at once. They are alive as long as the operation, so addresses do not repeat.
+        // Expressions share parts: each is visited once. They are alive as long as the operation,
+        // so that addresses are not reused.
         if !self.visited.insert(expr.address()) {
             return;
         }
@@ -64,7 +65,8 @@ impl Visit for Unique {
     }
 }
 
-/// The variables in the expressions of an operation that are neither its axes nor defined inside: scalars, sizes, and axes of others by mistake.
+/// Returns the variables in the expressions of an operation that are neither its axes nor defined
+/// inside: scalars, sizes, and, by mistake, axes of other operations.
 pub fn free_variables(op: &Operation) -> Vec<Var> {
     let OperationNode::Compute { bodies, .. } = &**op else { return Vec::new() };
     let mut found =
@@ -97,14 +99,14 @@ impl Visit for Variables {
     }
 }
 
-/// Whether an expression reads an element of a tensor.
+/// Returns true if an expression reads an element of a tensor.
 pub(crate) fn reads_tensor(expr: &Expr) -> bool {
     let mut found = Unique::default();
     found.visit_expr(expr);
     !found.tensors.is_empty()
 }
 
-/// The bodies; of results of one reduction only the first, which has all the parts.
+/// The bodies; for results of one reduction only the first, which contains all parts.
 pub(crate) fn bodies_once(bodies: &Array<Expr>) -> Vec<Expr> {
     match bodies.get(0) {
         Some(first) if matches!(*first, ExprNode::Reduce { .. }) => vec![first],
@@ -112,7 +114,8 @@ pub(crate) fn bodies_once(bodies: &Array<Expr>) -> Vec<Expr> {
     }
 }
 
-/// The axes that an operation's loops begin with: the dimensions, then the axes of the reduction; of a scan time, then the dimensions of the states.
+/// The initial axes of an operation's loops: the dimensions, then the reduction axes; for a scan,
+/// time, then the dimensions of the states.
 pub fn root_axes(op: &Operation) -> Vec<IterVar> {
     match &**op {
         OperationNode::Placeholder { .. } | OperationNode::Extern { .. } => Vec::new(),
@@ -123,11 +126,11 @@ pub fn root_axes(op: &Operation) -> Vec<IterVar> {
     }
 }
 
-/// The operations that these depend on and these themselves: what is read comes first.
+/// Returns these operations and all operations that they depend on, inputs first.
 pub fn post_order(outputs: &[Operation]) -> Vec<Operation> {
     let mut seen: HashSet<Operation> = HashSet::new();
     let mut order = Vec::new();
-    // A stack of its own: graphs are as deep as models are.
+    // An explicit stack, because graphs are as deep as models.
     let mut stack: Vec<(Operation, bool)> = outputs.iter().rev().map(|op| (op.clone(), false)).collect();
     while let Some((op, is_done)) = stack.pop() {
         if is_done {
@@ -162,7 +165,8 @@ impl Mutate for ReplaceReads<'_> {
     }
 }
 
-/// The operation with other tensors in place of those for which there is one; itself if there is none.
+/// Returns the operation with its inputs replaced where `new` returns another tensor; the operation
+/// itself if none is replaced.
 pub fn replace_inputs(op: &Operation, new: &dyn Fn(&Tensor) -> Option<Tensor>) -> Operation {
     let replace_all = |tensors: &Array<Tensor>| {
         let mut changed = false;
@@ -232,7 +236,8 @@ pub fn replace_inputs(op: &Operation, new: &dyn Fn(&Tensor) -> Option<Tensor>) -
     Operation::from_node(node)
 }
 
-/// Rewrites the bodies of a computed operation. The results of one reduction share their parts; they do afterwards, too.
+/// Rewrites the bodies of a computed operation. The results of one reduction share their parts,
+/// also afterwards.
 pub(crate) fn mutate_bodies<M: Mutate>(mutator: &mut M, bodies: &Array<Expr>) -> Result<Array<Expr>> {
     let Some(first) = bodies.get(0).filter(|first| matches!(**first, ExprNode::Reduce { .. })) else {
         return bodies.iter().map(|body| mutator.mutate_expr(&body)).collect::<Result<Vec<_>>>().map(Into::into);
@@ -244,7 +249,7 @@ pub(crate) fn mutate_bodies<M: Mutate>(mutator: &mut M, bodies: &Array<Expr>) ->
     Ok(reduction_results(&new, bodies.len()))
 }
 
-/// All results of the reduction that this is the first result of.
+/// All results of the reduction whose first result is given.
 pub(crate) fn reduction_results(first: &Expr, count: usize) -> Array<Expr> {
     let ExprNode::Reduce { reducer, sources, axes, condition, init, .. } = &**first else {
         return [first.clone()].into_iter().collect();
@@ -265,7 +270,7 @@ pub(crate) fn reduction_results(first: &Expr, count: usize) -> Array<Expr> {
     results.collect()
 }
 
-/// The operation with another name, tag or attributes.
+/// The operation with a changed name, tag or attributes.
 pub(crate) fn with_names(op: &Operation, change: impl FnOnce(&mut Str, &mut Str, &mut Map<Str, Any>)) -> Operation {
     let (mut new_name, mut new_tag) = (Str::from(op.name()), Str::from(op.tag()));
     let mut new_attrs = match &**op {

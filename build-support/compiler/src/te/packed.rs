@@ -1,4 +1,5 @@
-//! Tensor expressions for other languages: global functions `kernpack.te.*`. Numbers and axes are expressions, as in Rust; a mistake is an error of the call.
+//! Tensor expressions for other languages: global functions `kernpack.te.*`. Numbers and axes are
+//! expressions, as in Rust; a mistake is an error of the call.
 
 use kernpack::{Any, AnyView, Array, DataType, FromAny, Function, Map, Mismatch, Schema, Str, TypeSchema, packed_func};
 
@@ -6,7 +7,8 @@ use super::operation::with_names;
 use crate::error::{CompileError, ErrorKind, Result, take_reported, with_place};
 use crate::ir::{BinaryOp, CompareOp, Expr, IterVar, LogicOp, Operation, Reducer, ReducerNode, Stmt, Tensor, Var};
 
-/// An argument that is an expression: one, an axis, an integer, a float, a truth value.
+/// An argument that converts to an expression: an expression, an axis, an integer, a float, a truth
+/// value.
 pub(crate) struct Operand(pub(crate) Expr);
 
 impl Schema for Operand {
@@ -62,7 +64,7 @@ where
     }
 }
 
-/// What a function gives back for each result: alone if there is one.
+/// Converts the results of a function: a single result is returned by itself.
 fn one_or_more<T>(results: Vec<T>) -> Any
 where
     T: Into<Any>,
@@ -74,9 +76,9 @@ where
     }
 }
 
-/// Makes something without a place in Rust code; what is reported is the error.
+/// Runs work without a place in Rust code; reported errors become the error of the call.
 fn made<T>(work: impl FnOnce() -> T) -> kernpack::Result<T> {
-    // What earlier work of this thread left is not a mistake of this call.
+    // Errors reported by earlier work on this thread do not belong to this call.
     let _ = take_reported();
     let value = with_place("", work);
     take_reported()?;
@@ -123,7 +125,8 @@ fn at(tensor: Tensor, indices: OneOrMore<Operand>) -> kernpack::Result<Expr> {
     made(|| tensor.at(exprs(indices.0)))
 }
 
-/// `body` gets an axis for each dimension, and gives an expression, or an array of them for as many tensors. The result is a tensor, or an array of them.
+/// Computes tensors: `body` gets an axis for each dimension, and returns an expression, or an array
+/// of them for several tensors. The result is a tensor, or an array of them.
 #[packed_func(name = "kernpack.te.compute")]
 fn compute(shape: OneOrMore<Operand>, body: Function, name: &str) -> kernpack::Result<Any> {
     let mut failed = None;
@@ -156,8 +159,8 @@ fn bodies_of(result: &Any) -> kernpack::Result<Vec<Expr>> {
     Ok(exprs(result.to::<Vec<Operand>>()?))
 }
 
-/// A reduction over axes: `sum`, `product`, `min`, `max`, `all`, `any` of one value, which is an expression; `argmin`, `argmax` of index and value, which is
-/// an array of two.
+/// Creates a reduction over axes: `sum`, `product`, `min`, `max`, `all`, `any` of one value, which
+/// returns an expression; `argmin`, `argmax` of index and value, which returns an array of two.
 #[packed_func(name = "kernpack.te.reduce")]
 fn reduce(kind: &str, values: OneOrMore<Operand>, axes: OneOrMore<IterVar>) -> kernpack::Result<Any> {
     let (values, axes) = (exprs(values.0), axes.0);
@@ -179,7 +182,7 @@ fn reduce(kind: &str, values: OneOrMore<Operand>, axes: OneOrMore<IterVar>) -> k
     Ok(one_or_more(results.ok_or_else(unknown)?))
 }
 
-/// A reducer: `combine` gets two arrays of partial results, and gives one.
+/// Creates a reducer: `combine` gets two arrays of partial results, and returns one.
 #[packed_func(name = "kernpack.te.comm_reducer")]
 fn comm_reducer(dtypes: Vec<DataType>, combine: Function, identity: Vec<Operand>) -> kernpack::Result<Reducer> {
     let side = |prefix: &str| -> Array<Var> {
@@ -208,7 +211,8 @@ fn comm_reducer(dtypes: Vec<DataType>, combine: Function, identity: Vec<Operand>
     Ok(Reducer::from_node(ReducerNode { lhs, rhs, results, identity }))
 }
 
-/// A reduction by a reducer: of those elements for which `condition` holds, beginning with `init` in place of the identity.
+/// Creates a reduction with a reducer, of the elements for which `condition` holds, with the
+/// initial value `init` instead of the identity.
 #[packed_func(name = "kernpack.te.reduce_with")]
 fn reduce_with(
     reducer: Reducer,
@@ -225,7 +229,8 @@ fn reduce_with(
     Ok(one_or_more(results))
 }
 
-/// A recurrence along the first dimension; the result is a tensor, or an array of them for several states.
+/// Creates a recurrence along the first dimension; the result is a tensor, or an array of them for
+/// several states.
 #[packed_func(name = "kernpack.te.scan")]
 fn scan(
     init: OneOrMore<Tensor>,
@@ -238,7 +243,8 @@ fn scan(
     Ok(one_or_more(with_names(&first.op, |old, _, _| *old = name.into()).outputs()))
 }
 
-/// `body` gets an array of buffers for the inputs and one for the results, and gives statements, or a call.
+/// Creates an extern operation: `body` gets an array of buffers for the inputs and one for the
+/// results, and returns statements, or a call.
 #[packed_func(name = "kernpack.te.extern_op")]
 fn extern_op(
     name: &str,
@@ -270,8 +276,9 @@ fn extern_op(
     failed.map_or_else(|| Ok(outputs.into()), Err)
 }
 
-/// Arithmetic on two values by the operation's name: `Add`, `Sub`, `Mul`, `Div`, `Mod`, `FloorDiv`, `FloorMod`, `Min`, `Max`, `BitAnd`, `BitOr`, `BitXor`,
-/// `ShiftLeft`, `ShiftRight`; comparisons `Eq`, `Ne`, `Lt`, `Le`, `Gt`, `Ge`; `And`, `Or`.
+/// Arithmetic on two values by the name of the operation: `Add`, `Sub`, `Mul`, `Div`, `Mod`,
+/// `FloorDiv`, `FloorMod`, `Min`, `Max`, `BitAnd`, `BitOr`, `BitXor`, `ShiftLeft`, `ShiftRight`;
+/// comparisons `Eq`, `Ne`, `Lt`, `Le`, `Gt`, `Ge`; `And`, `Or`.
 #[packed_func(name = "kernpack.te.binary")]
 fn binary(op: &str, a: Operand, b: Operand) -> kernpack::Result<Expr> {
     use crate::ir::builder::{try_binary, try_compare, try_logic};
@@ -293,7 +300,7 @@ fn not(value: Operand) -> kernpack::Result<Expr> {
     Ok(crate::ir::builder::try_not(&value.0)?)
 }
 
-/// One of two values; `lazy`: only that one is evaluated.
+/// Selects one of two values; if `lazy`, only that one is evaluated.
 #[packed_func(name = "kernpack.te.select")]
 fn select(condition: Operand, a: Operand, b: Operand, lazy: bool) -> kernpack::Result<Expr> {
     Ok(crate::ir::builder::try_select(&condition.0, &a.0, &b.0, lazy)?)
@@ -310,13 +317,15 @@ fn math(name: &str, args: OneOrMore<Operand>) -> kernpack::Result<Expr> {
     Ok(crate::ir::builder::try_math(name, &exprs(args.0))?)
 }
 
-/// An argument of a packed function in the body of an extern operation; `rw`: 1 it reads, 2 it writes, 3 both.
+/// An argument of a packed function in the body of an extern operation; `rw` is 1 if the function
+/// reads it, 2 if it writes it, 3 for both.
 #[packed_func(name = "kernpack.te.tensor_argument")]
 fn tensor_argument(buffer: crate::ir::Buffer, rw: i64) -> Expr {
     super::tensor_argument(&buffer, rw)
 }
 
-/// An argument of a C function in the body of an extern operation; `rw`: 1 it reads, 2 it writes, 3 both.
+/// An argument of a C function in the body of an extern operation; `rw` is 1 if the function reads
+/// it, 2 if it writes it, 3 for both.
 #[packed_func(name = "kernpack.te.pointer_argument")]
 fn pointer_argument(buffer: crate::ir::Buffer, rw: i64) -> Expr {
     super::pointer_argument(&buffer, rw)
@@ -334,7 +343,7 @@ fn output(op: Operation, index: i64) -> kernpack::Result<Tensor> {
     }
 }
 
-/// The operation with a name, a tag and attributes, which rules read.
+/// Returns the operation with a name, a tag and attributes, which rules read.
 #[packed_func(name = "kernpack.te.with_attrs")]
 fn with_attrs(op: Operation, name: &str, tag: &str, attrs: Map<Str, Any>) -> Operation {
     with_names(&op, |old_name, old_tag, old_attrs| {

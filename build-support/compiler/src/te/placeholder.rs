@@ -1,4 +1,4 @@
-//! Inputs of a graph: tensors and sizes.
+//! The inputs of a graph: tensors and sizes.
 
 use core::fmt;
 use core::panic::Location;
@@ -10,19 +10,20 @@ use super::exprs::Exprs;
 use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::{DataTypeExt, Expr, I64, Operation, OperationNode, Tensor, Var};
 
-/// A size that is known when the kernel is called: an integer of 64 bits, never negative.
+/// Creates a size that is known at run time: a 64-bit integer, never negative.
 pub fn size(name: &str) -> Var {
     Var::size(name, I64)
 }
 
-/// A scalar argument.
+/// Creates a scalar argument.
 pub fn var(name: &str, dtype: DataType) -> Var {
     Var::new(name, dtype)
 }
 
-/// An input tensor. No dimensions: one element.
+/// Creates an input tensor. Without dimensions, it has one element.
 ///
-/// An extent that is no integer, or a constant below 0, is reported, and so is an element type with lanes or without values.
+/// An extent that is not an integer, or is a negative constant, is reported, and so is an element
+/// type with lanes or without values.
 #[track_caller]
 pub fn placeholder(shape: impl Exprs, dtype: DataType, name: &str) -> Tensor {
     let here = Location::caller();
@@ -45,7 +46,7 @@ pub fn placeholder(shape: impl Exprs, dtype: DataType, name: &str) -> Tensor {
     op.output(0)
 }
 
-/// Extents of 64 bits; what is none is reported, and 1.
+/// Converts extents to 64 bits; an invalid extent is reported, and replaced by 1.
 pub(crate) fn checked_shape(what: &str, name: &str, shape: Vec<Expr>, here: &Location<'_>) -> Vec<Expr> {
     let dimensions = shape.into_iter().enumerate();
     dimensions
@@ -54,9 +55,10 @@ pub(crate) fn checked_shape(what: &str, name: &str, shape: Vec<Expr>, here: &Loc
 }
 
 impl Tensor {
-    /// The element at these indices: `a.at([&i, &j])`, `a.at((&i, j + 1, 0))`, `a.at(&indices[..])`.
+    /// The element at these indices: `a.at([&i, &j])`, `a.at((&i, j + 1, 0))`,
+    /// `a.at(&indices[..])`.
     ///
-    /// A wrong number of indices, and indices that are no integers, are reported.
+    /// A wrong number of indices, and indices that are not integers, are reported.
     #[track_caller]
     pub fn at(&self, indices: impl Exprs) -> Expr {
         let here = Location::caller();

@@ -1,4 +1,5 @@
-//! Reductions: sums, extrema, positions of extrema, and any other commutative and associative function.
+//! Reductions: sums, extrema, positions of extrema, and any other commutative and associative
+//! function.
 
 use core::panic::Location;
 use std::collections::HashSet;
@@ -11,19 +12,20 @@ use crate::error::{CompileError, ErrorKind, Result, place, report};
 use crate::ir::visit::{Visit, uses_var, walk_expr};
 use crate::ir::{BOOLEAN, DataTypeExt, Expr, ExprNode, IterKind, IterVar, Reducer, ReducerNode, Var};
 
-/// The sum over axes; of nothing: 0.
+/// The sum over axes; 0 if it is empty.
 #[track_caller]
 pub fn sum(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "sum", |dtype| Expr::constant(dtype, 0), |a, b| a + b)
 }
 
-/// The product over axes; of nothing: 1.
+/// The product over axes; 1 if it is empty.
 #[track_caller]
 pub fn product(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "product", |dtype| Expr::constant(dtype, 1), |a, b| a * b)
 }
 
-/// The smallest value over axes, NaN if one of them is; of nothing: the largest of the type (infinity).
+/// The smallest value over axes, NaN if one of them is NaN; the largest value of the type
+/// (infinity) if it is empty.
 #[track_caller]
 pub fn reduce_min(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "reduce_min", max_value, |a, b| match a.dtype().is_float() {
@@ -32,7 +34,8 @@ pub fn reduce_min(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     })
 }
 
-/// The largest value over axes, NaN if one of them is; of nothing: the smallest of the type (minus infinity).
+/// The largest value over axes, NaN if one of them is NaN; the smallest value of the type (minus
+/// infinity) if it is empty.
 #[track_caller]
 pub fn reduce_max(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "reduce_max", min_value, |a, b| match a.dtype().is_float() {
@@ -41,35 +44,41 @@ pub fn reduce_max(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     })
 }
 
-/// The partial result `a`, or the element `b` if that is better, or NaN if the element is. A comparison with NaN is false, so NaN in `a` stays. Only the test of
-/// the element is more than the instruction of a CPU does, and it does not wait for the partial result. Microseconds for a pool of 3 x 3 with AVX-512 and
-/// AVX2: 46 and 88; with the element itself in place of NaN: 55 and 106; with the larger one of both orders, joined by bits: 55 and 103.
+/// Returns the partial result `a`, or the element `b` if that is better, or NaN if the element is
+/// NaN. A comparison with NaN is false, so that NaN in `a` is kept. Only the test of the element is
+/// additional to a CPU's min or max instruction, and it does not depend on the partial result.
+///
+/// Measured in microseconds for a pool of 3 x 3 with AVX-512 and AVX2: 46 and 88; with the element
+/// itself in place of NaN: 55 and 106; with the larger one of both orders, joined by bits:
+/// 55 and 103.
 fn better_or_nan(a: &Expr, b: &Expr, is_better: impl Fn(&Expr, &Expr) -> Expr) -> Expr {
     let better = Expr::select(is_better(b, a), b, a);
     Expr::select(b.differs(b), Expr::float(a.dtype(), f64::NAN), better)
 }
 
-/// Whether a condition holds everywhere; of nothing: true.
+/// True if a condition holds for all elements; true if there are none.
 #[track_caller]
 pub fn reduce_all(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "reduce_all", |_| Expr::bool(true), |a, b| a.and(b))
 }
 
-/// Whether a condition holds anywhere; of nothing: false.
+/// True if a condition holds for any element; false if there are none.
 #[track_caller]
 pub fn reduce_any(source: impl Into<Expr>, axes: impl Axes) -> Expr {
     one(source.into(), axes.into_axes(), "reduce_any", |_| Expr::bool(false), |a, b| a.or(b))
 }
 
-/// Where the largest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
-/// larger than all numbers; of nothing: -1 and the smallest of the type.
+/// The index of the largest value, and the value: `[index, value]`. Of equal values, the one with
+/// the lowest index; NaN is larger than all numbers; -1 and the smallest value of the type if it is
+/// empty.
 #[track_caller]
 pub fn argmax(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmax", min_value, |a, b| a.greater(b))
 }
 
-/// Where the smallest value is, and the value: `[index, value]`. Of equal values the one with the lowest index; NaN is
-/// smaller than all numbers; of nothing: -1 and the largest of the type.
+/// The index of the smallest value, and the value: `[index, value]`. Of equal values, the one with
+/// the lowest index; NaN is smaller than all numbers; -1 and the largest value of the type if it is
+/// empty.
 #[track_caller]
 pub fn argmin(index: impl Into<Expr>, value: impl Into<Expr>, axes: impl Axes) -> [Expr; 2] {
     extremum(index.into(), value.into(), axes.into_axes(), "argmin", max_value, |a, b| a.less(b))
@@ -132,11 +141,12 @@ fn extremum(
     let (at, of) = (index.dtype(), value.dtype());
     let (ia, ib) = (Var::new("ix", at), Var::new("iy", at));
     let (va, vb) = (Var::new("x", of), Var::new("y", of));
-    // Equal values and both orders of the operands: the lowest index wins, and nothing (-1) never does, so that any order of the reduction gives one result.
+    // For equal values in either order of the operands, the lowest index wins, and the identity
+    // (-1) never does, so that any order of the reduction has one result.
     let lower = ib.greater_equal(0).and(ib.less(&ia)).or(ia.less(0));
     let mut takes_right = better(&vb, &va).or(vb.equals(&va).and(&lower));
     if of.is_float() {
-        // NaN beats all numbers, and the first one stays.
+        // NaN wins over all numbers, and the first NaN is kept.
         takes_right = takes_right.or(vb.differs(&vb).and(va.equals(&va).or(lower)));
     }
     let reducer = Reducer::from_node(ReducerNode {
@@ -149,7 +159,7 @@ fn extremum(
     both.try_into().unwrap_or_else(|_| unreachable!("two sources give two results"))
 }
 
-/// The results of a reduction; what does not fit is reported.
+/// Builds the results of a reduction; type errors are reported.
 pub(crate) fn reduction(
     name: &str,
     reducer: &Reducer,
@@ -259,7 +269,7 @@ fn nested() -> CompileError {
 #[derive(Default)]
 struct FindReduction {
     found: bool,
-    /// Expressions share parts: each is looked at once.
+    /// Expressions share parts: each is visited once.
     visited: HashSet<usize>,
 }
 
@@ -280,9 +290,9 @@ fn contains_reduction(expr: &Expr) -> bool {
     find.found
 }
 
-/// A reduction is at the top of an expression, or nowhere.
+/// Checks that a reduction is only at the top of an expression.
 pub(crate) fn check_reduction_places(body: &Expr) -> Result<()> {
-    // The parts of a reduction were checked when it was made.
+    // The parts of a reduction were checked when it was built.
     if !matches!(**body, ExprNode::Reduce { .. }) && contains_reduction(body) {
         return Err(nested());
     }

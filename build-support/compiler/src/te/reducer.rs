@@ -1,4 +1,4 @@
-//! Reductions with functions of the user's own.
+//! Reductions with user-defined functions.
 
 use core::panic::Location;
 
@@ -9,14 +9,16 @@ use super::reduce::reduction;
 use crate::error::{CompileError, ErrorKind, place, report};
 use crate::ir::{DataTypeExt, Expr, ExprNode, Reducer, ReducerNode, Var};
 
-/// A commutative and associative function of `M` partial results, with the results of nothing.
+/// A commutative and associative function of `M` partial results, with the results of an empty
+/// reduction.
 #[derive(Clone)]
 pub struct CommReducer<const M: usize> {
     reducer: Reducer,
 }
 
-/// A reduction with a function of your own: `combine` takes two partial results and gives one, `identity` is the result of nothing:
-/// `combine(identity, x) == x` for all `x`. Commutative and associative is up to the caller; schedules change the order.
+/// Creates a reduction with a user-defined function: `combine` takes two partial results and
+/// returns one, `identity` is the result of an empty reduction: `combine(identity, x) == x` for all
+/// `x`. The caller is responsible for commutativity and associativity; schedules change the order.
 ///
 /// Results of other types than `dtypes` are reported.
 ///
@@ -80,25 +82,25 @@ pub fn comm_reducer<const M: usize>(
 }
 
 impl<const M: usize> CommReducer<M> {
-    /// The reduction of values over axes.
+    /// Reduces values over axes.
     #[track_caller]
     pub fn over(&self, values: [Expr; M], axes: impl Axes) -> [Expr; M] {
         self.reduced(values, axes.into_axes(), Expr::bool(true), Vec::new(), Location::caller())
     }
 
-    /// The reduction of those elements for which a condition holds.
+    /// Reduces the elements for which a condition holds.
     #[track_caller]
     pub fn over_where(&self, condition: impl Into<Expr>, values: [Expr; M], axes: impl Axes) -> [Expr; M] {
         self.reduced(values, axes.into_axes(), condition.into(), Vec::new(), Location::caller())
     }
 
-    /// The reduction of values and of what it begins with, which the axes of the reduction do not occur in.
+    /// Reduces values with initial values, in which the reduction axes must not occur.
     #[track_caller]
     pub fn over_from(&self, init: [Expr; M], values: [Expr; M], axes: impl Axes) -> [Expr; M] {
         self.reduced(values, axes.into_axes(), Expr::bool(true), init.into(), Location::caller())
     }
 
-    /// The function.
+    /// The reducer.
     pub fn reducer(&self) -> &Reducer {
         &self.reducer
     }
@@ -113,7 +115,7 @@ impl<const M: usize> CommReducer<M> {
     ) -> [Expr; M] {
         let dtypes = self.reducer.lhs.to_vec();
         let fitted = |values: Vec<Expr>| -> Vec<Expr> {
-            // Constants take the type that the function is of.
+            // Constants take the type of the function's variables.
             let typed = values.into_iter().zip(&dtypes).map(|(value, var)| {
                 let dtype = var.dtype();
                 let is_constant = value.as_int().is_some_and(|int| dtype.can_hold(int))
@@ -130,9 +132,10 @@ impl<const M: usize> CommReducer<M> {
 }
 
 impl Expr {
-    /// A reduction of those elements only for which a condition holds: `sum(x, &k).only_where(k.less(&n))`.
+    /// Restricts a reduction to the elements for which a condition holds:
+    /// `sum(x, &k).only_where(k.less(&n))`.
     ///
-    /// An expression that is no reduction of one value is reported.
+    /// An expression that is not a reduction of one value is reported.
     #[track_caller]
     #[must_use]
     pub fn only_where(&self, condition: impl Into<Expr>) -> Self {
@@ -141,9 +144,10 @@ impl Expr {
         self.changed_reduction("only_where", here, |old, init| (old.and(&condition), init))
     }
 
-    /// A reduction that begins with a value in place of the identity: `sum(x, &k).beginning_with(bias.at([&j]))`. The axes of the reduction do not occur in it.
+    /// Sets the initial value of a reduction, which replaces the identity:
+    /// `sum(x, &k).beginning_with(bias.at([&j]))`. The reduction axes must not occur in it.
     ///
-    /// An expression that is no reduction of one value is reported.
+    /// An expression that is not a reduction of one value is reported.
     #[track_caller]
     #[must_use]
     pub fn beginning_with(&self, value: impl Into<Expr>) -> Self {

@@ -10,8 +10,9 @@ use super::placeholder::counted;
 use crate::error::{CompileError, ErrorKind, Result, place, report, require};
 use crate::ir::{DataTypeExt, Expr, IterKind, Operation, OperationNode, Range, Tensor};
 
-/// States that are computed step by step: `init` has the first steps, `update` computes each further one from what it reads of `state` (placeholders of the
-/// whole result) at earlier times. The first dimension of each is time.
+/// Creates states that are computed step by step: `init` contains the first steps, and `update`
+/// computes each further one from `state` (placeholders of the whole result) at earlier times. The
+/// first dimension of each is time.
 ///
 /// States of different rank, type or extents are reported.
 ///
@@ -35,7 +36,8 @@ pub fn scan<const M: usize>(init: [&Tensor; M], update: [&Tensor; M], state: [&T
     core::array::from_fn(|index| outputs[index].clone())
 }
 
-/// [`scan`] of a number of states that is known at run time; all three lists have one length.
+/// [`scan`] with a number of states that is not known at compile time; all three lists have one
+/// length.
 #[track_caller]
 pub fn scan_dyn(init: &[Tensor], update: &[Tensor], state: &[Tensor]) -> Vec<Tensor> {
     scan_dyn_at(init, update, state, Location::caller())
@@ -44,7 +46,7 @@ pub fn scan_dyn(init: &[Tensor], update: &[Tensor], state: &[Tensor]) -> Vec<Ten
 fn scan_dyn_at(init: &[Tensor], update: &[Tensor], state: &[Tensor], here: &Location<'_>) -> Vec<Tensor> {
     if let Err(error) = check(init, update, state) {
         report(error.at(place(here)));
-        // Tensors of the right shape and type, for what is built of them.
+        // Tensors of the right shape and type, for the expressions that use them.
         return state.to_vec();
     }
     let (steps, first) = (&state[0].shape.get(0), &init[0].shape.get(0));
@@ -87,7 +89,8 @@ fn outside_inputs(update: &[Tensor], state: &[Tensor]) -> Array<Tensor> {
     inputs.into()
 }
 
-/// The operations between the states and the updates, which are computed at each step: those that depend on a state, and the updates themselves.
+/// The operations between the states and the updates, which are computed in each step: those that
+/// depend on a state, and the updates themselves.
 pub(crate) fn scan_body(updates: &[Operation], state: &[Tensor]) -> Vec<Operation> {
     let mut inside: Vec<Operation> = Vec::new();
     for op in post_order(updates) {
@@ -159,7 +162,7 @@ fn check(init: &[Tensor], update: &[Tensor], state: &[Tensor]) -> Result<()> {
     Ok(())
 }
 
-/// Whether two extents are the same expression.
+/// Returns true if two extents are the same expression.
 pub(crate) fn same_extent(a: &Expr, b: &Expr) -> bool {
     a == b || kernpack::structural::equal(a, b).unwrap_or(false)
 }

@@ -1,4 +1,5 @@
-//! Programs as text that people read in a diff, printed and parsed: what is printed reads back as the same program.
+//! The text form of programs, for reading and diffs, with a printer and a parser: printed text
+//! parses to the same program.
 //!
 //! ```
 //! use kernpack_compiler::text;
@@ -19,8 +20,8 @@
 //!
 //! # Grammar
 //!
-//! `x*` is any number of x, `x?` at most one, `x,*` a list with commas. A statement ends with its line or `;`, and goes on inside of `(` and `[`. `//` begins a
-//! comment.
+//! `x*` is any number of x, `x?` at most one, `x,*` a list with commas. A statement ends at the end
+//! of its line or at `;`, except inside of `(` and `[`. `//` starts a comment.
 //!
 //! ```text
 //! module      = ("#![" name "=" any "]")* function*
@@ -80,10 +81,11 @@
 //! text        = '"' any characters '"'                         // with \n \t \r \\ \" \` \u{..}
 //! ```
 //!
-//! Operators in order, from loose to tight, as in Rust; `as` and `!` are tighter. A number without a type is i64 or f32, or takes the type of what it stands
-//! beside. A float with a type is the double of its digits. `a.data` is the data pointer of buffer `a`. Where two variables have one name, the second is
-//! called `i_1`; `same` is for the few places that bind a variable once more. A call has a type unless it is that of its first argument, for math functions
-//! and `likely`.
+//! Operators in order, from loosest to tightest, as in Rust; `as` and `!` are tighter. A number
+//! without a type is i64 or f32, or takes the type of the other operand. A float with a type is the
+//! double of its digits. `a.data` is the data pointer of buffer `a`. Where two variables have one
+//! name, the second is printed as `i_1`; `same` marks the few places that bind a variable again. A
+//! call has a type unless it is that of its first argument, for math functions and `likely`.
 
 mod names;
 mod number;

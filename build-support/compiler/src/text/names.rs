@@ -1,10 +1,10 @@
-//! Names in the text: each variable, buffer and tensor gets one that nothing else has.
+//! Names in the text: each variable, buffer and tensor gets a unique one.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Buffer, Tensor, Var};
 
-/// Words that begin something, and are written in backticks as names.
+/// Keywords, which are written in backticks when used as names.
 pub(super) const KEYWORDS: &[&str] = &[
     "alias",
     "alloc",
@@ -57,12 +57,12 @@ pub(super) const KEYWORDS: &[&str] = &[
     "expr",
 ];
 
-/// Whether a character can stand in a name without backticks, other than the first one.
+/// Returns true if a character is valid in a name without backticks, except at its start.
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$'
 }
 
-/// A name as the text has it: in backticks unless it is a plain word, with dots inside.
+/// A name in the text form: in backticks unless it is a plain word, which may contain dots.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.split('.').enumerate().all(|(at, part)| {
         !part.is_empty()
@@ -79,7 +79,7 @@ pub(super) fn quoted(name: &str) -> String {
     text
 }
 
-/// A text in quotes.
+/// A string literal.
 pub(super) fn string(value: &str) -> String {
     let mut text = String::from("\"");
     escape(value, '"', &mut text);
@@ -104,7 +104,7 @@ fn escape(value: &str, quote: char, out: &mut String) {
     }
 }
 
-/// The names given so far.
+/// The names that are assigned so far.
 #[derive(Default)]
 pub(super) struct Names {
     vars: HashMap<Var, String>,
@@ -129,7 +129,7 @@ impl Names {
         }
     }
 
-    /// The name of a variable; the first call gives it one.
+    /// The name of a variable; the first call assigns it.
     pub(super) fn var(&mut self, var: &Var) -> String {
         if let Some(name) = self.vars.get(var) {
             return quoted(name);
@@ -139,7 +139,7 @@ impl Names {
         quoted(&name)
     }
 
-    /// The name of a buffer; its data pointer is called after it, unless it has a name already.
+    /// The name of a buffer; its data pointer is named after it, unless it already has a name.
     pub(super) fn buffer(&mut self, buffer: &Buffer) -> String {
         if let Some(name) = self.buffers.get(buffer) {
             return quoted(name);
@@ -149,7 +149,7 @@ impl Names {
         quoted(&name)
     }
 
-    /// Calls the data pointer of a buffer after the buffer; gives its name if that is another one.
+    /// Names the data pointer of a buffer after the buffer; returns its name if it has another one.
     pub(super) fn data_of(&mut self, buffer: &Buffer) -> Option<String> {
         let expected = format!("{}.data", self.buffers.get(buffer).cloned().unwrap_or_default());
         if !self.vars.contains_key(&buffer.data) {
@@ -159,7 +159,7 @@ impl Names {
         self.vars.get(&buffer.data).filter(|name| **name != expected).map(|name| quoted(name))
     }
 
-    /// The name of a tensor, and whether it is new.
+    /// The name of a tensor; returns true as the second element if it is new.
     pub(super) fn tensor(&mut self, tensor: &Tensor) -> (String, bool) {
         if let Some(name) = self.tensors.get(&tensor.key()) {
             return (quoted(name), false);

@@ -14,7 +14,8 @@ pub(super) fn int(dtype: DataType, value: i64) -> String {
     }
 }
 
-/// A float: single precision without a suffix, unless it is `plain`, exactly. With a suffix the digits are those of the double that is meant.
+/// A float, exactly: single precision without a suffix, unless it is `plain`. With a suffix, the
+/// digits are those of the intended double.
 pub(super) fn float(dtype: DataType, value: f64, plain: bool) -> String {
     let bare = plain || dtype == F32;
     if value.is_nan() || value.is_infinite() {

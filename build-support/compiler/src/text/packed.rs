@@ -5,7 +5,7 @@ use kernpack::{Any, Result, packed_func};
 use super::{parse, print};
 use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt};
 
-/// The text of a module, function, statement, expression or buffer.
+/// Prints a module, function, statement, expression or buffer.
 #[packed_func(name = "kernpack.ir.print")]
 fn print_any(program: Any) -> Result<String> {
     if let Ok(module) = program.to::<IrModule>() {
@@ -30,7 +30,7 @@ fn print_any(program: Any) -> Result<String> {
     }
 }
 
-/// The module that a text is.
+/// Parses the text of a module.
 #[packed_func(name = "kernpack.ir.parse")]
 fn parse_module(text: String) -> Result<IrModule> {
     Ok(parse(&text)?)

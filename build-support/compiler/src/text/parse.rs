@@ -1,4 +1,4 @@
-//! The parser's doors.
+//! The entry points of the parser.
 
 use super::parser::{Parser, Scope};
 use super::token::Token;
@@ -15,15 +15,15 @@ fn whole<T>(text: &str, scope: &Scope, parse: impl FnOnce(&mut Parser<'_>) -> Re
     Ok(parsed)
 }
 
-/// The functions of a text.
+/// Parses the functions of a text.
 ///
 /// # Errors
-/// `SyntaxError` with line and column, and what was expected there.
+/// Returns a `SyntaxError` with line and column, and the expected input.
 pub fn parse(text: &str) -> Result<IrModule> {
     parse_with(text, &Scope::new())
 }
 
-/// The functions of a text, whose declarations `var` and `tensor` name what the scope has.
+/// Parses the functions of a text; its declarations `var` and `tensor` refer to the scope.
 ///
 /// # Errors
 /// See [`parse`].
@@ -31,7 +31,7 @@ pub fn parse_with(text: &str, scope: &Scope) -> Result<IrModule> {
     whole(text, scope, |parser| parser.module())
 }
 
-/// The only function of a text.
+/// Parses the only function of a text.
 ///
 /// # Errors
 /// See [`parse`].
@@ -39,7 +39,7 @@ pub fn parse_func(text: &str) -> Result<LoweredFunc> {
     whole(text, &Scope::new(), |parser| parser.func())
 }
 
-/// The only function of a text; see [`parse_with`].
+/// Parses the only function of a text; see [`parse_with`].
 ///
 /// # Errors
 /// See [`parse`].
@@ -47,7 +47,7 @@ pub fn parse_func_with(text: &str, scope: &Scope) -> Result<LoweredFunc> {
     whole(text, scope, |parser| parser.func())
 }
 
-/// Statements; the scope has what is free in them.
+/// Parses statements; the scope contains their free names.
 ///
 /// # Errors
 /// See [`parse`].
@@ -55,7 +55,7 @@ pub fn parse_stmt(text: &str, scope: &Scope) -> Result<Stmt> {
     whole(text, scope, |parser| parser.stmts())
 }
 
-/// An expression; the scope has what is free in it.
+/// Parses an expression; the scope contains its free names.
 ///
 /// # Errors
 /// See [`parse`].

@@ -1,4 +1,4 @@
-//! Values of any type from text: what attributes and annotations hold.
+//! Parsing of values of any type, in attributes and annotations.
 
 use kernpack::{Any, Array, IntoAny, Map, Str};
 
@@ -71,7 +71,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// A value of any type, as the printer writes them in attributes.
+    /// A value of any type, in the format of attributes.
     pub(super) fn any(&mut self) -> Result<Any> {
         let place = self.place();
         if matches!(self.peek(), Token::Text(_)) {

@@ -1,20 +1,21 @@
-//! Buffers and parameters: names, types, shapes.
+//! Parsing of buffers and parameters: names, types, shapes.
 
 use super::parser::{Item, Parser};
 use super::token::Token;
 use crate::error::Result;
 use crate::ir::{Buffer, BufferNode, DEFAULT_ALIGNMENT, Expr, I64, POINTER, Param, ParamNode, Var};
 
-/// A buffer that is declared, before its name means it.
+/// A buffer that is declared, before its name is in scope.
 pub(super) struct Declared {
     pub(super) buffer: Buffer,
     pub(super) names: Vec<(String, Item)>,
-    /// Whether `mut` stands before its type.
+    /// True if `mut` precedes its type.
     pub(super) output: bool,
 }
 
 impl Parser<'_> {
-    /// `name: f32[12, 32] @local align 64`: a buffer that is made here. In a parameter, unknown names in the shape are symbols.
+    /// `name: f32[12, 32] @local align 64`: a new buffer. In a parameter, unknown names in the
+    /// shape are symbols.
     pub(super) fn declaration(&mut self, param: bool) -> Result<Declared> {
         if self.take_word("same") {
             let place = self.place();
@@ -44,7 +45,7 @@ impl Parser<'_> {
         Ok(Declared { buffer, names, output })
     }
 
-    /// The buffer of a declaration, under its name from here on.
+    /// The buffer of a declaration; its name is in scope from here on.
     pub(super) fn declare(&mut self, declared: Declared) -> Buffer {
         for (name, item) in declared.names {
             self.define(&name, item);
@@ -52,7 +53,7 @@ impl Parser<'_> {
         declared.buffer
     }
 
-    /// Another node for memory that is known, to the end of the function.
+    /// Another node for known memory, until the end of the function.
     pub(super) fn view(&mut self) -> Result<()> {
         let name = self.name()?;
         self.sign(":")?;
@@ -99,7 +100,8 @@ impl Parser<'_> {
         }))
     }
 
-    /// An extent, stride or offset; in a parameter a new name is a symbol, a size unless a type says otherwise.
+    /// An extent, stride or offset; in a parameter, a new name is a symbol, which is a size unless
+    /// it has another type.
     pub(super) fn extent(&mut self, param: bool) -> Result<Expr> {
         if let Token::Name { text, .. } = self.peek().clone()
             && param

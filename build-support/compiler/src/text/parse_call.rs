@@ -1,4 +1,4 @@
-//! Calls, and what looks like them, from text.
+//! Parsing of calls, and of forms that look like calls.
 
 use super::parse_expr::{Infix, Value};
 use super::parser::Parser;
@@ -42,7 +42,7 @@ impl Parser<'_> {
         Ok(Expr::call(kind, name, dtype, args))
     }
 
-    /// What looks like a call of a builtin, and a call of one.
+    /// A form that looks like a call of a builtin, or a call of one.
     pub(super) fn form(&mut self, name: &str) -> Result<Expr> {
         let place = self.place();
         self.next();

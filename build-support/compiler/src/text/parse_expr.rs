@@ -1,4 +1,4 @@
-//! Expressions from text. Nodes are made as they stand: nothing is folded.
+//! Parsing of expressions. Nodes are created without folding.
 
 use super::parser::{Item, Parser};
 use super::print_expr::{binary_form, compare_sign, level};
@@ -9,7 +9,8 @@ use crate::ir::{
     BOOLEAN, BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, F32, I64, LogicOp, Var, with_stack,
 };
 
-/// An expression, and the number that it is if it is one without a type: it takes the type of what it stands beside.
+/// An expression; for a number without a type also the number, which takes the type of the other
+/// operand.
 pub(super) struct Value {
     pub(super) expr: Expr,
     pub(super) bare: Option<f64>,
@@ -21,7 +22,7 @@ impl From<Expr> for Value {
     }
 }
 
-/// What an operator in the middle is.
+/// The kind of an infix operator.
 #[derive(Clone, Copy)]
 pub(super) enum Infix {
     Binary(BinaryOp),
@@ -53,7 +54,7 @@ impl Parser<'_> {
         self.infix_value(0)
     }
 
-    /// Operators that bind at least as tightly as `place`.
+    /// Parses operators that bind at least as tightly as `place`.
     pub(super) fn infix_value(&mut self, place: u8) -> Result<Value> {
         with_stack(|| {
             let mut left = self.unary()?;
@@ -85,7 +86,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Both as one type: a number without a type takes the other one's.
+    /// Converts both operands to one type: a number without a type takes that of the other one.
     pub(super) fn fit(&self, place: usize, what: &str, a: Value, b: Value) -> Result<(Expr, Expr)> {
         let (a, b) = match (a.bare, b.bare) {
             (_, Some(number)) if a.expr.dtype() != b.expr.dtype() => {
@@ -100,7 +101,7 @@ impl Parser<'_> {
         Ok((a, b))
     }
 
-    /// A number without a type as one of this type, if that has it.
+    /// A number without a type as a constant of this type, if the type can represent it.
     pub(super) fn typed(&self, dtype: DataType, number: f64, own: Expr) -> Expr {
         match &*own {
             ExprNode::Int { value, .. } if dtype.is_scalar() && dtype.can_hold(*value) => Expr::constant(dtype, *value),
@@ -259,7 +260,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Between parentheses: `let x = v in body`, a load with a mask, or an expression.
+    /// The content of parentheses: `let x = v in body`, a load with a mask, or an expression.
     pub(super) fn parenthesized(&mut self) -> Result<Expr> {
         with_stack(|| {
             if self.take_word("let") {
@@ -300,7 +301,7 @@ impl Parser<'_> {
         Ok((name, var, value))
     }
 
-    /// A variable, an element of a buffer or tensor.
+    /// A variable, or an element of a buffer or tensor.
     pub(super) fn reference(&mut self) -> Result<Expr> {
         let place = self.place();
         let name = self.name()?;

@@ -1,4 +1,4 @@
-//! Statements, functions and modules from text.
+//! Parsing of statements, functions and modules.
 
 use kernpack::{Any, Array, Map, Str};
 
@@ -40,7 +40,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A statement; a view of a buffer is none.
+    /// A statement; `None` for a view of a buffer.
     fn stmt(&mut self) -> Result<Option<Stmt>> {
         let annotations = self.annotations()?;
         let annotated = !annotations.is_empty();
@@ -87,7 +87,7 @@ impl Parser<'_> {
                 self.next();
                 let declared = self.declaration(false)?;
                 self.sign("=")?;
-                // The pointer may be of a buffer with the same name.
+                // The pointer may belong to a buffer with the same name.
                 let data = self.expr()?;
                 let buffer = self.declare(declared);
                 Stmt::from_node(StmtNode::Alias { buffer, data })
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(Stmt::from_node(StmtNode::Attr { key: key.into(), node, value, body }))
     }
 
-    /// What is free in the function that follows.
+    /// The free names of the following function.
     fn free(&mut self) -> Result<bool> {
         if self.take_word("var") {
             let (name, var) = self.binder(None)?;

@@ -1,4 +1,4 @@
-//! The state of parsing: the next token, what names mean, errors.
+//! The state of the parser: the next token, the meaning of names, errors.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::error::{CompileError, Result};
 use crate::ir::dtype::parse_short_name;
 use crate::ir::{Buffer, DataTypeExt, Expr, Tensor, Var};
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone)]
 pub(super) enum Item {
     Var(Var),
@@ -17,24 +17,24 @@ pub(super) enum Item {
     Tensor(Tensor),
 }
 
-/// What the names that are free in a text mean.
+/// The meaning of the free names of a text.
 #[derive(Clone, Default)]
 pub struct Scope(pub(super) HashMap<String, Item>);
 
 impl Scope {
-    /// No names.
+    /// Creates an empty scope.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A variable by its own name.
+    /// Adds a variable with its own name.
     #[must_use]
     pub fn var(mut self, var: &Var) -> Self {
         self.0.insert(var.name().to_owned(), Item::Var(var.clone()));
         self
     }
 
-    /// A buffer by its own name, and its data pointer as `name.data`.
+    /// Adds a buffer with its own name, and its data pointer as `name.data`.
     #[must_use]
     pub fn buffer(mut self, buffer: &Buffer) -> Self {
         self.0.insert(buffer.name.to_string(), Item::Buffer(buffer.clone()));
@@ -42,7 +42,7 @@ impl Scope {
         self
     }
 
-    /// A tensor by its own name.
+    /// Adds a tensor with its own name.
     #[must_use]
     pub fn tensor(mut self, tensor: &Tensor) -> Self {
         self.0.insert(tensor.name(), Item::Tensor(tensor.clone()));
@@ -56,7 +56,7 @@ pub(super) struct Parser<'a> {
     spots: Vec<Spot>,
     at: usize,
     names: HashMap<String, Item>,
-    /// What names meant before, to be taken back at the end of a scope.
+    /// The previous meanings of names, which are restored at the end of a scope.
     shadowed: Vec<(String, Option<Item>)>,
     /// All names that were bound so far, in scope or not.
     pub(super) known: HashMap<String, Item>,
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Forgets what the names of a function mean; `same` still finds them.
+    /// Resets the names of a function; `same` still finds them.
     pub(super) fn reset_names(&mut self) {
         self.names = self.given.0.clone();
         self.shadowed.clear();
@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Where the next token is, for a later error.
+    /// The position of the next token, for a later error.
     pub(super) fn place(&self) -> usize {
         self.at
     }
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         self.error_at(self.at, what)
     }
 
-    /// The error that something else was expected here.
+    /// The error for an unexpected token.
     pub(super) fn expected(&self, what: &str) -> CompileError {
         self.error(format!("expected {what}, got {}", self.peek().describe()))
     }
@@ -204,20 +204,20 @@ impl<'a> Parser<'a> {
         Ok(dtype)
     }
 
-    /// A name's meaning from here to the end of the scope.
+    /// Defines a name until the end of the scope.
     pub(super) fn define(&mut self, name: &str, item: Item) {
         self.known.insert(name.to_owned(), item.clone());
         let before = self.names.insert(name.to_owned(), item);
         self.shadowed.push((name.to_owned(), before));
     }
 
-    /// A name's meaning from here to the end of the function.
+    /// Defines a name until the end of the function.
     pub(super) fn define_lasting(&mut self, name: &str, item: Item) {
         self.known.insert(name.to_owned(), item.clone());
         self.names.insert(name.to_owned(), item);
     }
 
-    /// Begins a scope; `leave` with the result ends it.
+    /// Starts a scope; `leave` with the result ends it.
     pub(super) fn enter(&self) -> usize {
         self.shadowed.len()
     }
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
         self.names.get(name)
     }
 
-    /// The error that a name means nothing here, with similar ones.
+    /// The error for an unknown name, with similar names.
     pub(super) fn unknown(&self, place: usize, name: &str, what: &str) -> CompileError {
         let error = self.error_at(place, format!("unknown {what} `{name}`"));
         match self.known.contains_key(name) {
@@ -257,7 +257,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name`, `name: type`, `name: size type`; `default` gives the type if there is none. The variable is not in scope yet.
+    /// `name`, `name: type`, `name: size type`; `default` is the type if there is none. The
+    /// variable is not in scope yet.
     pub(super) fn binder(&mut self, default: Option<DataType>) -> Result<(String, Var)> {
         if self.take_word("same") {
             let place = self.place();
@@ -299,7 +300,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `0..n` or `m..+n`: the first value and how many.
+    /// `0..n` or `m..+n`: the first value and the number of values.
     pub(super) fn range(&mut self) -> Result<(Expr, Expr)> {
         let min = self.value()?;
         let place = self.place();

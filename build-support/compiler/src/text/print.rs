@@ -1,4 +1,4 @@
-//! The printer's doors.
+//! The entry points of the printer.
 
 use core::fmt;
 use std::collections::HashMap;
@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use super::printer::Printer;
 use crate::ir::{Buffer, Expr, IrModule, LoweredFunc, Stmt, Var};
 
-/// What has a text form.
+/// A node with a text form.
 pub trait Printable {
-    /// The text; see [`print`](fn@print).
+    /// Returns the text; see [`print`](fn@print).
     fn to_text(&self) -> String;
 }
 
@@ -55,7 +55,8 @@ printable! {
 pub struct Listing {
     /// The text.
     pub text: String,
-    /// The line on which each statement begins, from 0. Statements that stand at several places have one of them.
+    /// The line on which each statement starts, counted from 0. Statements that occur at several
+    /// places have one of them.
     pub lines: HashMap<Stmt, usize>,
     /// The line of each function's head.
     pub functions: Vec<(String, usize)>,
@@ -68,12 +69,13 @@ pub fn listing(module: &IrModule) -> Listing {
     Listing { text: printer.out, lines: printer.lines, functions: printer.functions }
 }
 
-/// The text of a node. Functions and modules declare what is free in them; expressions and statements take it as known.
+/// Prints a node. Functions and modules declare their free names; expressions and statements do
+/// not.
 pub fn print<T: Printable + ?Sized>(node: &T) -> String {
     node.to_text()
 }
 
-/// The first line of a statement, without its body: for messages.
+/// Prints the first line of a statement, without its body, for messages.
 pub fn headline(stmt: &Stmt) -> String {
     let mut printer = Printer::new();
     printer.head(stmt);
@@ -84,7 +86,8 @@ pub fn headline(stmt: &Stmt) -> String {
     }
 }
 
-/// The lines of a function around a statement, which has a mark: for messages. Empty if it is not in there.
+/// Prints the lines of a function around a statement, which is marked, for messages. Empty if the
+/// function does not contain it.
 pub fn around(func: &LoweredFunc, stmt: &Stmt) -> String {
     const MARGIN: usize = 4;
     let mut printer = Printer::new();

@@ -1,4 +1,4 @@
-//! Expressions as text.
+//! Printing of expressions.
 
 use super::names::{KEYWORDS, quoted, string};
 use super::number;
@@ -8,7 +8,7 @@ use crate::ir::{
     BinaryOp, CallKind, CompareOp, DataType, DataTypeExt, Expr, ExprNode, LogicOp, Var, builtin, with_stack,
 };
 
-/// How tightly an operator binds; more is tighter.
+/// The binding strength of operators; a higher number is tighter.
 pub(super) mod level {
     pub(crate) const OR: u8 = 2;
     pub(crate) const AND: u8 = 3;
@@ -23,7 +23,7 @@ pub(super) mod level {
     pub(crate) const UNARY: u8 = 12;
 }
 
-/// The sign of an operation and how tightly it binds, or its name.
+/// The sign of an operation and its binding strength, or its name.
 pub(super) fn binary_form(op: BinaryOp) -> Result<(&'static str, u8), &'static str> {
     Ok(match op {
         BinaryOp::Add => ("+", level::SUM),
@@ -54,23 +54,23 @@ pub(super) fn compare_sign(op: CompareOp) -> &'static str {
     }
 }
 
-/// Names of expressions that look like calls.
+/// The names of expressions that look like calls.
 pub(super) const FORMS: &[&str] =
     &["floordiv", "floormod", "min", "max", "select", "if_then_else", "ramp", "broadcast", "shuffle", "reduce"];
 
-/// The type of a builtin's value, if its arguments say it.
+/// The type of a builtin's value, if its arguments imply it.
 pub(super) fn implied_type(name: &str, args: &[Expr]) -> Option<DataType> {
     let known = builtin::math_arity(name).is_some() || name == builtin::LIKELY;
     args.first().filter(|_| known).map(|arg| arg.dtype())
 }
 
 impl Printer {
-    /// An expression, in parentheses if it binds less tightly than the place needs.
+    /// Prints an expression, in parentheses if it binds less tightly than its context requires.
     pub(super) fn expr(&mut self, expr: &Expr, place: u8) {
         if self.in_expr {
             return with_stack(|| self.expr_node(expr, place));
         }
-        // A graph whose tree is large is written with names: as a tree it could be longer than memory.
+        // A graph whose tree is large is printed with names: as a tree it could exceed the memory.
         self.in_expr = true;
         match bind_shared_expr(expr) {
             Ok(expr) => self.expr_node(&expr, place),
@@ -187,7 +187,7 @@ impl Printer {
             ExprNode::Reduce { reducer, sources, axes, condition, init, value_index } => {
                 self.push("reduce(");
                 self.reducer(reducer);
-                // The sources read the axes, which come first therefore.
+                // The sources use the axes, so the axes come first.
                 self.push(", [");
                 self.list(axes.iter(), |this, axis| this.iter_var(&axis));
                 self.push("], [");
@@ -201,7 +201,7 @@ impl Printer {
         }
     }
 
-    /// An index in brackets; a ramp as `[base : lanes]` or `[base ; stride : lanes]`.
+    /// Prints an index in brackets; a ramp as `[base : lanes]` or `[base ; stride : lanes]`.
     pub(super) fn index(&mut self, index: &Expr) {
         self.push("[");
         match &**index {

@@ -1,4 +1,4 @@
-//! Statements, functions and modules as text.
+//! Printing of statements, functions and modules.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use crate::ir::{
 };
 
 impl Printer {
-    /// A statement on lines of its own.
+    /// Prints a statement on separate lines.
     pub(super) fn stmt(&mut self, stmt: &Stmt) {
         with_stack(|| self.stmt_node(stmt));
     }
 
-    /// `{`, a body, `}`, on lines of their own.
+    /// Prints `{`, a body, and `}`, on separate lines.
     fn body(&mut self, body: &Stmt) {
         self.push(" {");
         self.end_line();
@@ -54,7 +54,7 @@ impl Printer {
         self.end_line();
     }
 
-    /// What a statement owns.
+    /// Prints the bodies of a statement.
     fn bodies(&mut self, stmt: &Stmt) {
         match &**stmt {
             StmtNode::For { body, .. } | StmtNode::Attr { body, .. } | StmtNode::While { body, .. } => self.body(body),
@@ -75,7 +75,7 @@ impl Printer {
                     with_stack(|| self.bodies(body));
                     return;
                 }
-                // Views cannot stand before `else if`.
+                // Views are not allowed before `else if`.
                 self.push(" {");
                 self.end_line();
                 self.indent += 1;
@@ -96,7 +96,7 @@ impl Printer {
         }
     }
 
-    /// The statement up to its body.
+    /// Prints the statement up to its body.
     pub(super) fn head(&mut self, stmt: &Stmt) {
         match &**stmt {
             StmtNode::Seq { stmts } => self.push(&format!("{} statements", stmts.len())),
@@ -202,7 +202,7 @@ impl Printer {
         }
     }
 
-    /// A buffer where a statement makes it: its data pointer is bound here.
+    /// Prints a buffer that a statement creates: its data pointer is bound here.
     fn declare(&mut self, buffer: &Buffer) {
         let text = self.aside(|this| this.buffer_type(buffer));
         self.declared_name(buffer);
@@ -210,7 +210,8 @@ impl Printer {
         self.push(&text);
     }
 
-    /// The name of a buffer that is made here, and that of its data pointer where it is another one than is expected.
+    /// The name of a buffer that is created here, and that of its data pointer if it differs from
+    /// the expected one.
     fn declared_name(&mut self, buffer: &Buffer) {
         let again = !self.bind(&buffer.data);
         if self.buffers.contains(buffer) {
@@ -231,7 +232,7 @@ impl Printer {
             if param.output {
                 self.push("mut ");
             }
-            // A scalar has its type always.
+            // A scalar always has its type.
             return self.binder(&param.var, NOTHING);
         };
         let handle = if param.var == buffer.data {
@@ -285,7 +286,7 @@ impl Printer {
         self.end_line();
     }
 
-    /// A function with declarations of what is free in it before it.
+    /// Prints a function, preceded by declarations of its free names.
     pub(super) fn whole_func(&mut self, func: &LoweredFunc) {
         let outer_line = self.line;
         self.free = Some(Vec::new());
@@ -322,7 +323,8 @@ impl Printer {
             texts.push((inner.out, inner.lines, inner.functions));
         }
         if shared {
-            // One set of names for all, so that the text says which variables are the same.
+            // One set of names for all functions, so that the text shows which variables are the
+            // same.
             let mut inner = Self::new();
             for (func, (text, lines, functions)) in module.functions.iter().zip(&mut texts) {
                 inner.buffers.clear();

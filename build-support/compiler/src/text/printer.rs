@@ -1,4 +1,4 @@
-//! The state of a printout: text so far, names, what is declared.
+//! The state of the printer: the text so far, names, declarations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,26 +15,26 @@ pub(super) struct Printer {
     pub(super) out: String,
     pub(super) indent: usize,
     pub(super) names: Names,
-    /// Variables that were bound so far.
+    /// The variables that were bound so far.
     pub(super) bound: HashSet<Var>,
-    /// Those that were bound or declared in this function.
+    /// The variables that were bound or declared in this function.
     pub(super) here: HashSet<Var>,
     pub(super) buffers: HashSet<Buffer>,
-    /// Declarations of what nothing binds; none: it is known to the reader.
+    /// Declarations of free names; `None` if the reader knows them.
     pub(super) free: Option<Vec<String>>,
-    /// Declarations of other nodes for memory that is bound, for the lines before the statement.
+    /// Declarations of other nodes for bound memory, for the lines before the statement.
     pub(super) views: Vec<String>,
-    /// The line on which each statement begins.
+    /// The line on which each statement starts.
     pub(super) lines: HashMap<Stmt, usize>,
     pub(super) line: usize,
     /// The line of each function's head.
     pub(super) functions: Vec<(String, usize)>,
-    /// Whether an expression is being printed.
+    /// True while an expression is printed.
     pub(super) in_expr: bool,
 }
 
 impl Printer {
-    /// A printer that takes what is free as known.
+    /// Creates a printer that does not declare free names.
     pub(super) fn new() -> Self {
         Self {
             out: String::new(),
@@ -56,7 +56,7 @@ impl Printer {
         self.out.push_str(text);
     }
 
-    /// Begins a line.
+    /// Starts a line.
     pub(super) fn start_line(&mut self) {
         for _ in 0..self.indent {
             self.out.push_str("  ");
@@ -69,7 +69,7 @@ impl Printer {
         self.line += 1;
     }
 
-    /// Text that a part would print, apart from the rest.
+    /// Returns the text that `print` writes, separately.
     pub(super) fn aside(&mut self, print: impl FnOnce(&mut Self)) -> String {
         let before = core::mem::take(&mut self.out);
         print(self);
@@ -89,7 +89,7 @@ impl Printer {
         self.list(exprs.iter(), |this, expr| this.expr(&expr, 0));
     }
 
-    /// A variable where it is used.
+    /// Prints a use of a variable.
     pub(super) fn var(&mut self, var: &Var) {
         let name = self.names.var(var);
         if self.free.is_some() && self.here.insert(var.clone()) {
@@ -101,13 +101,13 @@ impl Printer {
         self.push(&name);
     }
 
-    /// Whether a variable is bound for the first time.
+    /// Returns true if a variable is bound for the first time.
     pub(super) fn bind(&mut self, var: &Var) -> bool {
         self.here.insert(var.clone());
         self.bound.insert(var.clone())
     }
 
-    /// A variable where it gets its value; the type is written if it is not `default`.
+    /// Prints a variable where it gets its value; the type is printed if it is not `default`.
     pub(super) fn binder(&mut self, var: &Var, default: DataType) {
         let again = !self.bind(var);
         let name = self.names.var(var);
@@ -121,7 +121,8 @@ impl Printer {
         }
     }
 
-    /// The name of a buffer that is used. One that nothing declares is declared before the statement if its pointer is bound, else as free.
+    /// Prints the name of a buffer that is used. An undeclared buffer is declared before the
+    /// statement if its pointer is bound, otherwise as free.
     pub(super) fn buffer(&mut self, buffer: &Buffer) {
         if self.free.is_some() && !self.buffers.contains(buffer) {
             let bound = self.here.contains(&buffer.data);
@@ -143,7 +144,7 @@ impl Printer {
         self.push(&name);
     }
 
-    /// The name of a buffer that is declared.
+    /// Prints the name of a buffer that is declared.
     pub(super) fn buffer_name(&mut self, buffer: &Buffer) {
         self.buffers.insert(buffer.clone());
         let name = self.names.buffer(buffer);
@@ -313,7 +314,8 @@ impl Printer {
             });
             self.push("}");
         } else {
-            // Objects of other types: their graph. What cannot be stored is named by its type.
+            // Objects of other types: their graph. Objects that cannot be serialized are
+            // represented by their type.
             let json = kernpack::reflect::to_json(value).unwrap_or_else(|_| value.type_name());
             self.push("json ");
             self.push(&string(json.as_str()));

@@ -1,27 +1,27 @@
-//! Words, numbers and signs of a text.
+//! The lexer: words, numbers and signs of a text.
 
 use super::names::is_name_char;
 use crate::error::{CompileError, ErrorKind, Result};
 
-/// A part of the text.
+/// A token.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
     /// A name, or a keyword if it is not in backticks.
     Name { text: String, quoted: bool },
-    /// Digits, and a type right behind them.
+    /// Digits, and a type that follows immediately.
     Number { digits: String, suffix: String },
-    /// Text in quotes.
+    /// A string literal.
     Text(String),
     /// An operator or bracket.
     Sign(&'static str),
-    /// The end of a line outside of brackets.
+    /// The end of a line, outside of brackets.
     Newline,
     /// The end of the text.
     End,
 }
 
 impl Token {
-    /// The token as messages name it.
+    /// A description of the token for messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Name { text, .. } => format!("`{text}`"),
@@ -34,20 +34,20 @@ impl Token {
     }
 }
 
-/// A token, and where it begins: line and column from 1.
+/// A token, and its position: line and column, counted from 1.
 pub(super) struct Spot {
     pub(super) token: Token,
     pub(super) line: usize,
     pub(super) column: usize,
 }
 
-/// Longer ones first.
+/// Longer signs come first.
 const SIGNS: &[&str] = &[
     "..+", "#![", "..", "::", "==", "!=", "<=", ">=", "<<", ">>", "&&", "||", "->", "=>", "#[", "(", ")", "[", "]",
     "{", "}", ",", ":", ";", "=", "+", "-", "*", "/", "%", "&", "|", "^", "<", ">", "!", "@",
 ];
 
-/// A mistake at a place of a text, with the line.
+/// An error at a position of a text, with the line.
 pub(super) fn mistake(text: &str, line: usize, column: usize, what: impl Into<String>) -> CompileError {
     let source = text.lines().nth(line - 1).unwrap_or("");
     CompileError::new(ErrorKind::Syntax, what)
@@ -100,7 +100,7 @@ impl Lexer<'_> {
         Some(c)
     }
 
-    /// Whether the end of a line ends a statement: not inside of parentheses and brackets.
+    /// Returns true if the end of a line ends a statement: not inside of parentheses and brackets.
     fn newlines_count(&self) -> bool {
         self.brackets.last().is_none_or(|bracket| *bracket == "{")
     }
@@ -192,7 +192,7 @@ impl Lexer<'_> {
         Token::Number { digits, suffix }
     }
 
-    /// What stands between two quotes.
+    /// The content between two quotes.
     fn quoted(&mut self, quote: char) -> Result<String> {
         let (line, column) = (self.line, self.column);
         self.next();
@@ -223,7 +223,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `{7f}`, behind `\u`.
+    /// `{7f}`, after `\u`.
     fn code_point(&mut self) -> Option<char> {
         if self.next() != Some('{') {
             return None;

@@ -1,4 +1,4 @@
-//! What has to be simplified and proved: the list of the specification.
+//! The expressions that have to be simplified and proved, from the specification.
 
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::ir::{Expr, Range, Var};

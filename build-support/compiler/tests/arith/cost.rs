@@ -1,4 +1,4 @@
-//! What simplification costs in an unoptimised build: build scripts are.
+//! The cost of simplification in an unoptimized build, because build scripts are not optimized.
 
 use std::time::Instant;
 
@@ -7,8 +7,9 @@ use kernpack_compiler::ir::{Expr, F32, Range, Var};
 use kernpack_compiler::te::{compute, reduce_axis, sum};
 use kernpack_compiler::{Kernel, PassContext, PassOptions, TargetDescription};
 
-/// Indices and guards of a direct convolution whose output is tiled by 8 rows, 8 columns, 32 channels, and whose loops over them were split, fused and
-/// split again, as bound inference substitutes them.
+/// The indices and guards of a direct convolution whose output is tiled by 8 rows, 8 columns, 32
+/// channels, and whose loops over them were split, fused and split again, as bound inference
+/// substitutes them.
 fn convolution() -> (Vec<(Var, Expr)>, Vec<Expr>) {
     let names = ["n", "yo", "xo", "co", "yi", "xi", "ci", "ry", "rx", "rco", "rci", "f"];
     let [n, yo, xo, co, yi, xi, ci, ry, rx, rco, rci, f] = names.map(Var::index);
@@ -53,7 +54,7 @@ fn a_tiled_convolution_is_cheap() {
     }
     let each = best / expressions.len() as f64;
     eprintln!("{:.1} us per expression", each * 1e6);
-    // About 20 us here; a limit that only an exponential step breaks.
+    // About 20 us on our machine; only an exponential step exceeds the limit.
     assert!(each < 2e-3, "{:.1} us per expression", each * 1e6);
 }
 
@@ -71,6 +72,6 @@ fn lowering_of_a_product_is_cheap() {
         best = best.min(begin.elapsed().as_secs_f64());
     }
     eprintln!("{:.1} ms", best * 1e3);
-    // About 20 ms here; 150 ms are what a kernel may take in all.
+    // About 20 ms on our machine; the limit for a kernel is 150 ms in total.
     assert!(best < 0.15, "{:.1} ms", best * 1e3);
 }

@@ -1,4 +1,4 @@
-//! Values of expressions, expressions as text, and numbers that are random but the same every time.
+//! Values of expressions, expressions as text, and reproducible random numbers.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use kernpack_compiler::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, Lo
 /// Values of variables.
 pub(crate) type Values = HashMap<Var, i64>;
 
-/// What a comparison of numbers gives.
+/// Applies a comparison to numbers.
 pub(crate) fn compares<T: Ord>(op: CompareOp, a: T, b: T) -> bool {
     match op {
         CompareOp::Eq => a == b,
@@ -20,7 +20,7 @@ pub(crate) fn compares<T: Ord>(op: CompareOp, a: T, b: T) -> bool {
     }
 }
 
-/// The value of each lane; none where it is undefined (division by zero).
+/// The value of each lane; `None` where it is undefined (division by zero).
 pub(crate) fn lanes(expr: &Expr, values: &Values) -> Option<Vec<i64>> {
     let two = |a: &Expr, b: &Expr| Some(lanes(a, values)?.into_iter().zip(lanes(b, values)?).collect::<Vec<_>>());
     Some(match &**expr {
@@ -72,7 +72,7 @@ pub(crate) fn value(expr: &Expr, values: &Values) -> Option<i64> {
     lanes(expr, values)?.first().copied()
 }
 
-/// An expression as text with all brackets.
+/// An expression as text with all parentheses.
 pub(crate) fn text(expr: &Expr) -> String {
     match &**expr {
         ExprNode::Int { value, dtype } if dtype.is_bool() => (*value != 0).to_string(),
@@ -121,7 +121,7 @@ pub(crate) fn text(expr: &Expr) -> String {
     }
 }
 
-/// Numbers that look random: SplitMix64.
+/// Pseudo-random numbers: SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -134,12 +134,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number of `min ..= max`.
+    /// A number in `min ..= max`.
     pub(crate) fn between(&mut self, min: i64, max: i64) -> i64 {
         min + (self.next() % ((max - min + 1) as u64)) as i64
     }
 
-    /// One of a list.
+    /// An element of a list.
     pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.between(0, all.len() as i64 - 1) as usize]
     }

@@ -1,4 +1,4 @@
-//! Facts: what bindings and conditions say, for as long as their scopes last.
+//! Facts from bindings and conditions, for the lifetime of their scopes.
 
 use kernpack_compiler::arith::{Analyzer, ConstInterval, ModularSet};
 use kernpack_compiler::ir::{Buffer, Expr, F32, I32, I64, Range, Var};
@@ -112,7 +112,7 @@ fn memory_is_no_fact() {
     assert!(!analyzer.can_prove(&condition));
     // Inside one expression memory does not change.
     assert!(analyzer.simplify(&(Expr::load(&buffer, &x) - Expr::load(&buffer, &x + 0))).is_int(0));
-    // Both sides of a select are evaluated: the index is right in any case.
+    // Both sides of a select are evaluated: the index has to be valid in both cases.
     let guarded = Expr::select(x.less(8), Expr::load(&buffer, x.min(7)), 0);
     assert!(analyzer.simplify(&guarded).same_as(&guarded));
     let lazy = Expr::if_then_else(x.less(8), Expr::load(&buffer, x.min(7)), Expr::int(0));

@@ -1,18 +1,19 @@
-//! Random expressions under random facts: what the analyzer makes of them has the same value, and what it claims is true.
+//! Random expressions under random facts: the analyzer's result has the same value, and its claims
+//! are true.
 
 use kernpack_compiler::arith::Analyzer;
 use kernpack_compiler::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, ExprNode, I32, I64, Range, Var};
 
 use super::evaluate::{Random, Values, lanes, text, value};
 
-/// What a variable is bound to.
+/// The binding of a variable.
 enum Meaning {
     Range(Range),
     Value(Expr),
     Equal(Expr),
 }
 
-/// Variables, each with what it is bound to, over those before it.
+/// Variables with their bindings, each over the previous ones.
 struct Space {
     vars: Vec<(Var, Meaning)>,
 }
@@ -61,7 +62,7 @@ impl Space {
         }
     }
 
-    /// Values of all variables; none if a range is empty.
+    /// Values of all variables; `None` if a range is empty.
     fn values(&self, random: &mut Random) -> Option<Values> {
         let mut values = Values::new();
         for (var, meaning) in &self.vars {
@@ -236,7 +237,7 @@ fn vectors_keep_their_values() {
     check(Kind::Vector, seed(3), cases(2000), 24);
 }
 
-/// An expression like another one, with huge constants.
+/// An expression with the same structure and huge constants.
 fn huge(expr: &Expr, random: &mut Random) -> Expr {
     match &**expr {
         ExprNode::Int { dtype, .. } if dtype.is_int() => {

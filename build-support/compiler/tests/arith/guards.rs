@@ -1,4 +1,5 @@
-//! Guards over loaded values: a value that is loaded wraps, and a load moves before a loop only where it is done anyway.
+//! Guards over loaded values: a loaded value wraps, and a load is hoisted out of a loop only where
+//! it is executed anyway.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::visit::{for_each_stmt, has_part};
@@ -20,7 +21,7 @@ fn optimized(function: &LoweredFunc) -> LoweredFunc {
     hoist_if(&simplify(&after, &context).unwrap(), &context).unwrap()
 }
 
-/// The result, or the error that the interpreter finds: a read that is out of range is one.
+/// Returns the result, or the interpreter's error, for example for a read that is out of range.
 fn run(function: &LoweredFunc, m: i64, data: &[i64]) -> Result<Vec<i64>, String> {
     let data = Block::from_i64(I64, &[data.len() as i64], data);
     let a = Block::from_f64(I64, &[256], &[0.0; 256]);
@@ -32,7 +33,7 @@ fn run(function: &LoweredFunc, m: i64, data: &[i64]) -> Result<Vec<i64>, String>
     Ok(a.to_i64().unwrap())
 }
 
-/// What a program is about, its body, and whether a loop has a bound that is loaded.
+/// The subject of a program, its body, and true if a loop has a bound that is loaded.
 const ROWS: &[(&str, &str, bool)] = &[
     (
         "a name for a load",

@@ -1,4 +1,5 @@
-//! Random expressions over loaded integers of all types, with values at the ends of the types, and an oracle of 128 bits that wraps.
+//! Random expressions over loaded integers of all types, with values at the ends of the types, and
+//! a 128-bit oracle that wraps.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +33,7 @@ pub(crate) const OPS: [BinaryOp; 14] = [
 const COMPARISONS: [CompareOp; 6] =
     [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
 
-/// The value that a type has with the low bits of a number.
+/// The value of a type with the low bits of a number.
 pub(crate) fn wrapped(dtype: DataType, value: i128) -> i128 {
     let bits = u32::from(dtype.bits());
     let low = value & ((1i128 << bits) - 1);
@@ -44,7 +45,7 @@ pub(crate) fn ends(dtype: DataType) -> (i128, i128) {
     if dtype.is_int() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) }
 }
 
-/// A value that rules are wrong for, if they are wrong.
+/// A value near the limits, where a wrong rule shows.
 pub(crate) fn extreme(random: &mut Random, dtype: DataType) -> i128 {
     let (min, max) = ends(dtype);
     let near = i128::from(random.between(0, 3));
@@ -66,12 +67,12 @@ pub(crate) fn constant(dtype: DataType, value: i128) -> Expr {
     Expr::constant(dtype, value as i64)
 }
 
-/// How many expressions a test looks at: `KERNPACK_WRAPPING_CASES`, or else its own number.
+/// The number of expressions that a test checks: `KERNPACK_WRAPPING_CASES`, or `own` by default.
 pub(crate) fn cases(own: usize) -> usize {
     std::env::var("KERNPACK_WRAPPING_CASES").map_or(own, |cases| cases.parse().expect("a number of cases"))
 }
 
-/// Calls `check` for parts of so many cases, each with its number, on all cores.
+/// Calls `check` for parts of the cases, each with its number, on all cores.
 pub(crate) fn in_parallel(cases: usize, part: usize, check: impl Fn(u64) + Sync) {
     let (next, parts, began) = (AtomicU64::new(0), cases.div_ceil(part) as u64, Instant::now());
     let work = || {
@@ -126,7 +127,8 @@ impl Space {
         }
     }
 
-    /// An index that the type does not hold for all iterations: the cast cuts, and its result is data. No signed type is wider than an index.
+    /// An index that does not fit in the type in all iterations: the cast truncates it, and its
+    /// result is data. No signed type is wider than an index.
     fn cut(&self, random: &mut Random, dtype: DataType) -> Expr {
         let near = random.between(-4, 4);
         match u32::from(dtype.bits()) {
@@ -135,7 +137,7 @@ impl Space {
             bits => {
                 let scale = 1i64 << (bits - 1 - random.between(0, 1) as u32);
                 let index = self.index.expr();
-                // In canonical form, and not.
+                // In canonical form, and in another form.
                 let sum = if random.between(0, 1) == 0 { index * scale + near } else { near + index * scale };
                 sum.cast(dtype)
             }
@@ -181,7 +183,7 @@ impl Space {
                 Expr::from_node(ExprNode::Let { var, value, body })
             }
             4 => {
-                // Quotients of quotients, with sums between them.
+                // Quotients of quotients, with sums in between.
                 let ops = [BinaryOp::FloorDiv, BinaryOp::Div, BinaryOp::FloorMod, BinaryOp::Add];
                 let mut a = self.integer(random, dtype, depth - 1, names);
                 for _ in 0..3 {
@@ -200,14 +202,14 @@ impl Space {
                 } else {
                     self.integer(random, dtype, depth - 1, names)
                 };
-                // Division by the constant 0 is an error of whoever writes it.
+                // Division by the constant 0 is an error in the program.
                 Expr::from_node(ExprNode::Binary { op, a, b, dtype })
             }
         }
     }
 
-    /// Multiples of a power of two with an offset, or the smaller one of two such, times another
-    /// power: products that wrap are 0 modulo what is more than all values of the type.
+    /// Multiples of a power of two with an offset, or the minimum of two of them, times another
+    /// power: products that wrap are 0 modulo a number greater than all values of the type.
     fn multiple(&self, random: &mut Random, dtype: DataType, depth: u32, names: &mut Vec<Var>) -> Expr {
         let bits = i64::from(dtype.bits());
         let power = |shift: i64| constant(dtype, wrapped(dtype, 1i128 << shift));
@@ -238,7 +240,7 @@ impl Space {
                 let dtype = *random.of(&TYPES);
                 let a = self.integer(random, dtype, depth, names);
                 let b = match random.between(0, 4) {
-                    // What a value and the same one with an operation are to each other is what rules look for.
+                    // Rules match a value and the same value with an operation.
                     0 => {
                         let (op, b) = (*random.of(&OPS), constant(dtype, extreme(random, dtype)));
                         Expr::from_node(ExprNode::Binary { op, a: a.clone(), b, dtype })
@@ -252,7 +254,7 @@ impl Space {
     }
 }
 
-/// Values of elements by the name of their buffer, and of variables.
+/// The values of elements, by the name of their buffer, and of variables.
 #[derive(Clone, Default)]
 pub(crate) struct Values {
     pub(crate) elements: HashMap<(String, i64), i128>,
@@ -273,7 +275,8 @@ impl Values {
     }
 }
 
-/// Whether arithmetic on indices, which is assumed not to overflow, does not: sums and products of signed integers without data, of 32 bits or more.
+/// Returns true if arithmetic on indices does not overflow, as is assumed: sums and products of
+/// signed integers without data, of 32 bits or more.
 pub(crate) fn keeps_indices(expr: &Expr, values: &Values) -> bool {
     let data = |expr: &Expr| {
         let mut found = false;
@@ -299,7 +302,7 @@ pub(crate) fn keeps_indices(expr: &Expr, values: &Values) -> bool {
     keeps
 }
 
-/// What an operation gives: it wraps, and a quotient and a remainder by 0 are 0.
+/// The result of an operation: it wraps, and a quotient and a remainder by 0 are 0.
 pub(crate) fn arithmetic(op: BinaryOp, dtype: DataType, a: i128, b: i128) -> i128 {
     let bits = i128::from(dtype.bits());
     let floored = |quotient: i128| if a % b != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient };

@@ -1,4 +1,5 @@
-//! Conditions at the limits of types, and on data that wraps: what is solved for a variable holds for machine integers, and so does what loops are cut by.
+//! Conditions at the limits of types, and on data that wraps: conditions solved for a variable hold
+//! for machine integers, and so do the bounds of partitioned loops.
 
 use kernpack::DataType;
 use kernpack_compiler::arith::{Analyzer, IntSet, SetMap, deduce_bound};
@@ -23,7 +24,8 @@ fn factor(random: &mut Random, most: i128) -> i128 {
     *random.of(&[1, 1, -1, 2, 3, -4, 8, large])
 }
 
-/// `outer * a + inner * b + c`, perhaps as a dividend, or times data. Numbers are up to a part of the type.
+/// `outer * a + inner * b + c`, possibly as a dividend, or times data. Numbers are up to a part of
+/// the type.
 fn indices(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr, part: i128) -> Expr {
     let dtype = outer.dtype();
     let number = |value: i128| constant(dtype, value);
@@ -46,7 +48,7 @@ fn indices(random: &mut Random, outer: &Expr, inner: &Expr, data: &Expr, part: i
     sum
 }
 
-/// What indices are compared with: data with a sum that may wrap, or a constant.
+/// The bound with which indices are compared: data with a sum that may wrap, or a constant.
 fn limit(random: &mut Random, data: &Expr) -> Expr {
     let dtype = data.dtype();
     let number = constant(dtype, extreme(random, dtype));
@@ -65,7 +67,7 @@ fn condition(random: &mut Random, left: Expr, right: Expr) -> Expr {
     if random.between(0, 3) == 0 { Expr::compare(op, right, left) } else { Expr::compare(op, left, right) }
 }
 
-/// Inside of the interval that is found the condition holds, whatever the inner variable is.
+/// In the interval that is found, the condition holds for all values of the inner variable.
 #[test]
 fn solved_conditions_hold_at_the_limits_of_types() {
     let mut random = Random(31);
@@ -126,7 +128,8 @@ fn function(buffers: &[(&Buffer, bool)], body: Stmt) -> LoweredFunc {
     })
 }
 
-/// What a function leaves in its output; none if the interpreter refuses it: it lets no condition of a statement overflow.
+/// The output of a function; `None` if the interpreter rejects it, because it allows no overflow in
+/// conditions of statements.
 fn run(function: &LoweredFunc, values: &[(DataType, Vec<i128>)], cells: usize) -> Option<Vec<i64>> {
     let block = |dtype: DataType, values: &[i128]| {
         let mask = u64::MAX >> (64 - u32::from(dtype.bits()));
@@ -140,7 +143,8 @@ fn run(function: &LoweredFunc, values: &[(DataType, Vec<i128>)], cells: usize) -
     Some(out.to_lanes().unwrap().into_iter().map(|lane| lane as i64).collect())
 }
 
-/// Programs do the same after `LoopPartition`, whatever data their guards compare with, and if they store what guards read.
+/// Programs compute the same after `LoopPartition`, for any data with which their guards compare,
+/// and also if they store to memory that guards read.
 #[test]
 fn partitioned_loops_do_the_same_at_the_limits_of_types() {
     const OUTER: i64 = 5;
@@ -154,7 +158,8 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
         let out = Buffer::new("out", I64, [Expr::int(OUTER * INNER)], "global");
         let (outer, inner) = (Var::new("outer", dtype), Var::new("inner", dtype));
         let start = constant(dtype, random.between(0, 2).into());
-        // What is compared with is loaded in the loop or computed before it: the interpreter lets no extent overflow.
+        // The bound is loaded in the loop or computed before it: the interpreter allows no overflow
+        // in extents.
         let data = Expr::load(&table, random.between(0, 1));
         let name = Var::new("name", dtype);
         let right = limit(&mut random, &data);
@@ -220,7 +225,7 @@ fn partitioned_loops_do_the_same_at_the_limits_of_types() {
     assert!(split > 40 && runs > 1000, "{split} of 800 loops were split, {runs} runs");
 }
 
-/// Quotients of quotients, and the remainders of them, at the limits of the types of indices.
+/// Quotients of quotients, and their remainders, at the limits of the types of indices.
 #[test]
 fn nested_quotients_of_indices_keep_their_values() {
     let mut random = Random(33);

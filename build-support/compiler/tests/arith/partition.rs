@@ -1,4 +1,4 @@
-//! The pass `LoopPartition`: which loops are free of guards behind it, and that programs do the same.
+//! The pass `LoopPartition`: loops without guards after it, and unchanged results of programs.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::visit::{for_each_expr_in, for_each_stmt};
@@ -8,7 +8,7 @@ use kernpack_compiler::pass::simplify::simplify;
 use kernpack_compiler::pass::{PassContext, PassOptions};
 use kernpack_compiler::text;
 
-/// Conditions in a statement: those of `if`, and of choices.
+/// The number of conditions in a statement: those of `if`, and of selects.
 fn conditions(stmt: &Stmt) -> usize {
     let mut found = 0;
     for_each_stmt(stmt, |part| found += usize::from(matches!(**part, StmtNode::If { .. })));
@@ -48,7 +48,8 @@ fn run(function: &LoweredFunc, m: i64, n: i64) -> Vec<i64> {
     cells.to_f64().unwrap().into_iter().map(|value| value as i64).collect()
 }
 
-/// What a program is about, its body, and the least number of innermost loops without a condition; 0: the guard stays.
+/// The subject of a program, its body, and the minimum number of innermost loops without a
+/// condition; 0 if the guard stays.
 type Row = (&'static str, &'static str, usize);
 
 const ROWS: &[Row] = &[
@@ -165,7 +166,8 @@ fn clean_loops_have_no_guards_and_programs_do_the_same() {
 
 #[test]
 fn vectors_are_behind_one_scalar_condition() {
-    // The condition of a vectorized loop is solved by the loops around it: its clean part stores without a mask.
+    // The surrounding loops solve the condition of a vectorized loop: its clean part stores without
+    // a mask.
     let function = text::parse_func(
         "func f(m: size i64, n: size i64, a: mut i64[256]) {
            for o in 0..floordiv(n + 15, 16) {
@@ -194,7 +196,8 @@ fn vectors_are_behind_one_scalar_condition() {
     }
 }
 
-/// A number that is no size is data: what is loaded or passed may have any value, but a split of its iterations has a clean part.
+/// An integer that is not a size is data: a loaded or passed value may be arbitrary, but a split
+/// loop over it has a clean part.
 #[test]
 fn splits_of_data_have_a_clean_part() {
     let body = "for o in 0..floordiv(n + 3, 4) {

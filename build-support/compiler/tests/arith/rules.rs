@@ -1,4 +1,5 @@
-//! Each rewrite rule: the left side becomes the right side, and both have the same value at 10,000 points.
+//! Each rewrite rule: the left side is rewritten to the right side, and both have the same value at
+//! 10,000 points.
 
 use kernpack_compiler::arith::{Analyzer, same};
 use kernpack_compiler::ir::{BOOLEAN, BinaryOp, CompareOp, Expr, F32, I64, Range, Var};
@@ -19,7 +20,7 @@ impl Setup {
         Self { random: Random(seed), analyzer: Analyzer::new(), vars: Vec::new(), multiples: Vec::new() }
     }
 
-    /// Any integer; nothing is known of it.
+    /// Any integer, without facts.
     fn any(&mut self, name: &str) -> Expr {
         let var = Var::new(name, I64);
         self.vars.push((var.clone(), -40, 40));
@@ -34,7 +35,7 @@ impl Setup {
         var.into()
     }
 
-    /// `0 .. extent`, where the extent is a variable; points outside of it are left out.
+    /// `0 .. extent`, where the extent is a variable; points outside of it are skipped.
     fn below(&mut self, name: &str, extent: &Expr) -> Expr {
         let var = Var::new(name, I64);
         self.analyzer.bind(&var, &Range::until(extent));
@@ -42,7 +43,7 @@ impl Setup {
         var.into()
     }
 
-    /// `12 * k + remainder`; the analyzer knows it from a condition.
+    /// `12 * k + remainder`, which the analyzer knows from a condition.
     fn multiple(&mut self, name: &str, remainder: i64) -> Expr {
         let var = Var::new(name, I64);
         self.analyzer.enter(&var.floor_mod(12).equals(remainder));
@@ -248,7 +249,7 @@ const QUOTIENTS: &[Rule] = &[
     }),
 ];
 
-/// Divisibility that is known through facts.
+/// Divisibility that follows from facts.
 const MULTIPLES: &[Rule] = &[
     ("floordiv(n + c - 1, c), c | n", |s| {
         let (n, c) = (s.multiple("n", 0), s.c(2, 4));

@@ -1,4 +1,4 @@
-//! Graphs of depth 60 whose trees have 2^60 nodes: nothing goes through the tree.
+//! Graphs of depth 60 whose trees have 2^60 nodes: no code traverses the tree.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -19,7 +19,7 @@ use kernpack_compiler::{Kernel, PassContext, TargetDescription, pass, text};
 
 const DEPTH: i64 = 60;
 
-/// Runs work that hangs if it goes through a tree.
+/// Runs work that would not terminate if it traversed the tree.
 fn within_time(what: &str, work: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -44,7 +44,7 @@ fn choices(x: &Expr) -> Expr {
     (0..DEPTH).fold(x.clone(), |x, step| Expr::if_then_else(x.less(step as f32), &x + 1.0, &x * 1.0))
 }
 
-/// Both sides use what is not evaluated before.
+/// Both sides use nodes that are not evaluated before.
 fn sides(x: &Expr, i: &Var) -> Expr {
     (0..DEPTH).fold(x.clone(), |x, step| {
         Expr::from_node(kernpack_compiler::ir::ExprNode::IfThenElse {
@@ -179,11 +179,11 @@ fn text_has_names_for_shared_parts() {
         }
     });
     within_time("text of what cannot be named", || {
-        // What has an effect happens once for each use.
+        // A side effect occurs once for each use.
         let call = Expr::call(CallKind::Extern, "next", F32, []);
         let printed = text::print(&Stmt::evaluate(floats(&call)));
         assert!(printed.contains("shared so often"), "{printed}");
-        // Reads that are made on some paths only.
+        // Reads that are executed only on some paths.
         let a = Buffer::new("a", F32, [Expr::int(8)], "global");
         let i = Var::index("i");
         let mut read = Expr::load(&a, &i);

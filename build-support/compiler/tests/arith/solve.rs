@@ -16,7 +16,7 @@ fn loops() -> Loops {
     Loops { outer: Var::index("o"), inner: Var::index("i"), more: Var::index("k"), n: Var::size("n", I64) }
 }
 
-/// The condition, and the ends of the interval; empty: none.
+/// The condition, and the ends of the interval; an empty string for no end.
 type Row = (&'static str, fn(&Loops) -> Expr, &'static str, &'static str);
 
 const ROWS: &[Row] = &[
@@ -61,7 +61,8 @@ fn conditions_are_solved() {
         } else {
             assert_eq!((show(set.min()).as_str(), show(set.max()).as_str()), (*min, *max), "{name}");
         }
-        // Inside of the interval the condition holds for all values of the inner loop; beyond its end it fails for one of them, or for the next.
+        // In the interval the condition holds for all values of the inner loop; beyond its end it
+        // fails for one of them, or for the next one.
         for n in 0..40 {
             let at = |outer: i64, inner: i64| -> Values {
                 [(&loops.outer, outer), (&loops.inner, inner), (&loops.more, 0), (&loops.n, n)]
@@ -149,7 +150,8 @@ fn linear_forms_have_the_value_of_the_expression() {
     }
 }
 
-/// Conditions on `a` with one more variable that takes all values of an interval: both signs of the factor, all relations, `a` on either side.
+/// Conditions on `a` with one more variable that takes all values of an interval: both signs of the
+/// factor, all relations, `a` on either side.
 #[test]
 fn conditions_of_both_signs_are_solved() {
     use kernpack_compiler::ir::CompareOp;
@@ -205,7 +207,7 @@ fn equations_and_what_is_no_condition() {
         let (least, most) = ends(&condition, &fixed).unwrap_or_else(|| panic!("{}", text(&condition)));
         assert_eq!((least.as_str(), most.as_str()), (expected, expected), "{}", text(&condition));
     }
-    // No value of `a` is equal to 2 and 3; 4 a is neither.
+    // No value of `a` is equal to both 2 and 3, and neither is 4 a.
     for condition in [a.equals(&b), (&a * 4).equals(&b)] {
         let Some(set) = deduce_bound(&a, &condition, &relaxed, &analyzer) else { continue };
         let empty = match (set.min().and_then(|min| min.as_int()), set.max().and_then(|max| max.as_int())) {
@@ -217,7 +219,7 @@ fn equations_and_what_is_no_condition() {
     for condition in [&a + &b, (&a * &a).less(9).cast(I64).greater(&c), (&a * &b).equals(&b)] {
         assert!(deduce_bound(&a, &condition, &fixed, &analyzer).is_none(), "{}", text(&condition));
     }
-    // Two occurrences that are one after simplification.
+    // Two occurrences that become one after simplification.
     let (least, _) = ends(&(&a * 2 - &a).greater(&b), &fixed).unwrap();
     assert_eq!(least, "(b + 1)");
 }

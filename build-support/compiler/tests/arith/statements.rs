@@ -1,4 +1,5 @@
-//! The pass `Simplify`: programs before and after it, and random programs that do the same before and after it.
+//! The pass `Simplify`: programs before and after it, and random programs with the same results
+//! before and after it.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{Buffer, Expr, ForKind, I64, LoweredFunc, LoweredFuncNode, Stmt, Var};
@@ -262,7 +263,7 @@ impl Programs<'_> {
         Var::index(format!("{prefix}{}", self.next))
     }
 
-    /// A write to a place inside of the buffer.
+    /// A write to a location inside of the buffer.
     fn store(&mut self) -> Stmt {
         let (place, value) = (self.integer(3), self.integer(3));
         let buffer = self.buffer.clone();

@@ -1,12 +1,14 @@
-//! Data wraps: what the analyzer makes of random expressions, and rules at the limits of types.
+//! Data wraps: random expressions in the analyzer, and rules at the limits of types.
 //!
-//! A million expressions through the analyzer take 12 minutes of one core, and a million of compiled code half an hour; all cores share the work:
+//! A million expressions take 12 minutes of one core in the analyzer, and half an hour in compiled
+//! code; all cores share the work:
 //!
 //! ```text
 //! cargo test -p kernpack-compiler --test arith --test codegen -- --ignored --nocapture in_a_million_expressions
 //! ```
 //!
-//! The environment variable `KERNPACK_WRAPPING_CASES` says another number, for the tests that are not ignored, too.
+//! The environment variable `KERNPACK_WRAPPING_CASES` sets another number, also for the tests that
+//! are not ignored.
 
 use std::collections::HashMap;
 
@@ -96,7 +98,7 @@ fn data_keeps_its_values_in_a_million_expressions() {
     in_parallel(cases(1_000_000), 1000, |part| check(1000 + part, 1000));
 }
 
-/// What holds of whole numbers, but not of data.
+/// Rules that hold for whole numbers, but not for data.
 #[test]
 fn rules_of_whole_numbers_do_not_hold_for_data() {
     for dtype in [I32, I64] {
@@ -125,16 +127,16 @@ fn rules_of_whole_numbers_do_not_hold_for_data() {
         }
         assert!(!analyzer.can_prove_equal(&(&a * 2).floor_div(2), &a));
         assert!(!analyzer.can_prove_equal(&(&a * &b).floor_div(&b), &a));
-        // What holds for all values.
+        // Conditions that hold for all values.
         for condition in [a.less_equal(&max), max.greater_equal(&a), (&a + &a).equals(&a * 2), (&a + 1).differs(&a)] {
             assert!(analyzer.can_prove(&condition), "{}", text(&condition));
         }
         assert!(analyzer.simplify(&(&a + 1 - &a)).is_int(1));
     }
-    // Casts that cut make data of indices.
+    // Casts that truncate convert indices to data.
     let i = Var::index("i");
     for (dtype, step) in [(I8, 8), (I16, 256), (I32, 8192)] {
-        // As sums are written, and as they are not.
+        // Sums in canonical form, and in other forms.
         for cut in
             [(&i * step).cast(dtype), (step + &i * step).cast(dtype), (&i * (step / 2) + &i * (step / 2)).cast(dtype)]
         {
@@ -150,7 +152,7 @@ fn rules_of_whole_numbers_do_not_hold_for_data() {
             }
         }
     }
-    // A sum that wraps is not divisible by what its parts are.
+    // A sum that wraps does not have the common divisors of its parts.
     let data = Buffer::new("data", I32, [Expr::int(4)], "global");
     let x = Var::new("x", I32);
     let analyzer = Analyzer::new();
@@ -231,7 +233,7 @@ fn of_indices(random: &mut Random, vars: &[Var], depth: u32) -> Expr {
     }
 }
 
-/// Tells whether all parts lie in the middle half of their types, as is assumed of indices.
+/// Returns true if all parts are in the middle half of their types, as is assumed for indices.
 fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     let mut lies = true;
     for_each_expr(expr, |part| {
@@ -241,8 +243,8 @@ fn lies_in_the_middle(expr: &Expr, values: &Values) -> bool {
     lies
 }
 
-/// Expressions of indices that are large, but do not overflow, keep their value when they are
-/// simplified, and do not overflow then.
+/// Expressions of large indices that do not overflow keep their value when they are simplified, and
+/// do not overflow then.
 #[test]
 fn large_indices_keep_their_values() {
     let mut random = Random(47);
@@ -251,7 +253,7 @@ fn large_indices_keep_their_values() {
         let dtype = *random.of(&[I32, I64]);
         let size = Var::size("n", dtype);
         let vars = ["i", "j", "k"].map(|name| Var::new(name, dtype));
-        // Ends that are known, and that are not.
+        // Known and unknown ends.
         let most = *random.of(&[9, 70_000, 1_000_000_000]);
         let extent = if random.between(0, 1) == 0 { size.expr().clone() } else { constant(dtype, most + 1) };
         let analyzer = Analyzer::new();
@@ -281,17 +283,17 @@ fn large_indices_keep_their_values() {
     assert!(looked_at > cases(4000), "{looked_at}");
 }
 
-/// Tells whether a value lies in an interval, whose infinite ends are no bounds.
+/// Returns true if a value is in an interval, whose infinite ends are not bounds.
 fn holds(interval: ConstInterval, value: i128) -> bool {
     (interval.min == ConstInterval::NEG_INF || i128::from(interval.min) <= value)
         && (interval.max == ConstInterval::POS_INF || value <= i128::from(interval.max))
 }
 
-/// Facts about multiples, divisors, remainders and bounds say nothing that is wrong where values
-/// wrap, are 0 or leave `i64`.
+/// Facts about multiples, divisors, remainders and bounds imply nothing wrong where values wrap,
+/// are 0 or leave `i64`.
 #[test]
 fn facts_end_at_the_limits_of_types() {
-    // A power of two that is more than all values of the type divides nothing.
+    // A power of two that is greater than all values of the type divides nothing.
     let data = Buffer::new("data", I32, [Expr::int(4)], "global");
     let [x, y] = [0, 1].map(|element| Expr::load(&data, element) * 65_536 + 16_384);
     for least in [x.min(&y), x.max(&y), x.clone()] {
@@ -318,13 +320,13 @@ fn facts_end_at_the_limits_of_types() {
     let values = Values { vars: HashMap::from([(i.clone(), 1_000_000_000), (j, 0)]), ..Values::default() };
     assert!(keeps_indices(&simple, &values), "{}", text(&simple));
     assert_eq!(value(&simple, &values), value(&sum, &values), "{}", text(&simple));
-    // Of small indices it is not needed.
+    // For small indices it is not needed.
     let analyzer = Analyzer::new();
     let (i, j) = (Var::new("i", I32), Var::new("j", I32));
     [&i, &j].into_iter().for_each(|var| analyzer.bind(var, &Range::new(constant(I32, 0), constant(I32, 1000))));
     assert!(analyzer.can_prove_equal(&(i.floor_mod(16) * 3 + &j).floor_mod(12), &(&i * 3 + &j).floor_mod(12)));
 
-    // The first iteration of a loop is 0, wherever it ends.
+    // The first iteration of a loop is 0, for any end.
     for dtype in [I32, I64] {
         let (i, n, k) = (Var::new("i", dtype), Var::size("n", dtype), Var::new("k", dtype));
         let analyzer = Analyzer::new();
@@ -338,12 +340,12 @@ fn facts_end_at_the_limits_of_types() {
             let values = Values { vars, ..Values::default() };
             assert_eq!(value(&simple, &values), 0, "{} is {}", text(&quotient), text(&simple));
         }
-        // A size divides.
+        // A size is a valid divisor.
         assert!(analyzer.simplify(&(&i * &n).floor_div(&n)).same_as(&i));
     }
 }
 
-/// A stride with a factor that is no `i64` is not taken apart: no term gets lost.
+/// A stride with a factor that does not fit in `i64` is not split: no term gets lost.
 #[test]
 fn strides_beyond_i64_keep_their_terms() {
     let data = Buffer::new("data", I64, [Expr::int(4)], "global");
@@ -356,7 +358,7 @@ fn strides_beyond_i64_keep_their_terms() {
     assert!(loads, "{}", text(&simple));
 }
 
-/// A difference whose bounds leave `i64` at one term and come back at the next ones.
+/// A difference whose bounds leave `i64` at one term and return at the next ones.
 #[test]
 fn bounds_come_back_from_beyond_i64() {
     let data = Buffer::new("data", I64, [Expr::int(4)], "global");
@@ -364,7 +366,7 @@ fn bounds_come_back_from_beyond_i64() {
         |element: i64, least: i128| Expr::load(&data, element).max(constant(I64, least)).min(constant(I64, least + 1));
     let quarter = (1i128 << 62) + 10;
     let left = between(0, 20);
-    // From 30 to 33, but the left side minus the first part of it is more than 2^63.
+    // From 30 to 33, but the left side minus its first part is greater than 2^63.
     let right = between(1, 10 - (1i128 << 63)) + between(2, quarter) + between(3, quarter);
     let conditions = [
         left.less(&right),
@@ -385,7 +387,7 @@ fn bounds_come_back_from_beyond_i64() {
     }
 }
 
-/// Bounds of integers of 64 unsigned bits, and of lanes some of which are divided by 0.
+/// Bounds of unsigned 64-bit integers, and of lanes some of which are divided by 0.
 #[test]
 fn bounds_hold_beyond_i64_and_by_zero() {
     let i = Var::index("i");
@@ -406,7 +408,7 @@ fn bounds_hold_beyond_i64_and_by_zero() {
     let unsigned = |vector: Expr| vector.cast(U64.with_lanes(4));
     let three = unsigned(lanes(&Expr::int(3), 0));
     let negative = unsigned(lanes(i.expr(), 1));
-    // Each with a value that a lane has.
+    // Each with a value of one of its lanes.
     let rows = [
         (negative.clone(), (1i128 << 64) - 5),
         (binary(BinaryOp::Max, &negative, &three), (1i128 << 64) - 5),
@@ -417,7 +419,7 @@ fn bounds_hold_beyond_i64_and_by_zero() {
         (binary(BinaryOp::FloorMod, &lanes(&Expr::int(9), 1), &lanes(&Expr::int(0), 30)), 0),
     ];
     for (expr, lane) in rows {
-        // The part is looked at as a lane that is not known by its number.
+        // The part is examined as a lane whose number is not known.
         let nested = binary(BinaryOp::Min, &expr, &expr);
         for expr in [&expr, &nested] {
             let interval = analyzer.const_interval(expr);
@@ -426,7 +428,7 @@ fn bounds_hold_beyond_i64_and_by_zero() {
     }
 }
 
-/// Quotients that are compared with what is not known, by divisors of both signs.
+/// Quotients that are compared with unknown values, with divisors of both signs.
 #[test]
 fn quotients_are_solved_for_their_dividend() {
     let (i, n) = (Var::index("i"), Var::index("n"));
@@ -456,7 +458,7 @@ fn quotients_are_solved_for_their_dividend() {
                     let holds = value(&condition, &values) == 1;
                     let about = || format!("{}: {} to {}", text(&condition), end(set.min()), end(set.max()));
                     assert!(!inside || holds, "{} at {at}, {limit}", about());
-                    // By a positive divisor it is exact.
+                    // With a positive divisor the result is exact.
                     assert!(divisor < 0 || inside == holds, "{} at {at}, {limit}", about());
                 }
             }

@@ -1,4 +1,4 @@
-//! Reads under choices, whose conditions read memory themselves, and which share their parts.
+//! Reads in selects whose conditions read memory themselves, and which share their parts.
 
 use kernpack_compiler::ir::{Expr, F32, I64};
 use kernpack_compiler::te::compute;

@@ -1,5 +1,5 @@
-//! Intermediate results of which readers need a part, and whose other elements would read outside: schedules that compute
-//! more than the part leave those out.
+//! Intermediate results of which readers need a part, and whose other elements would read out of
+//! bounds: schedules that compute more than the part skip those elements.
 
 use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::F32;
@@ -18,18 +18,18 @@ const TWO_LESS: &[Call] = &[
     (&[&[67], &[65]], true),
 ];
 
-/// How far an intermediate result of `n` elements, each of which reads the two behind it, is computed.
+/// The attachment of an intermediate result of `n` elements, each of which reads the next two.
 #[derive(Clone, Copy)]
 enum Computed {
-    /// As the rules say.
+    /// As scheduled by the rules.
     ByRules,
-    /// In loops of its own.
+    /// In separate loops.
     Apart,
     /// In each part of the result.
     InParts,
     /// In each vector of the result.
     InVectors,
-    /// For each part, in vectors of its own.
+    /// For each part, in separate vectors.
     AsVectors,
 }
 

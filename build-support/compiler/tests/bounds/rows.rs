@@ -1,21 +1,21 @@
-//! Kernels that read in bounds, or do not.
+//! Kernels that read in bounds, and kernels that do not.
 
 use kernpack_compiler::Kernel;
 use kernpack_compiler::ir::{Expr, F32, I64};
 use kernpack_compiler::te::{compute, placeholder, reduce_axis, reduce_max, scan, select, sum};
 
-/// What becomes of a kernel.
+/// The expected result for a kernel.
 pub(crate) enum Fate {
-    /// It is built without any check.
+    /// It is built without checks.
     Proved,
-    /// It is not built; a part of the message.
+    /// It is rejected, with a part of the message.
     Refused(&'static str),
-    /// It is built with checks: the error of a call.
+    /// It is built with checks; the error of a call.
     Checked(&'static str),
 }
 use Fate::{Checked, Proved, Refused};
 
-/// Extents of all arguments, and whether the call is right.
+/// The extents of all arguments, and true if the call is valid.
 pub(crate) type Call = (&'static [&'static [i64]], bool);
 
 pub(crate) struct Row {
@@ -32,14 +32,14 @@ fn reads(k: &mut Kernel, index: impl Fn(&Expr, &Expr, &Expr) -> Expr) {
     k.output("out", compute([&m], |[i]| a.at([&index(&i.expr(), &n, &m)])));
 }
 
-/// As [`reads`], with one extent for both.
+/// Like [`reads`], with one extent for both.
 fn within(k: &mut Kernel, value: impl Fn(&dyn Fn(Expr) -> Expr, &Expr, &Expr) -> Expr) {
     let n = k.size("n");
     let a = k.input("a", [&n], F32);
     k.output("out", compute([&n], |[i]| value(&|index| a.at([&index]), &i.expr(), &n)));
 }
 
-/// `out[i] = a[at[i]]`, under a condition on the index or not.
+/// `out[i] = a[at[i]]`, possibly under a condition on the index.
 pub(crate) fn gathers(k: &mut Kernel, value: impl Fn(&dyn Fn(Expr) -> Expr, &Expr, &Expr) -> Expr) {
     let (n, m) = (k.size("n"), k.size("m"));
     let (a, at) = (k.input("a", [&n], F32), k.input("at", [&m], I64));

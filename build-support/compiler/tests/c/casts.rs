@@ -1,5 +1,5 @@
-//! Conversions between floats and integers, and `fma` of small floats: C code gives the value that
-//! is rounded once, or saturated.
+//! Conversions between floats and integers, and `fma` of small floats: C code computes the value
+//! that is rounded once, or saturated.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use kernpack_compiler::ir::{BF16, DataType, DataTypeExt, F16};
 use crate::compile::{WAYS, function, memory, numbers, run};
 use crate::rounding::{Fused, Row, inputs};
 
-/// Lanes of vectors: GNU C has vectors of 4, and none of 3.
+/// Numbers of lanes: GNU C has vectors of 4, but not of 3.
 const LANES: [u16; 3] = [1, 4, 3];
 
-/// Shows the bits of elements of `unsigned` types.
+/// Prints the bits of elements of `unsigned` types.
 const HEAD: &str = "#include <inttypes.h>\n#include <stdint.h>\n#include <stdio.h>\n\
     #define SHOW(a, n) for (int i = 0; i < (n); ++i) printf(\"%\" PRId64 \"\\n\", (int64_t)(a)[i])\n\
     static uint64_t memory[1 << 16];\n";
@@ -21,12 +21,12 @@ fn array(dtype: DataType, name: &str, bits: &[u64]) -> String {
     format!("static uint{}_t {name}[] = {{{}}};\n", dtype.bits(), numbers.join(", "))
 }
 
-/// Statements that show so many elements of a type in `memory`.
+/// Statements that print the given number of elements of a type in `memory`.
 fn show(dtype: DataType, count: usize) -> String {
     format!("SHOW((uint{}_t*)memory, {count});", dtype.bits())
 }
 
-/// The bits that a program shows, in parts of these lengths.
+/// The bits that a program prints, in parts of these lengths.
 fn parts(text: &str, lengths: impl IntoIterator<Item = usize>) -> Vec<Vec<u64>> {
     let mut numbers = numbers(text).into_iter().map(|number| number as u64);
     let parts = lengths.into_iter().map(|length| numbers.by_ref().take(length).collect()).collect();

@@ -1,4 +1,4 @@
-//! From a module to what a C program that calls it prints.
+//! Compiles a module and returns the output of a C program that calls it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,12 +8,12 @@ use kernpack_compiler::ir::{
     Buffer, DataType, Expr, FuncKind, IrModule, LoweredFunc, LoweredFuncNode, Param, ParamNode, Stmt, Var,
 };
 
-/// A parameter: memory, or a value.
+/// A memory parameter.
 pub(crate) fn memory(buffer: &Buffer) -> Param {
     Param::from_node(ParamNode { var: buffer.data.clone(), buffer: Some(buffer.clone()), output: true })
 }
 
-/// A parameter that is a value.
+/// A scalar parameter.
 pub(crate) fn value(var: &Var) -> Param {
     Param::from_node(ParamNode { var: var.clone(), buffer: None, output: false })
 }
@@ -28,7 +28,7 @@ pub(crate) fn function(name: &str, params: impl IntoIterator<Item = Param>, body
     returning(name, params, c::nothing(), body)
 }
 
-/// .. that returns something.
+/// The same, with a return type.
 pub(crate) fn returning(name: &str, params: impl IntoIterator<Item = Param>, ret: DataType, body: Stmt) -> LoweredFunc {
     LoweredFunc::from_node(LoweredFuncNode {
         name: name.into(),
@@ -41,7 +41,7 @@ pub(crate) fn returning(name: &str, params: impl IntoIterator<Item = Param>, ret
     })
 }
 
-/// Warnings are errors. Among them is what GCC 14 and newer refuse.
+/// Warnings are errors, including those that are errors in GCC 14 and newer.
 pub(crate) const WARNINGS: &[&str] = &[
     "-Wall",
     "-Wno-unused",
@@ -52,14 +52,14 @@ pub(crate) const WARNINGS: &[&str] = &[
     "-Werror=incompatible-pointer-types",
 ];
 
-/// The ways that the same file is compiled.
+/// The ways in which the same file is compiled.
 pub(crate) const WAYS: &[(&str, &[&str])] = &[
     ("vectors", &["-O1", "-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all"]),
     ("arrays", &["-O1", "-DKP_VECTORS=0", "-std=c11"]),
     ("fast", &["-O3"]),
 ];
 
-/// What a program with this `main` prints, compiled in one of the [`WAYS`].
+/// The output of a program with this `main`, compiled in one of the [`WAYS`].
 pub(crate) fn run(name: &str, way: (&str, &[&str]), functions: &[LoweredFunc], main: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("c").join(format!("{name}-{}", way.0));
     std::fs::create_dir_all(&folder).unwrap();
@@ -81,7 +81,7 @@ pub(crate) fn run(name: &str, way: (&str, &[&str]), functions: &[LoweredFunc], m
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Numbers that a program prints.
+/// The numbers that a program prints.
 pub(crate) fn numbers(text: &str) -> Vec<i64> {
     text.split_whitespace().map(|word| word.parse().unwrap_or_else(|_| panic!("{word} is no number"))).collect()
 }

@@ -1,4 +1,4 @@
-//! Statements: loops, conditions, what is evaluated when, memory of all kinds of indices.
+//! Statements: loops, conditions, evaluation order, memory with all kinds of indices.
 
 use kernpack_compiler::codegen::{RuntimeSymbols, c};
 use kernpack_compiler::ir::builtin::{BREAK_LOOP, CONTINUE_LOOP};
@@ -17,7 +17,8 @@ fn let_in(var: &Var, value: Expr, body: Expr) -> Expr {
 
 #[test]
 fn only_the_chosen_side_is_read() {
-    // a[i] where i is inside, else a value made with a name of its own: neither side may be read early.
+    // a[i] where i is in bounds, otherwise a value with its own name: neither side may be read
+    // early.
     let (a, out) = (buffer("a", I32, 4), buffer("out", I32, 8));
     let (i, t) = (Var::index("i"), Var::new("t", I32));
     let inside = i.less(4);
@@ -25,7 +26,7 @@ fn only_the_chosen_side_is_read() {
     let value = Expr::if_then_else(inside, square, Expr::load(&a, i.expr() - 4) + 100);
     let body = Stmt::for_loop(i.clone(), 0, 8, ForKind::Serial, Stmt::store(out.clone(), &i, value));
     let f = function("f", [memory(&a), memory(&out)], body);
-    // The array ends where memory does.
+    // The array ends at the end of a mapped page.
     let main = format!(
         "#define _GNU_SOURCE\n{HEAD}#include <sys/mman.h>\nvoid f(int32_t*, int32_t*);\nint main(void) {{\n  \
          char* page = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n  \
@@ -107,7 +108,7 @@ fn truth_values_are_bytes_in_memory() {
 
 #[test]
 fn while_break_and_continue() {
-    // The sum of the odd numbers below 10, until it is over 12: 1 + 3 + 5 + 7.
+    // The sum of the odd numbers below 10, until it exceeds 12: 1 + 3 + 5 + 7.
     let out = buffer("out", I64, 2);
     let local = Buffer::new("state", I64, [Expr::int(2)], "local");
     let (at, sum) = (Expr::load(&local, 0), Expr::load(&local, 1));
@@ -137,7 +138,7 @@ fn while_break_and_continue() {
 
 #[test]
 fn calls_that_change_memory_are_in_order() {
-    // counter() returns 1, 2, 3, ..: a difference tells which one came first.
+    // counter() returns 1, 2, 3, ..: a difference shows which call came first.
     let out = buffer("out", I64, 3);
     let counter = || Expr::call(CallKind::Extern, "counter", I64, []);
     let cell = Expr::load(&out, 2);

@@ -1,4 +1,5 @@
-//! Kernels as C in a shared library that is loaded: rules, masks, vectors, threads of the pool, errors.
+//! Kernels as C in a shared library that is loaded: rules, masks, vectors, threads of the pool,
+//! errors.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use kernpack_compiler::{Kernel, PassContext, TargetDescription};
 
 use crate::compile::WARNINGS;
 
-/// Vectors of 4, 8 and 16 lanes. Wide ones take long to optimise for a CPU that does not have them.
+/// Vectors of 4, 8 and 16 lanes. Wide ones take long to optimize for a CPU without them.
 fn ways() -> [(TargetDescription, &'static [&'static str]); 3] {
     [
         (TargetDescription::x86_64(), &["-O2"]),
@@ -54,7 +55,7 @@ fn gelu() -> Kernel {
     k
 }
 
-/// The kernels as a library that is loaded.
+/// Loads the kernels as a library.
 fn library(target: &TargetDescription, options: &[&str]) -> Module {
     let context = PassContext::default();
     let functions = [product(), softmax(), gelu()].map(|kernel| kernel.lower(target, &context).unwrap());

@@ -1,4 +1,5 @@
-//! C source: compiled with `cc`, run, and compared with what the program means. Everything runs with undefined behaviour trapped.
+//! C source: compiled with `cc`, run, and compared with the semantics of the program. Everything
+//! runs with undefined behavior trapped.
 
 mod casts;
 mod compile;

@@ -1,4 +1,5 @@
-//! Each operation on each type, as scalars and as vectors, beside the oracle of the tests of the analyzer.
+//! Each operation on each type, as scalars and as vectors, compared with the oracle of the
+//! analyzer's tests.
 
 use kernpack_compiler::intrin::lower_floor_div;
 use kernpack_compiler::ir::builder::{round_float, try_binary, wrap_int};
@@ -10,7 +11,7 @@ use kernpack_compiler::ir::{
 use crate::compile::{WAYS, buffer, function, memory, numbers, run};
 use crate::integers::{OPS, TYPES, arithmetic, wrapped};
 
-/// Lanes of vectors: GNU C has vectors of 4, and none of 3.
+/// Numbers of lanes: GNU C has vectors of 4, but not of 3.
 const LANES: [u16; 3] = [1, 4, 3];
 
 fn name(dtype: DataType) -> String {
@@ -32,7 +33,7 @@ fn c_type(dtype: DataType) -> &'static str {
     }
 }
 
-/// `out[i] = f(x[i], y[i])` for `count` elements, which `lanes` divides.
+/// `out[i] = f(x[i], y[i])` for `count` elements, a multiple of `lanes`.
 fn each(
     symbol: &str,
     from: DataType,
@@ -60,7 +61,8 @@ fn array(dtype: DataType, name: &str, values: &[i64]) -> String {
     format!("static {} {name}[] = {{{}}};\n", c_type(dtype), values.join(", "))
 }
 
-/// Values at the ends of a type and around 0, and pairs of them as two columns of a length that all lanes divide.
+/// Pairs of values at the ends of a type and around 0, as two columns whose length is a multiple of
+/// all numbers of lanes.
 fn pairs(dtype: DataType) -> Vec<(i64, i64)> {
     let wide = if dtype.bits() == 64 { i64::MIN } else { -1 << (dtype.bits() - 1) };
     let values = [0, 1, 2, 3, 5, 7, 8, 31, 100, -1, -2, -3, -7, -8, -100, wide, wide + 1, !wide, !wide - 1];
@@ -76,7 +78,7 @@ fn pairs(dtype: DataType) -> Vec<(i64, i64)> {
     pairs
 }
 
-/// The low bits of what an operation on numbers of a type gives.
+/// The low bits of the result of an operation on numbers of a type.
 fn result(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> i64 {
     let number = |value: i64| wrapped(dtype, value.into());
     arithmetic(op, dtype, number(a), number(b)) as i64
@@ -84,7 +86,7 @@ fn result(op: BinaryOp, dtype: DataType, a: i64, b: i64) -> i64 {
 
 #[test]
 fn integers_wrap_and_divide() {
-    // Optimisation shows nothing that the sanitizer does not.
+    // Optimization reveals nothing that the sanitizer does not.
     for way in &WAYS[..2] {
         let (mut functions, mut main, mut calls, mut expected) =
             (Vec::new(), HEAD.to_owned(), String::new(), Vec::new());
@@ -149,7 +151,7 @@ fn floor_division_is_shifts_masks_and_truncating_division() {
                 main.push_str(&format!("void {symbol}({c}*, {c}*, {c}*);\n"));
                 calls.push_str(&format!("  {symbol}(x_{c}, x_{c}, o_{c}); SHOW(o_{c}, {count});\n"));
                 expected.extend(dividends.iter().map(|a| result(op, dtype, *a, divisor)));
-                // A divisor that is no constant.
+                // A divisor that is not a constant.
                 let runtime = format!("{symbol}_runtime");
                 #[expect(clippy::erasing_op, reason = "an expression of the generated code")]
                 let hidden = |b: &Expr| (b.clone() & 0) + constant(b);
@@ -218,7 +220,8 @@ fn floats_become_integers_with_limits() {
 
 #[test]
 fn half_precisions_are_rounded_once() {
-    // From double precision, by way of the sum: every f16 and bf16 between, at and beside the middles of neighbours.
+    // From double precision through the sum: every f16 and bf16 between, at and next to the
+    // midpoints of neighbors.
     let inputs: Vec<f64> = (0..200)
         .flat_map(|k| {
             let base = 2f64.powi(k % 40 - 26) * (1.0 + f64::from(k) / 256.0);
@@ -274,7 +277,7 @@ fn comparisons_selects_and_masks() {
             let i = Var::index("i");
             let place = (i.expr() * i64::from(lanes)).ramp(1, lanes);
             let holds = Expr::compare(op, Expr::load(&x, &place), Expr::load(&y, &place));
-            // A condition of which both sides count, and one that is not a comparison by itself.
+            // A condition both of whose sides matter, and one that is not itself a comparison.
             let both = holds.and(Expr::load(&x, &place).less(100.0f32)).negated();
             let one = Expr::constant(I32.with_lanes(lanes), 1);
             let value = Expr::select(holds, &one * 10, &one * 20) + Expr::select(both, &one, &one * 2);
@@ -321,7 +324,7 @@ fn comparisons_selects_and_masks() {
 #[test]
 fn sums_of_products_of_small_integers_wrap() {
     let (mut functions, mut main, mut calls, mut expected) = (Vec::new(), HEAD.to_owned(), String::new(), Vec::new());
-    // The types of the factors, lanes of the sums, products for each.
+    // The types of the factors, the lanes of the sums, the number of products for each.
     let cases = [(U8, I8, 4, 4), (I8, U8, 3, 2), (I16, I16, 4, 2), (U16, U16, 2, 4), (I8, I8, 1, 8)];
     for (at, (a_type, b_type, lanes, group)) in cases.into_iter().enumerate() {
         let count = usize::from(lanes * group);

@@ -1,4 +1,4 @@
-//! Packed functions and parallel loops, with a host of a few lines.
+//! Packed functions and parallel loops, with a small host.
 
 use kernpack_compiler::codegen::{RuntimeSymbols, Target, c};
 use kernpack_compiler::ir::{Expr, F32, ForKind, I32, I64, IrModule, LoweredFunc, Stmt, Var};
@@ -7,7 +7,8 @@ use kernpack_compiler::pass::{PassContext, lower_for_host};
 
 use crate::compile::{WAYS, buffer, function, memory, returning, run, value};
 
-/// The parts of a host that generated code calls: three tasks one after the other, and errors that are printed.
+/// The parts of a host that generated code calls: three tasks one after the other, and printing of
+/// errors.
 const HOST: &str = "#include <inttypes.h>\n#include <kernpack/kernel.h>\n#include <stdio.h>\n#include <stdlib.h>\n\
     typedef struct { void* sync_handle; int32_t num_task; } group_t;\n\
     int TVMBackendParallelLaunch(int (*task)(int, group_t*, void*), void* data, int count) {\n  \
@@ -79,7 +80,8 @@ fn packed_functions_check_their_arguments() {
     }
 }
 
-/// What packed calls and workspaces need: three functions, and counts of what was taken and given back.
+/// The runtime for packed calls and workspaces: three functions, and counts of allocations and
+/// releases.
 const RUNTIME: &str = "static int taken, given, deleted;\n\
     void* TVMBackendAllocWorkspace(int type, int id, uint64_t bytes, int code, int bits) {\n  ++taken;\n  return malloc(bytes);\n}\n\
     int TVMBackendFreeWorkspace(int type, int id, void* p) { ++given; free(p); return 0; }\n\
@@ -92,7 +94,8 @@ const RUNTIME: &str = "static int taken, given, deleted;\n\
     TVMFFIObject* object = calloc(1, sizeof(TVMFFIObject));\n  object->combined_ref_count = 0x100000001;\n  object->deleter = delete_object;\n  \
     result->type_index = kTVMFFIStaticObjectBegin, result->v_obj = object;\n  return 0;\n}\n";
 
-/// For each of n rows: a workspace, a packed call for a value, one for an object, and one that fails in row `stop`.
+/// For each of n rows: a workspace, a packed call that returns a value, one that returns an object,
+/// and one that fails in row `stop`.
 fn with_calls() -> LoweredFunc {
     use kernpack_compiler::ir::builtin::CALL_PACKED;
     use kernpack_compiler::ir::{Buffer, POINTER};

@@ -1,4 +1,5 @@
-//! What else LLVM code has to do: several loops in one launch, truth values, intrinsics by name, alignment, tensors without dimensions, system libraries.
+//! Other requirements of LLVM code: several loops in one launch, truth values, intrinsics by name,
+//! alignment, tensors without dimensions, system libraries.
 
 use kernpack::{Any, Str, Tensor};
 use kernpack_compiler::build;
@@ -25,7 +26,7 @@ fn a_launch_has_several_loops_with_barriers_between() {
         };
         let pragma = |key: &str, body: Stmt| Stmt::attr(key, "", 1, body);
         let split = |body: Stmt| if strided { pragma("pragma_parallel_stride_pattern", body) } else { body };
-        // The second loop reads what other tasks wrote in the first one.
+        // The second loop reads elements that other tasks wrote in the first one.
         let first = parallel(&|i| Stmt::store(middle.clone(), i, Expr::load(&a, i) * 2.0));
         let second = parallel(&|i| Stmt::store(out.clone(), i, Expr::load(&middle, Expr::int(N - 1) - i) + 1.0));
         let both = Stmt::seq([pragma("pragma_parallel_barrier_when_finish", split(first)), split(second)]);
@@ -45,7 +46,8 @@ fn a_launch_has_several_loops_with_barriers_between() {
     }
 }
 
-/// Of several tasks each takes every so many-th iteration of a loop that says so, and of a loop that does not its own part.
+/// With `n` tasks, each one runs every `n`-th iteration of a strided loop, and a contiguous part of
+/// any other loop.
 #[test]
 fn a_loop_of_its_own_is_strided() {
     const N: i64 = 1001;
@@ -56,7 +58,7 @@ fn a_loop_of_its_own_is_strided() {
         let note = strided.then(|| (Str::from("parallel_stride_pattern"), Any::from(1)));
         let body = Stmt::for_with(i, 0, N, ForKind::Parallel, note.into_iter().collect(), store);
         let module = build(&function("f", [tensor(&a), tensor(&out)], body), &Target::host()).unwrap();
-        // Parts are found by a division.
+        // Contiguous parts are computed with a division.
         let text = module.inspect_source("ll").unwrap();
         assert_eq!(text.contains("sdiv") || text.contains("udiv"), !strided, "{text}");
         let values: Vec<f32> = (0..N).map(|i| i as f32).collect();
@@ -103,7 +105,7 @@ fn truth_values_are_kept_in_memory() {
     }
 }
 
-/// A name, the value for `x`, and what it is.
+/// A name, the value for `x`, and the expected function.
 type Row = (&'static str, Expr, fn(f32) -> f32);
 
 #[test]
@@ -135,7 +137,7 @@ fn intrinsics_are_called_by_name() {
 
 #[test]
 fn vectors_use_the_alignment_that_is_asked_for() {
-    // Without the attribute data may lie anywhere that fits its elements.
+    // Without the attribute, data may have any address that is aligned for its elements.
     for (start, asked, expected) in [(0, 64, 64), (4, 64, 16), (1, 64, 4), (0, 0, 4)] {
         let (a, out) = (floats("a", 64), floats("out", 64));
         let place = Expr::int(start).ramp(1, 16);
@@ -202,7 +204,7 @@ fn a_program_brings_text_of_llvm_along() {
         let (a, out) = (Tensor::from_slice(&values, &[9]).unwrap(), Tensor::from_slice(&[0f32; 9], &[9]).unwrap());
         module.function("f").unwrap().call((&a, &out)).unwrap();
         assert_eq!(out.view::<f32>().unwrap().to_vec(), values.iter().map(|x| x * 2.0).collect::<Vec<_>>());
-        // It is inlined, and its name is not seen from outside.
+        // It is inlined, and its name is not visible from outside.
         assert!(!module.inspect_source("ll").unwrap().contains("kernpack_test_twice"));
     }
     let rows = [("define nonsense", "expected type"), ("/no/such/file.ll", "cannot be read")];
@@ -212,7 +214,8 @@ fn a_program_brings_text_of_llvm_along() {
     }
 }
 
-/// Whatever element of a line the arguments of a transpose begin with, its blocks do so with whole lines, the first and the last one excepted.
+/// For any alignment of the arguments of a transpose, its blocks start at cache lines, except the
+/// first and the last one.
 #[test]
 fn transposes_begin_anywhere_in_a_line() {
     use kernpack_compiler::te::compute;

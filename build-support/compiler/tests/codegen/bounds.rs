@@ -1,4 +1,4 @@
-//! Loads and stores that are checked at run time: the option `instrument_bound_checkers`.
+//! Loads and stores that are checked at run time, by the option `instrument_bound_checkers`.
 
 use kernpack::{Any, Array, Tensor};
 use kernpack_compiler::build;
@@ -26,7 +26,7 @@ fn asserts(function: &LoweredFunc) -> usize {
     found
 }
 
-/// `out[i] = a[at[i]]`, where `where_` says so.
+/// `out[i] = a[at[i]]`, guarded by `where_` if `is_guarded`.
 fn gather(kind: ForKind, lanes: i64, is_guarded: bool) -> LoweredFunc {
     let n = Var::size("n", I64);
     let m = Var::size("m", I64);
@@ -69,7 +69,7 @@ fn an_index_outside_is_an_error() {
                 let done = gather.call((&a, &at, &out)).map(drop);
                 done.map(|()| out.view::<f32>().unwrap().to_vec()).map_err(|error| error.to_string())
             };
-            // Nine elements: the last vector has a mask, whose lanes are not checked.
+            // Nine elements: the last vector has a mask, and masked lanes are not checked.
             assert_eq!(run(&[0, 1, 2, 0, 1, 2, 0, 1, 2]).unwrap(), [5.0, 6.0, 7.0, 5.0, 6.0, 7.0, 5.0, 6.0, 7.0]);
             for wrong in [3, -1, i64::MIN, i64::MAX] {
                 let mut places = [0i64; 9];
@@ -97,7 +97,7 @@ fn stores_and_strides_are_checked() {
         let i = Var::index("i");
         let (index, value) = match lanes {
             1 => (i.expr().clone(), Expr::float(F32, 1.0)),
-            // Backwards: the last lane is the first element.
+            // Reversed: the last lane is the first element.
             _ => ((&i * 4 + 3).ramp(-1, 4), Expr::float(F32, 1.0).broadcast(4)),
         };
         let store = Stmt::store(out.clone(), index, value);
@@ -115,7 +115,7 @@ fn stores_and_strides_are_checked() {
     }
 }
 
-/// Kernels of the rules pass their checks, and C has the same ones.
+/// Kernels of the rules pass their checks, and C has the same checks.
 #[test]
 fn kernels_stay_inside() {
     let mut k = Kernel::new("product");

@@ -104,7 +104,7 @@ fn folded_casts_round_once() {
     for from in TYPES {
         for number in integers(from) {
             for to in FLOATS {
-                // The bits of a large unsigned number stay a conversion.
+                // The bits of a large unsigned number are not folded.
                 let Some(found) = Expr::constant(from, number as i64).cast(to).as_float() else {
                     assert!(i64::try_from(number).is_err(), "{from} to {to} of {number} is not folded");
                     continue;
@@ -116,8 +116,8 @@ fn folded_casts_round_once() {
     }
 }
 
-/// With AVX512-FP16, LLVM's conversion of half precision to `i16` gives -32768 for NaN: compiled code
-/// converts by way of single precision.
+/// With AVX512-FP16, LLVM's conversion of half precision to `i16` results in -32768 for NaN:
+/// compiled code converts through single precision.
 #[test]
 fn halves_become_integers_by_way_of_single_precision() {
     if !cfg!(target_arch = "x86_64") {

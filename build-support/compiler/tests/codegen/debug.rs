@@ -1,4 +1,5 @@
-//! Line tables: instructions lead to the lines of the program's text, as objdump and gdb read them.
+//! Line tables: instructions refer to the lines of the program's text, checked with objdump and
+//! gdb.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -18,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// `int add(float* a, float* out, int64_t rows)`, which adds twos to rows of eight.
+/// `int add(float* a, float* out, int64_t rows)`, which adds 2 to rows of eight.
 fn add() -> LoweredFunc {
     let rows = Var::size("rows", I64);
     let [a, out] = ["a", "out"].map(|name| Buffer::new(name, F32, [&rows * 8], "global"));
@@ -55,7 +56,7 @@ fn write(folder: &Path, function: LoweredFunc, debug: bool) -> Compiled {
     compiled
 }
 
-/// Runs a tool in a folder; none if it is not installed.
+/// Runs a tool in a folder; `None` if it is not installed.
 fn run(folder: &Path, tool: &str, args: &[&str]) -> Option<Output> {
     match Command::new(tool).current_dir(folder).args(args).output() {
         Ok(output) => Some(output),
@@ -71,7 +72,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The lines of a listing that contain a text, from 1.
+/// The lines of a listing that contain a text, counted from 1.
 fn lines_with(listing: &str, wanted: &str) -> Vec<usize> {
     let lines = listing.lines().enumerate().filter(|(_, line)| line.contains(wanted));
     lines.map(|(number, _)| number + 1).collect()
@@ -97,7 +98,7 @@ fn instructions_lead_to_lines_of_the_text() {
         assert!(rows.contains(&head) && rows.contains(&store), "{head}, {store}:\n{table}\n{listing}");
         let last = listing.lines().count();
         assert!(rows.iter().all(|line| (0..=last).contains(line)), "{table}");
-        // Checks of arguments have lines of their own.
+        // Checks of arguments have their own lines.
         let checks = lines_with(&listing, "assert");
         assert!(rows.iter().filter(|line| checks.contains(line)).count() > 3, "{table}\n{listing}");
     }
@@ -121,7 +122,7 @@ fn code_is_the_same_with_and_without_lines() {
 fn a_debugger_stops_at_a_loop_of_the_schedule() {
     let folder = folder("gdb");
     let listing = write(&folder, add(), true).listing.unwrap();
-    // The first address of the line may lie in an unrolled loop, which few rows do not enter.
+    // The first address of the line may be in an unrolled loop that few rows enter.
     let main = "#include <stdint.h>\n#include <stdio.h>\nvoid add(float* a, float* out, int64_t rows);\n\
         static _Alignas(64) float a[536], out[536];\n\
         int main(void) { add(a, out, 67); printf(\"%g\\n\", out[535]); return 0; }\n";
@@ -145,7 +146,7 @@ fn a_debugger_stops_at_a_loop_of_the_schedule() {
     let frame = format!("kernels.kir:{store}");
     assert!(said.contains("#0  ") && said.contains("add (") && said.contains(&frame), "{said}\n{listing}");
     assert!(said.contains("#1  ") && said.contains("main ("), "{said}");
-    // The line itself, from the text that was written beside the object.
+    // The line itself, from the text that was written next to the object.
     let line = listing.lines().nth(store - 1).unwrap().trim();
     assert!(said.contains(line), "{line}:\n{said}");
 }

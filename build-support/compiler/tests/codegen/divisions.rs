@@ -1,4 +1,5 @@
-//! Division of integers: by 0 it gives 0, and the smallest number by -1 wraps. Nothing ends the process.
+//! Integer division: by 0 the result is 0, and the smallest number divided by -1 wraps. Nothing
+//! terminates the process.
 
 use kernpack::DataType;
 use kernpack_compiler::build;
@@ -13,7 +14,7 @@ use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
 use crate::{function, tensor, written};
 
 const OPS: [BinaryOp; 4] = [BinaryOp::Div, BinaryOp::Mod, BinaryOp::FloorDiv, BinaryOp::FloorMod];
-/// What all lanes divide.
+/// A multiple of all numbers of lanes.
 const STEP: usize = 48;
 
 /// All pairs of numbers at the ends of a type and around 0.
@@ -27,13 +28,14 @@ fn pairs(dtype: DataType) -> (Vec<i128>, Vec<i128>) {
     pairs.into_iter().unzip()
 }
 
-/// By what is divided.
+/// The kind of divisor.
 #[derive(Clone, Copy, Debug)]
 enum By {
     /// `b[i]`.
     Data,
     Constant(i64),
-    /// A constant, shifted by `b[i]`. An odd one is never 0 for LLVM, because all other shifts are poison.
+    /// A constant, shifted by `b[i]`. LLVM assumes that a shifted odd number is never 0, because
+    /// otherwise the shift is poison.
     Shifted(BinaryOp, i64),
 }
 
@@ -117,7 +119,8 @@ fn divisions_by_shifted_numbers_give_a_number() {
     check(&Target::host(), &[4], &divisors.collect::<Vec<_>>());
 }
 
-/// The instruction of a division by data or by a size is guarded by selects; one by a positive number is not guarded.
+/// The instruction of a division by data or by a size is guarded by selects; one by a positive
+/// number is not guarded.
 #[test]
 fn divisions_are_guarded_without_branches_where_they_have_to() {
     // The instructions around the first division.

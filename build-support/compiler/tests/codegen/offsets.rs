@@ -1,4 +1,4 @@
-//! Tensors whose elements begin at a symbolic offset from the data pointer.
+//! Tensors whose elements start at a symbolic offset from the data pointer.
 
 use kernpack::Tensor;
 use kernpack_compiler::build;
@@ -7,7 +7,7 @@ use kernpack_compiler::ir::{Buffer, BufferNode, Expr, ForKind, I64, Stmt, Var};
 
 use crate::{function, tensor, written};
 
-/// Outputs of one call: checked pair by pair, and all at once.
+/// The numbers of outputs of one call: checked pair by pair, and all at once.
 const COUNTS: [usize; 2] = [2, 12];
 
 fn numbers(name: &str, extent: impl Into<Expr>) -> Buffer {
@@ -18,7 +18,8 @@ fn at(name: &str, offset: impl Into<Expr>) -> Buffer {
     Buffer::from_node(BufferNode { elem_offset: offset.into(), ..numbers(name, 4).to_node() })
 }
 
-/// Offsets are of sizes that a later argument tells, of sizes that an earlier one told, constants, or names of their own.
+/// Offsets consist of sizes that a later argument determines, sizes that an earlier one determined,
+/// constants, or separate names.
 #[test]
 fn offsets_are_known_before_they_are_used() {
     let (n, own) = (Var::size("n", I64), Var::size("own", I64));

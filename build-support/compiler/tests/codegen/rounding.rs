@@ -1,5 +1,5 @@
 //! Inputs and results of operations that round once: conversions between floats and integers, and
-//! `fma` of small floats. The results are computed with whole numbers.
+//! `fma` of small floats. The results are computed with integers.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use kernpack_compiler::te::fma;
 use crate::integers::{TYPES, ends};
 
 pub(crate) const FLOATS: [DataType; 4] = [F16, BF16, F32, F64];
-/// Lanes that the number of inputs is a multiple of.
+/// The number of inputs is a multiple of this number of lanes.
 const MOST_LANES: usize = 24;
 
-/// Bits of precision and of the exponent.
+/// The bits of precision and of the exponent.
 fn format(dtype: DataType) -> (u32, u32) {
     match dtype {
         F16 => (11, 5),
@@ -23,7 +23,7 @@ fn format(dtype: DataType) -> (u32, u32) {
     }
 }
 
-/// A number rounded to so many binary digits, half to even.
+/// A number rounded to this many binary digits, half to even.
 pub(crate) fn rounded(digits: u32, value: i128) -> i128 {
     let magnitude = value.unsigned_abs();
     let length = u128::BITS - magnitude.leading_zeros();
@@ -36,21 +36,21 @@ pub(crate) fn rounded(digits: u32, value: i128) -> i128 {
     ((kept + u128::from(is_up)) << shift) as i128 * value.signum()
 }
 
-/// The nearest float of a type, computed with whole numbers.
+/// The nearest float of a type, computed with integers.
 pub(crate) fn nearest(dtype: DataType, value: i128) -> f64 {
     let (digits, exponent) = format(dtype);
     let rounded = rounded(digits, value) as f64;
     if exponent == 5 && rounded.abs() >= 65536.0 { f64::INFINITY.copysign(rounded) } else { rounded }
 }
 
-/// The integer of a type for a float: cut, saturated, 0 for NaN.
+/// The integer of a type for a float: truncated, saturated, 0 for NaN.
 fn saturated(dtype: DataType, value: f64) -> i128 {
     let (min, max) = ends(dtype);
     (value as i128).clamp(min, max)
 }
 
 /// The bits of floats of a type: each exponent with fractions at both ends and in the middle, and
-/// the limits of integers with their neighbours.
+/// the limits of integers with their neighbors.
 fn float_bits(dtype: DataType) -> Vec<u64> {
     let (digits, exponent) = format(dtype);
     let fraction = digits - 1;
@@ -77,7 +77,8 @@ fn float_bits(dtype: DataType) -> Vec<u64> {
     all.iter().flat_map(|bits| [*bits, bits | sign]).collect()
 }
 
-/// Integers of a type: its ends, and numbers at and beside the middles between floats of all types.
+/// Integers of a type: its ends, and numbers at and next to the midpoints between floats of all
+/// types.
 pub(crate) fn integers(dtype: DataType) -> Vec<i128> {
     let (min, max) = ends(dtype);
     let mut all: BTreeSet<i128> = (-128..=128).chain([min, min + 1, max - 1, max]).collect();
@@ -95,7 +96,7 @@ pub(crate) fn integers(dtype: DataType) -> Vec<i128> {
     all.into_iter().filter(|number| (min..=max).contains(number)).collect()
 }
 
-/// The inputs of a type as bits, as many as vectors fill.
+/// The inputs of a type as bits, padded to whole vectors.
 pub(crate) fn inputs(dtype: DataType) -> Vec<u64> {
     let mask = u64::MAX >> (64 - u32::from(dtype.bits()));
     let all: Vec<u64> = if dtype.is_float() {
@@ -124,7 +125,7 @@ impl Number {
         Self::Int(crate::integers::wrapped(dtype, i128::from(bits)))
     }
 
-    /// The same value, bit by bit but for NaN.
+    /// Returns true for the same value, bit by bit except for NaN.
     pub(crate) fn is(self, other: Self) -> bool {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => a == b,
@@ -141,29 +142,30 @@ fn expected(to: DataType, value: Number) -> Number {
     }
 }
 
-/// From one type to another, in vectors of some lanes.
+/// A conversion from one type to another, in vectors.
 pub(crate) struct Row {
     /// The type of the inputs.
     pub(crate) from: DataType,
     /// The type of the results.
     pub(crate) to: DataType,
-    /// Lanes of the vectors; 1 is a scalar.
+    /// The lanes of the vectors; 1 for a scalar.
     pub(crate) lanes: u16,
 }
 
 impl Row {
-    /// Each float type to and from each integer type, in vectors of each of these lanes.
+    /// Each float type to and from each integer type, in vectors with each of these numbers of
+    /// lanes.
     pub(crate) fn all<const N: usize>(lanes: [u16; N]) -> Vec<Self> {
         let pairs = FLOATS.iter().flat_map(|float| TYPES.iter().flat_map(|int| [(*float, *int), (*int, *float)]));
         pairs.flat_map(move |(from, to)| lanes.map(|lanes| Self { from, to, lanes })).collect()
     }
 
-    /// A name of a function.
+    /// The name of the function.
     pub(crate) fn name(&self) -> String {
         format!("{}_{}_{}", self.from.short_name(), self.to.short_name(), self.lanes)
     }
 
-    /// The buffers of so many inputs and results, and the loop that converts.
+    /// The buffers of this many inputs and results, and the loop that converts.
     pub(crate) fn program(&self, count: usize) -> ([Buffer; 2], Stmt) {
         let [a, out] = [("a", self.from), ("out", self.to)]
             .map(|(name, dtype)| Buffer::new(name, dtype, [Expr::int(count as i64)], "global"));
@@ -174,7 +176,7 @@ impl Row {
         ([a, out], Stmt::for_loop(i, 0, rounds, ForKind::Serial, store))
     }
 
-    /// Compares results with what they should be.
+    /// Compares results with the expected ones.
     pub(crate) fn check(&self, by: &str, inputs: &[u64], found: &[u64]) {
         assert_eq!(inputs.len(), found.len());
         for (input, found) in inputs.iter().zip(found) {
@@ -191,15 +193,15 @@ impl Row {
     }
 }
 
-/// Values are multiples of this power of two.
+/// The exponent of the power of two of which all values are multiples.
 const UNIT: i32 = -60;
 
 fn exact(value: f64) -> i128 {
     (value * 2f64.powi(-UNIT)) as i128
 }
 
-/// Factors whose product is in the middle between two floats, each with a small addend of both signs,
-/// and without.
+/// Factors whose product is at the midpoint between two floats, each with a small addend of both
+/// signs, and without one.
 fn middles(digits: u32, tiny: f64) -> Vec<[f64; 3]> {
     let ones = 1u64 << (digits - 1);
     let step = if digits == 11 { 7 } else { 1 };
@@ -219,8 +221,8 @@ fn middles(digits: u32, tiny: f64) -> Vec<[f64; 3]> {
     rows
 }
 
-/// Factors and addends of a small float type, whose sum is rounded twice by way of single or double
-/// precision.
+/// Factors and addends of a small float type whose sum would be rounded twice through single or
+/// double precision.
 pub(crate) struct Fused {
     dtype: DataType,
     /// The two factors and the addend.
@@ -255,7 +257,7 @@ impl Fused {
         (buffers, Stmt::for_loop(i, 0, count / i64::from(lanes), ForKind::Serial, store))
     }
 
-    /// Compares results with what they should be.
+    /// Compares results with the expected ones.
     pub(crate) fn check(&self, by: &str, found: &[u64]) {
         let found = Block::from_lanes(self.dtype, &[self.rows.len() as i64], found).to_f64().unwrap();
         for ([a, b, c], found) in self.rows.iter().zip(found) {

@@ -1,4 +1,4 @@
-//! Kernels that LLVM compiled for minutes, in a process of their own with a time limit.
+//! Kernels that LLVM compiled for minutes, in a separate process with a time limit.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use kernpack_compiler::{Kernel, PassContext, TargetDescription, build};
 /// Far above the time of the compilation, which is below a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Set in the process that compiles.
+/// The variable that is set in the process that compiles.
 const CHILD: &str = "KERNPACK_TEST_REDUCTION";
 
 /// The maximum of all elements of a tensor.
@@ -25,7 +25,7 @@ fn reduction(shape: [i64; 3]) -> Kernel {
     kernel
 }
 
-/// LLVM 22 looks for checksums in loops (HashRecognize), in this one without an end.
+/// LLVM 22 searches for checksums in loops (HashRecognize), in this one without terminating.
 #[test]
 fn a_reduction_over_three_short_axes_is_compiled_in_time() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,5 @@
-//! Random expressions over loaded integers with extreme values: the oracle, the interpreter and compiled code give the same.
+//! Random expressions over loaded integers with extreme values: the oracle, the interpreter and
+//! compiled code have the same results.
 
 use kernpack_compiler::codegen::Target;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
@@ -11,9 +12,9 @@ use crate::integers::{ELEMENTS, Space, TYPES, Values, arithmetic, cases, in_para
 use crate::numbers::{block_of, numbers_in, numbers_of, tensor_of};
 use crate::{function, tensor, written};
 
-/// Expressions of one function.
+/// The number of expressions of one function.
 const BATCH: usize = 200;
-/// Iterations of its loop.
+/// The number of iterations of its loop.
 const ROUNDS: i64 = 8;
 
 /// `out[k * ROUNDS + i]` is expression `k`.
@@ -89,7 +90,7 @@ fn compiled_data_keeps_its_values_in_a_million_expressions() {
     in_parallel(cases(1_000_000), 10 * BATCH, |part| check(1000 + part, 10));
 }
 
-/// Numbers that a kernel is called with are data, and so is what is computed from them.
+/// The scalar arguments of a kernel are data, and so are values computed from them.
 #[test]
 fn parameters_of_kernels_wrap() {
     let mut kernel = Kernel::new("wrap");

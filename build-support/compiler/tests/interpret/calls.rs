@@ -1,4 +1,5 @@
-//! Calls: of the same module, of the test's functions, of packed functions with FFI values in memory.
+//! Calls: of the same module, of the test's functions, of packed functions with FFI values in
+//! memory.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine, PackedValue};
 use kernpack_compiler::ir::{F32, I64};
@@ -66,7 +67,7 @@ fn tensors_reach_packed_functions() {
     assert_eq!(b.to_f32().unwrap(), [2.0, 3.0, 4.0, 5.0]);
 }
 
-/// `MakePackedAPI` and the program that it makes: arguments are FFI values and `DLTensor`s in memory.
+/// `MakePackedAPI` and the resulting program: arguments are FFI values and `DLTensor`s in memory.
 #[test]
 fn packed_functions_take_values_in_memory() {
     let func = text::parse_func(
@@ -91,7 +92,8 @@ fn packed_functions_take_values_in_memory() {
     }
 }
 
-/// The last passes before code for the cpu: calls and tensors in terms of memory compute the same.
+/// After the final passes before CPU code generation, calls and tensors as memory operations
+/// compute the same.
 #[test]
 fn programs_for_the_host_run() {
     let source = "func f(a: f32[n, 4], o: mut f32[n]) {

@@ -1,4 +1,4 @@
-//! Random programs: compiled code computes what the interpreter computes.
+//! Random programs: compiled code computes the same as the interpreter.
 #![cfg(feature = "llvm")]
 
 use core::fmt::Write;
@@ -16,12 +16,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const INTS: [&str; 8] = ["i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"];
 const FLOATS: [&str; 3] = ["f32", "f64", "f16"];
-/// Without bfloat16: conversions to it call functions of the compiler's runtime library, which a process need not have.
+/// Without bfloat16: conversions to it call functions of the compiler's runtime library, which may
+/// be missing in a process.
 const ALL: [&str; 12] = ["f32", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "f64", "f16", "bool"];
-/// Elements of each input and output.
+/// The number of elements of each input and output.
 const COUNT: usize = 32;
 
-/// A program from a list of choices. Products of floats are of small whole numbers, exact therefore: a multiplication and an addition may be done as one.
+/// A program from a list of choices. Products of floats are of small integers, and so exact: a
+/// multiplication and an addition may be fused.
 struct Program<'a> {
     choices: &'a [u8],
     lets: Vec<(String, &'static str, u16)>,
@@ -158,7 +160,7 @@ impl Program<'_> {
 
     fn float(&mut self, dtype: &'static str, lanes: u16, depth: usize) -> String {
         let a = self.expr(dtype, lanes, depth - 1);
-        // Whole numbers from -8 to 8.
+        // Integers from -8 to 8.
         let small = |this: &mut Self| {
             let at = this.choose(16);
             if lanes == 1 { format!("a_{dtype}[{at}]") } else { format!("a_{dtype}[{at} : {lanes}]") }
@@ -259,7 +261,7 @@ fn dtype_of(name: &str) -> DataType {
     parse_short_name(name).expect("a type")
 }
 
-/// Values of an input: whole numbers up to 8 for floats, any bits for integers.
+/// The values of an input: integers up to 8 for floats, any bits for integers.
 fn values(name: &str) -> Block {
     let dtype = dtype_of(name);
     let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ name.bytes().map(u64::from).sum::<u64>();
@@ -311,7 +313,7 @@ fn is_nan(dtype: DataType, bits: u64) -> bool {
     dtype.is_float() && block.to_f64().is_ok_and(|values| values[0].is_nan())
 }
 
-/// Runs a program both ways; the first difference.
+/// Runs a program both ways; returns the first difference.
 fn difference(source: &str, target: &Target) -> Result<Option<String>, String> {
     let func = text::parse_func(source).map_err(|error| format!("{error}"))?;
     let inputs: Vec<Block> = ALL.iter().map(|name| values(name)).collect();

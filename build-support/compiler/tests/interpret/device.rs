@@ -1,4 +1,4 @@
-//! Threads of a device.
+//! Device threads.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{F32, I32};
@@ -46,7 +46,8 @@ fn blocks_do_not_share_without_an_order() {
     );
 }
 
-/// A tree of sums in shared memory; the barrier at the end of the loop's body protects the next round.
+/// A tree of sums in shared memory; the barrier at the end of the loop's body protects the next
+/// iteration.
 fn tree(barrier: &str) -> String {
     blocks(
         2,

@@ -1,4 +1,4 @@
-//! The interpreter: what it computes, and what it finds.
+//! The interpreter: its results, and the errors that it detects.
 
 mod calls;
 mod compiled;
@@ -60,7 +60,7 @@ fn sync(scope: &str) -> Stmt {
     Stmt::evaluate(Expr::builtin(builtin::STORAGE_SYNC, I32, [Expr::text(scope)]))
 }
 
-/// The only function of a text, with these arguments.
+/// Runs the only function of a text with these arguments.
 #[track_caller]
 fn run_text(source: &str, args: &[Arg]) -> Result<Option<Arg>, String> {
     let module = text::parse(source).unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Random programs: each pass keeps what a program computes.
+//! Random programs: each pass preserves the results of a program.
 
 use core::fmt::Write;
 
@@ -10,16 +10,18 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Elements of the input and of the output.
+/// The numbers of elements of the input and of the output.
 const INPUT: i64 = 64;
 const OUTPUT: i64 = 512;
 
-/// A program from a list of choices: loops of all kinds with guards, index arithmetic with floor division, local memory, padding.
+/// A program from a list of choices: loops of all kinds with guards, index arithmetic with floor
+/// division, local memory, padding.
 struct Program<'a> {
     choices: &'a [u8],
-    /// Loop variables and other whole numbers in scope, and a bound of each.
+    /// The loop variables and other integers in scope, and a bound of each.
     vars: Vec<String>,
-    /// The variable of the vectorized loop around, with its extent: stores go to a place of their own for each lane.
+    /// The variable of the surrounding vectorized loop, with its extent: each lane stores to a
+    /// separate location.
     lanes: Option<(String, usize)>,
     parallel: bool,
     locals: Vec<String>,
@@ -38,7 +40,7 @@ impl Program<'_> {
         format!("{of}{}", self.names)
     }
 
-    /// A whole number; small.
+    /// A small integer.
     fn index(&mut self, depth: usize) -> String {
         if depth == 0 {
             let known = self.vars.clone();
@@ -103,7 +105,8 @@ impl Program<'_> {
         }
     }
 
-    /// A place of the output: for each lane, and each iteration of a parallel loop, one of its own.
+    /// A location in the output: a separate one for each lane, and each iteration of a parallel
+    /// loop.
     fn place(&mut self) -> String {
         let at = self.index(2);
         match (&self.lanes, self.parallel) {
@@ -123,7 +126,7 @@ impl Program<'_> {
     fn store(&mut self, out: &mut String) {
         let place = self.place();
         let value = self.value(2);
-        // A lane that reads what it writes reads its own place.
+        // A lane that reads the output reads its own location.
         let value = if self.choose(3) == 1 { format!("o[{place}] + {value}") } else { value };
         let _ = writeln!(out, "o[{place}] = {value}");
     }
@@ -245,7 +248,7 @@ fn each_pass_keeps_what_a_program_computes() {
         for n in sizes {
             match run(&source, n) {
                 Ok(values) => expected.push(values),
-                // Too long, or not what a program may do.
+                // The program takes too long, or is not valid.
                 Err(error) if error.contains("the limit of") => return Err(TestCaseError::reject("too long")),
                 Err(error) => return Err(TestCaseError::fail(format!("n = {n}: {error} in\n{source}"))),
             }

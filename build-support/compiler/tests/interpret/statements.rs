@@ -1,4 +1,4 @@
-//! Statements and expressions on the cpu.
+//! Statements and expressions on the CPU.
 
 use kernpack_compiler::interpret::{Arg, Block, Machine};
 use kernpack_compiler::ir::{BOOLEAN, F16, F32, F64, I8, I32, I64, U8};
@@ -97,7 +97,7 @@ fn vectors_go_lane_by_lane() {
         o[0 : 8] = select(r < broadcast(4, 8), v, shuffle([v, broadcast(-1.0, 8)], [7, 6, 5, 4, 8, 9, 0, 1]))
     }";
     assert_eq!(output(source, 8), [0.0, 2.0, 4.0, 6.0, -1.0, -1.0, 0.0, 2.0]);
-    // Only the lanes of the chosen side are evaluated, and only they touch memory.
+    // Only the lanes of the selected side are evaluated, and only they access memory.
     let lazy = "func f(o: mut f32[8]) {
         alloc t: f32[4] @local
         t[0 : 4] = broadcast(3.0, 4)
@@ -110,7 +110,7 @@ fn vectors_go_lane_by_lane() {
         run_text(&eager, &[Block::uninit(F32, &[8]).into()]),
         &["out of bounds: `t`[4] is not in 0..4", "r = [0, 1, 2"],
     );
-    // A buffer of vectors; a mask with a lane for each place.
+    // A buffer of vectors; a mask with a lane for each location.
     let wide = "func f(o: mut f32x4[2]) {
         o[0 : 2] = broadcast(1.0, 8) where ramp(0, 1, 2) < broadcast(1, 2)
     }";

@@ -1,4 +1,5 @@
-//! Runs lowered functions in the interpreter and compares every element with the graph's own values.
+//! Runs lowered functions in the interpreter and compares every element with the graph's own
+//! values.
 
 use kernpack::Any;
 use kernpack_compiler::arith::Analyzer;
@@ -17,7 +18,7 @@ use kernpack_compiler::te::operation::post_order;
 use kernpack_compiler::text::print;
 use kernpack_compiler::{CompileError, Result, build};
 
-/// Operations that one run takes at most.
+/// The maximum number of operations of one run.
 const MOST_STEPS: u64 = 2_000_000;
 
 /// A graph with its inputs and sizes.
@@ -30,7 +31,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Of outputs; `sizes` are the variables in shapes.
+    /// Creates a graph of outputs; `sizes` are the variables in shapes.
     pub(crate) fn new<'a>(
         outputs: impl IntoIterator<Item = &'a Tensor>,
         sizes: impl IntoIterator<Item = &'a Var>,
@@ -54,25 +55,26 @@ impl Graph {
         Self { outputs, inputs, sizes: sizes.into_iter().cloned().collect(), with_passes: false, is_compiled: false }
     }
 
-    /// The same with the passes of the usual pipeline, one after the other.
+    /// Enables the passes of the usual pipeline, one after the other.
     pub(crate) fn through_passes(mut self) -> Self {
         self.with_passes = true;
         self
     }
 
-    /// With the passes, for a device if the schedule has threads, and with compiled code at the end if it has none.
+    /// Enables the passes, for a device if the schedule has threads, and otherwise compiled code at
+    /// the end.
     pub(crate) fn through_everything(mut self) -> Self {
         (self.with_passes, self.is_compiled) = (true, true);
         self
     }
 
-    /// One size, each of the values.
+    /// Checks the graph with each of the values for all sizes.
     pub(crate) fn check_sizes(&self, what: &str, values: &[i64], make: impl Fn(&mut Schedule) -> Result<()>) {
         let sizes: Vec<Vec<i64>> = values.iter().map(|value| vec![*value; self.sizes.len()]).collect();
         self.check_lists(what, &sizes, make);
     }
 
-    /// Sizes together.
+    /// Checks the graph with combinations of sizes.
     pub(crate) fn check_all<const N: usize>(
         &self,
         what: &str,
@@ -96,13 +98,13 @@ impl Graph {
         }
     }
 
-    /// Whether an output depends on a tensor.
+    /// Returns true if an output depends on a tensor.
     pub(crate) fn has(&self, tensor: &Tensor) -> bool {
         let ops: Vec<_> = self.outputs.iter().map(|tensor| tensor.op.clone()).collect();
         post_order(&ops).contains(&tensor.op)
     }
 
-    /// What is wrong with a schedule.
+    /// The error of an invalid schedule.
     pub(crate) fn problem(&self, make: impl Fn(&mut Schedule) -> Result<()>) -> String {
         self.try_lists(&[], make).expect_err("the schedule is wrong")
     }
@@ -123,7 +125,7 @@ impl Graph {
         lower_function(schedule, &args, "f", &PassContext::default())
     }
 
-    /// A function that computes the outputs, whatever it was made of.
+    /// Checks that a function computes the outputs, whatever its origin.
     pub(crate) fn check_function(&self, what: &str, func: &LoweredFunc, sizes: &[Vec<i64>]) {
         if let Err(problem) = self.compare(func, sizes) {
             panic!("{what}: {problem}");
@@ -137,7 +139,7 @@ impl Graph {
         self.compare_runs(&machine.with_step_limit(MOST_STEPS), &print(module), sizes)
     }
 
-    /// The first difference or error, in words.
+    /// The first difference or error, as a text.
     pub(crate) fn try_lists(
         &self,
         sizes: &[Vec<i64>],
@@ -146,7 +148,7 @@ impl Graph {
         let schedule = self.schedule(make).map_err(|error| format!("schedule: {error}"))?;
         let func = self.lower(&schedule).map_err(|error| format!("lowering: {error}"))?;
         if !self.waits_for_none(&func) {
-            // Threads meet when there are barriers.
+            // Threads are ordered only after barriers are inserted.
             return self.try_device(&func, sizes);
         }
         self.compare(&func, sizes)?;
@@ -174,7 +176,8 @@ impl Graph {
                 Ok(after.to::<LoweredFunc>()?)
             };
             func = run().map_err(|error| format!("{name}: {error}\n{}", print(&func)))?;
-            // Selects of vectors read lanes that they do not take until the last pass masks them.
+            // Selects of vectors read lanes that they do not select, until the last pass masks
+            // them.
             is_vector |= *name == "VectorizeLoop";
             if is_vector && Some(name) != USUAL.last() {
                 continue;
@@ -198,7 +201,8 @@ impl Graph {
                 Err(_) => program.to().map_err(|error: kernpack::Error| error.to_string())?,
             };
             verify_module(&module, Stage::Flat).map_err(|error| format!("after {name}: {error}"))?;
-            // Selects of vectors read too much until they are masked; threads meet when there are barriers.
+            // Selects of vectors read too much until they are masked; threads are ordered only
+            // after barriers are inserted.
             is_sound &= *name != "VectorizeLoop";
             is_sound |= *name == "ThreadSync";
             if is_sound && self.waits_for_none(func) || *name == "ThreadSync" || program.to::<IrModule>().is_ok() {
@@ -208,7 +212,7 @@ impl Graph {
         Ok(())
     }
 
-    /// Whether no memory is shared between threads.
+    /// Returns true if no memory is shared between threads.
     fn waits_for_none(&self, func: &LoweredFunc) -> bool {
         let mut shared = false;
         for_each_stmt(&func.body, |stmt| {
@@ -217,7 +221,7 @@ impl Graph {
         !shared
     }
 
-    /// The first difference of what compiled code computes.
+    /// The first difference of the results of compiled code.
     fn try_compiled(&self, func: &LoweredFunc, sizes: &[Vec<i64>]) -> Result<(), String> {
         let module = build(func, &Target::host()).map_err(|error| format!("compiled: {error}\n{}", print(func)))?;
         let function = module.function("f").map_err(|error| error.to_string())?;
@@ -341,7 +345,7 @@ fn elements_of(dtype: DataType, tensor: &kernpack::Tensor) -> Vec<f64> {
     }
 }
 
-/// Small whole numbers, the same ones each time.
+/// Small integers, the same ones each time.
 pub(crate) fn numbers(seed: u64, count: i64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678;
     let next = move || {

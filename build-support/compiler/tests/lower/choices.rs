@@ -1,8 +1,9 @@
-//! Random decisions as a list of numbers: what is made of a shorter or smaller list is simpler, so that shrinking needs to know nothing else.
+//! Random decisions as a list of numbers: a shorter or smaller list results in a simpler program,
+//! so that shrinking needs no other knowledge.
 
 use std::time::{Duration, Instant};
 
-/// Shrinking ends after this time, with what it has.
+/// The time after which shrinking ends with its current result.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A list of decisions. After its end every decision is the first choice.
@@ -13,7 +14,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// Random ones of a seed.
+    /// Random decisions from a seed.
     pub(crate) fn of_seed(seed: u64) -> Self {
         let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
         let numbers = (0..400).map(|_| {
@@ -25,7 +26,7 @@ impl Choices {
         Self { numbers: numbers.collect(), next: 0 }
     }
 
-    /// These.
+    /// The given decisions.
     pub(crate) fn of(numbers: &[u32]) -> Self {
         Self { numbers: numbers.to_vec(), next: 0 }
     }
@@ -37,7 +38,7 @@ impl Choices {
         number as usize % count.max(1)
     }
 
-    /// One of several.
+    /// One of several values.
     pub(crate) fn one<T: Clone>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())].clone()
     }
@@ -48,7 +49,7 @@ impl Choices {
     }
 }
 
-/// A shorter and smaller list for which the test still fails, and its problem.
+/// Returns a shorter and smaller list for which the test still fails, and its problem.
 pub(crate) fn shrunk(
     choices: Choices,
     problem: String,

@@ -1,4 +1,5 @@
-//! Virtual threads and double buffers through the passes: what is computed stays the same, and neither is left.
+//! Virtual threads and double buffers through the passes: the results stay the same, and neither is
+//! left.
 
 use kernpack_compiler::Result;
 use kernpack_compiler::codegen::Target;
@@ -69,7 +70,8 @@ fn virtual_threads_on_the_cpu() {
     });
 }
 
-/// Found by `random_schedules_for_long`, seed 771124000043: how much of `b` a copy needs depends on which copy it is.
+/// Found by `random_schedules_for_long`, seed 771124000043: the part of `b` that a copy needs
+/// depends on the copy.
 #[test]
 fn virtual_threads_with_memory_of_different_sizes() {
     let n = size("n");
@@ -85,7 +87,7 @@ fn virtual_threads_with_memory_of_different_sizes() {
     });
 }
 
-/// `b` doubled in a loop of `c`, for each way to split the loop.
+/// Doubles `b` in a loop of `c`, for each way to split the loop.
 fn halves(graph: &Graph, b: &Tensor, c: &Tensor, factor: i64) {
     graph.check_sizes("double buffer", &AWKWARD, |s| {
         let [i] = s.stage(c).axes()?;
@@ -164,7 +166,8 @@ fn a_double_buffer_without_a_serial_loop_is_said() {
     assert_eq!(context.take_warnings(), ["`b` is not double buffered: no serial loop is around it"]);
 }
 
-/// The schedule compiled for this machine: `c[i] = b[i] * b[i + 1]` with `b[i] = a[i] + a[i + 1]`.
+/// The result of the schedule compiled for this machine: `c[i] = b[i] * b[i + 1]` with
+/// `b[i] = a[i] + a[i + 1]`.
 fn compiled(count: usize, make: impl Fn(&mut Schedule, &Tensor, &Tensor) -> Result<()>) -> Vec<f32> {
     let n = size("n");
     let a = placeholder([n.expr() + 2], F32, "a");
@@ -197,7 +200,7 @@ fn compiled_code_has_copies_and_halves() {
             s.stage(c).bind(&v, &thread_axis(None, "vthread"))?.vectorize(&inner)?;
             s.stage(b).compute_at(c, &outer)?.double_buffer().map(drop)
         });
-        // Memory of each copy, whose size is not known before: what a run of random schedules found.
+        // Memory of each copy whose size is not known before, found by a run of random schedules.
         compiled(count, |s, b, c| {
             let [i] = s.stage(c).axes()?;
             let (v, _) = s.stage(c).split_nparts(&i, 2)?;

@@ -1,4 +1,5 @@
-//! Schedules for threads of a device, lowered to kernels and run by the interpreter, which finds races and barriers that are not reached.
+//! Schedules for device threads, lowered to kernels and run by the interpreter, which finds races
+//! and barriers that are not reached.
 
 use kernpack::Any;
 use kernpack_compiler::Result;
@@ -12,7 +13,7 @@ use kernpack_compiler::te::{argmax, compute, placeholder, reduce_axis, reduce_ma
 
 use crate::check::Graph;
 
-/// The module that the passes for a device make of a schedule; without one of them.
+/// The module that the device passes produce from a schedule, optionally without one of them.
 fn kernels(
     graph: &Graph,
     without: &str,
@@ -42,7 +43,8 @@ fn barriers(module: &IrModule) -> usize {
     module.functions.iter().map(|function| calls(&function.body, "storage_sync")).sum()
 }
 
-/// No threads are left on the host, and no reductions across threads; every launch has its kernel.
+/// Checks that no threads are left on the host, and no reductions across threads, and that every
+/// launch has its kernel.
 fn assert_split(module: &IrModule) {
     let mut launches = 0;
     for function in module.functions.iter() {
@@ -64,7 +66,8 @@ fn assert_split(module: &IrModule) {
     assert!(kernels > 0 && kernels == launches, "{kernels} kernels, {launches} launches");
 }
 
-/// `c[i] = b[i] + b[n - 1 - i] ` in blocks of 8: each thread reads what another one computed in shared memory.
+/// `c[i] = b[i] + b[n - 1 - i] ` in blocks of 8: each thread reads an element that another one
+/// computed in shared memory.
 fn mirrored() -> (Graph, Tensor, Tensor) {
     let n = size("n");
     let a = placeholder([n.expr() * 8], F32, "a");
@@ -112,7 +115,8 @@ fn elements_of_one_thread_have_no_barriers() {
     graph.check_module("own elements", &module, &[vec![2]]).unwrap();
 }
 
-/// A product in blocks of 8 by 8, 4 by 4 threads with 2 by 2 elements each, operands in shared memory; with copies of threads, and doubled memory.
+/// A product in blocks of 8 by 8, with 4 by 4 threads of 2 by 2 elements each and operands in
+/// shared memory; optionally with virtual threads and double buffers.
 fn product(copies: bool, doubled: bool) -> (Graph, impl Fn(&mut Schedule) -> Result<()>) {
     let (m, n, l) = (size("m"), size("n"), size("l"));
     let (a, b) = (placeholder([&m, &l], F32, "a"), placeholder([&l, &n], F32, "b"));
@@ -194,7 +198,8 @@ fn doubled_memory_needs_one_barrier_for_each_part() {
         let context = PassContext::new(PassOptions { double_buffer_split_loop: 0, ..PassOptions::default() });
         barriers(&kernels(&graph, "", &context, &make).unwrap())
     };
-    // In a loop without guards and one for the rest: before and behind what reads, or once before the loop and once in it.
+    // In a loop without guards and one for the tail: before and after the reads, or once before the
+    // loop and once in it.
     assert_eq!([body(false), body(true)], [4, 4]);
 }
 
@@ -265,7 +270,8 @@ fn parts_of_a_row_are_reduced_by_threads() {
 
 #[test]
 fn conditions_of_threads_stand_inside_of_them() {
-    // The reduction's loop is outside of the threads: the first values and the sums have threads of their own.
+    // The reduction's loop is outside of the threads: the initial values and the sums have separate
+    // threads.
     let n = size("n");
     let a = placeholder([&n, &n], F32, "a");
     let k = reduce_axis(0, &n, "k");
@@ -311,27 +317,27 @@ fn a_barrier_under_a_condition_is_an_error() {
     let context = PassContext::default();
     let uniform = thread_sync(&parse(&source("b < 1")), &context).unwrap();
     assert_eq!(calls(&uniform.body, "storage_sync"), 1);
-    // The condition goes around the parts between barriers.
+    // The condition is moved around the parts between barriers.
     let spread = thread_sync(&parse(&source("t < 4")), &context).unwrap();
     assert_eq!(calls(&spread.body, "storage_sync"), 1, "{spread}");
-    // It may not be the same after the barrier.
+    // The condition may have another value after the barrier.
     let error = thread_sync(&parse(&source("a[b * 8 + t] > 0.0f32")), &context).err().unwrap();
     assert!(
         error.to_string().contains("`s` is written and read by different threads, and the barrier between would not"),
         "{error}"
     );
-    // One thread does all of it.
+    // One thread does all of the work.
     let alone = source("t < 1").replace("s[7 - t]", "s[t]").replace("s[t] =", "s[3] =").replace("= s[t]", "= s[3]");
     let one = thread_sync(&parse(&alone), &context).unwrap();
     assert_eq!(calls(&one.body, "storage_sync"), 0);
-    // Two threads, each of which is the only one where it comes by.
+    // Two threads, each of which is the only one at its place.
     let two = source("b < 1")
         .replace("s[t] =", "if t == 1 { s[3] =")
         .replace("+ t]\n", "+ t] }\nif t == 2 {")
         .replace("s[7 - t]", "s[3] }");
     let two = thread_sync(&parse(&two), &context).unwrap();
     assert_eq!(calls(&two.body, "storage_sync"), 1, "{two}");
-    // Rows of a symbolic length, one for each thread: what a run of random schedules found.
+    // Rows of a symbolic length, one for each thread, found by a run of random schedules.
     let rows = |stride: &str, count: &str| {
         let text =
             source("t < 4").replace("s[t] = a[b * 8 + t]", "for j in 0..COUNT { s[t * STRIDE + j] = a[b * 8 + t]");
@@ -340,15 +346,17 @@ fn a_barrier_under_a_condition_is_an_error() {
     };
     assert_eq!(calls(&thread_sync(&rows("n", "n"), &context).unwrap().body, "storage_sync"), 0);
     assert_eq!(calls(&thread_sync(&rows("(n * 2 + 1)", "min(n * 2, 9)"), &context).unwrap().body, "storage_sync"), 0);
-    // Threads need not be in the same iteration: here one has what the next one comes to.
+    // Threads need not be in the same iteration: here one has an element that the next one accesses
+    // later.
     assert_ne!(calls(&thread_sync(&rows("2", "4"), &context).unwrap().body, "storage_sync"), 0);
-    // Halves that are told apart by constants need no barrier.
+    // Halves that are distinguished by constants need no barrier.
     let halves = source("b < 1").replace("f32[8]", "f32[16]").replace("s[7 - t]", "s[15 - t]");
     let apart = thread_sync(&parse(&halves), &context).unwrap();
     assert_eq!(calls(&apart.body, "storage_sync"), 0);
 }
 
-/// Barriers under conditions and in loops that threads go through together: the interpreter finds races and barriers that are not reached by all.
+/// Barriers under conditions and in loops that all threads execute together: the interpreter finds
+/// races and barriers that not all threads reach.
 #[test]
 fn conditions_go_around_what_is_between_barriers() {
     use kernpack_compiler::interpret::{Arg, Block, Machine};
@@ -360,7 +368,7 @@ fn conditions_go_around_what_is_between_barriers() {
             "if likely(b * 8 + t < n) {\n for k in 0..3 {\n s[t] = a[b * 8 + t]\n a[b * 8 + t] = s[floordiv(t, 2)]\n }\n}",
             2,
         ),
-        // Conditions inside of others, and the other case of one.
+        // Nested conditions, and the else branch of one.
         (
             "if t < 6 {\n if t < 5 {\n s[t] = a[b * 8 + t]\n } else {\n s[t] = 1.0\n }\n a[b * 8 + t] = s[5 - t]\n} else {\n a[b * 8 + t] = s[t - 6]\n}",
             1,

@@ -9,18 +9,18 @@ use kernpack_compiler::te::{compute_dyn, placeholder, reduce_axis, reduce_max, r
 use crate::check::Graph;
 use crate::choices::Choices;
 
-/// Constant extents; 0 is one of the symbolic sizes only.
+/// Constant extents; 0 is only a symbolic size.
 const EXTENTS: [i64; 9] = [3, 1, 2, 7, 8, 9, 31, 32, 33];
 
-/// Extents of the symbolic size that a graph is run with.
+/// The values of the symbolic size with which a graph runs.
 pub(crate) const SIZES: [i64; 6] = [3, 0, 1, 2, 8, 9];
 
-/// A graph, and what a schedule needs to know of it.
+/// A graph, with the properties that a schedule needs.
 pub(crate) struct Random {
     pub(crate) graph: Graph,
     stages: Vec<Tensor>,
     is_output: Vec<bool>,
-    /// What each stage was made of, in words.
+    /// A description of the origin of each stage.
     pub(crate) words: Vec<String>,
 }
 
@@ -34,12 +34,12 @@ struct Maker<'a> {
     choices: &'a mut Choices,
     n: Var,
     dtype: DataType,
-    /// What can be read.
+    /// The tensors that can be read.
     tensors: Vec<(Tensor, Vec<Extent>)>,
 }
 
 impl Maker<'_> {
-    /// An extent, not above `most` if it is a constant.
+    /// An extent, at most `most` if it is a constant.
     fn extent(&mut self, most: i64) -> Extent {
         let n = &self.n;
         let symbolic = [n.expr().clone(), n.expr() + 1, n.expr() * 2, n.expr().ceil_div(2)];
@@ -58,7 +58,7 @@ impl Maker<'_> {
         }
     }
 
-    /// An index in terms of axes.
+    /// An index as an expression of axes.
     fn index(&mut self, axes: &[(IterVar, Extent)]) -> Expr {
         if axes.is_empty() || self.choices.rarely(12) {
             return Expr::int(self.choices.below(4) as i64);
@@ -78,7 +78,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A read of some tensor; a condition stands around it where the index may be outside.
+    /// A read of some tensor, under a condition where the index may be out of bounds.
     fn read(&mut self, axes: &[(IterVar, Extent)], near: &[(IterVar, Extent)]) -> Expr {
         // Later tensors are more likely, so that graphs are deep.
         let last = self.tensors.len() - 1;
@@ -175,7 +175,7 @@ impl Maker<'_> {
             bodies
         });
         let tensors: Vec<Tensor> = tensors.into_iter().map(|tensor| tensor.named(name)).collect();
-        // All results are of one operation: the first name gives it to all.
+        // All results belong to one operation: the first name applies to all of them.
         let op = tensors[0].op.clone();
         let tensors: Vec<Tensor> = (0..tensors.len()).map(|result| op.output(result)).collect();
         self.tensors.extend(tensors.iter().map(|tensor| (tensor.clone(), shape.clone())));
@@ -213,14 +213,14 @@ impl Random {
         Self { graph, stages, is_output, words }
     }
 
-    /// Random primitives on it; what they were comes back in words.
+    /// Applies random primitives; returns a description of them.
     pub(crate) fn schedule(&self, s: &mut Schedule, choices: &mut Choices) -> Result<Vec<String>> {
         let is_device = choices.rarely(5);
         let mut plan = Plan { s, choices, log: Vec::new(), is_device };
         let mut inlined = vec![false; self.stages.len()];
-        // Loops around what a stage reads, from the outermost to the innermost.
+        // The loops around the readers of a stage, from the outermost to the innermost.
         let mut around: Vec<Vec<Place>> = vec![Vec::new(); self.stages.len()];
-        // How many of the loops of a reader are outside of the stage.
+        // The number of a reader's loops that have to be outside of the stage.
         let mut depth: Vec<Vec<Place>> = vec![Vec::new(); self.stages.len()];
         for number in (0..self.stages.len()).rev() {
             let tensor = &self.stages[number];
@@ -268,7 +268,7 @@ impl Random {
         Ok(plan.log)
     }
 
-    /// Lets one stage read a copy of a tensor.
+    /// Makes one stage read a copy of a tensor.
     fn cache_read(
         &self,
         plan: &mut Plan<'_>,
@@ -278,7 +278,8 @@ impl Random {
     ) -> Result<()> {
         let reader = plan.choices.below(self.stages.len());
         let Some(last) = around[reader].last().filter(|_| !inlined[reader]) else { return Ok(()) };
-        // Caches and factored reductions read in place of their stage: the last loop is theirs.
+        // Caches and factored reductions read instead of their stage: the last loop belongs to
+        // them.
         let id = plan.s.stage(&last.stage).id()?;
         let inputs = kernpack_compiler::te::operation::input_tensors(plan.s[id].operation());
         if inputs.is_empty() {
@@ -299,7 +300,7 @@ impl Random {
         Ok(())
     }
 
-    /// The stages whose loops read a stage: readers of inlined readers.
+    /// The stages whose loops read a stage, including readers of inlined readers.
     fn readers(&self, number: usize, inlined: &[bool]) -> Vec<usize> {
         let mut readers = Vec::new();
         for (reader, tensor) in self.stages.iter().enumerate().skip(number + 1) {
@@ -321,14 +322,14 @@ impl Random {
 struct Place {
     stage: Tensor,
     axis: IterVar,
-    /// Whether each thread of a device has the inside for itself.
+    /// True if each device thread has a private instance of the inside.
     is_local: bool,
-    /// The threads that share what is computed inside, if they have not begun there.
+    /// The threads that share the inside, if they are not launched there.
     threads: Option<IterVar>,
 }
 
 impl Place {
-    /// Whether a stage of a device's threads can be computed here.
+    /// Returns true if a stage of device threads can be computed here.
     fn is_reachable(&self) -> bool {
         self.is_local || self.threads.is_some()
     }
@@ -340,7 +341,7 @@ impl PartialEq for Place {
     }
 }
 
-/// A schedule in the making.
+/// A schedule under construction.
 struct Plan<'a> {
     s: &'a mut Schedule,
     choices: &'a mut Choices,
@@ -363,7 +364,8 @@ impl Plan<'_> {
         self.s.cache_write(tensor, "global")
     }
 
-    /// Computes a stage at one of these loops, or not: then it has no loops around. The first `outside` ones have to be.
+    /// Computes a stage at one of these loops, or separately: then it has no loops around. At least
+    /// the first `outside` ones have to be around it.
     fn stage(&mut self, tensor: &Tensor, name: &str, places: &[Place], outside: usize) -> Result<Vec<Place>> {
         let first = outside.saturating_sub(1);
         let allowed: Vec<usize> =
@@ -385,7 +387,7 @@ impl Plan<'_> {
         Ok(places[..=position].to_vec())
     }
 
-    /// A loop of a reduction as a tensor's own dimension.
+    /// Makes a loop of a reduction a separate dimension of a tensor.
     fn rfactor(&mut self, tensor: &Tensor, name: &str, around: Vec<Place>) -> Result<Vec<Place>> {
         let leaves = self.s.stage(tensor).get()?.leaves.clone();
         let reduced: Vec<IterVar> = leaves.into_iter().filter(|leaf| leaf.kind == IterKind::CommReduce).collect();
@@ -405,7 +407,7 @@ impl Plan<'_> {
         self.loops(&part, &format!("{name}.rf"), path)
     }
 
-    /// Changes the loops of a stage at random; all loops around its inside come back.
+    /// Changes the loops of a stage randomly; returns all loops around its body.
     fn loops(&mut self, tensor: &Tensor, name: &str, around: Vec<Place>) -> Result<Vec<Place>> {
         let is_root = around.is_empty();
         let Self { s, choices, log, is_device } = self;

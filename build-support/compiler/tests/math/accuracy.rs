@@ -1,4 +1,4 @@
-//! Errors against libm.
+//! Errors compared with libm.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +8,7 @@ use kernpack_compiler::ir::{DataType, F32, F64};
 
 use crate::program::{build, has_fma};
 
-/// What is allowed, in units of the last place.
+/// The maximum errors, in units in the last place.
 const SINGLE: f64 = 2.5;
 const DOUBLE: f64 = 2.5;
 
@@ -84,7 +84,7 @@ fn single_precision_is_near_libm() {
 
 #[test]
 fn single_precision_without_fma_is_near_libm() {
-    // The same formulas with more steps: fewer floats are enough here.
+    // The same formulas with more steps: fewer floats are sufficient here.
     check(F32, Features::default(), 1009, 400_000, SINGLE);
 }
 

@@ -37,7 +37,7 @@ int main(void) {
 }
 ";
 
-/// The results of all functions, as one run of bytes.
+/// The results of all functions, as one sequence of bytes.
 fn dump(name: &str, dtype: DataType, lanes: u16, features: Features, options: &[&str]) -> Vec<u8> {
     let folder = folder(name);
     std::fs::write(
@@ -78,7 +78,7 @@ fn vectors_have_the_values_of_scalars() {
     }
 }
 
-/// The functions of half precision that Rust has, in double precision.
+/// The half precision functions that Rust has, in double precision.
 fn reference(name: &str, x: f64) -> Option<f64> {
     Some(match name {
         "exp" => x.exp(),
@@ -103,7 +103,7 @@ fn reference(name: &str, x: f64) -> Option<f64> {
     })
 }
 
-/// The value of all bit patterns.
+/// The value of a bit pattern.
 fn half(dtype: DataType, bits: u16) -> f64 {
     if dtype.is_bfloat() {
         return f64::from(f32::from_bits(u32::from(bits) << 16));
@@ -140,7 +140,7 @@ fn half_precision_is_rounded_from_single_precision() {
                 assert_eq!(result, exact, "{title} {name}({x})");
                 continue;
             }
-            // The error of single precision may decide between two neighbours.
+            // The error of single precision may decide between two neighbors.
             let slack = exact.abs() * 2f64.powi(-21);
             let (low, high) = (round_float(dtype, exact - slack), round_float(dtype, exact + slack));
             assert!((low..=high).contains(&result), "{title} {name}({x}) is {result}, not {exact}");

@@ -1,4 +1,4 @@
-//! The functions as machine code of LLVM: the whole way from a call of a builtin.
+//! The functions as LLVM machine code: the complete path from a call of a builtin.
 #![cfg(feature = "llvm")]
 
 use std::time::Instant;
@@ -61,7 +61,7 @@ fn reference(name: &str, x: f64, y: f64) -> Option<f64> {
     })
 }
 
-/// Numbers of all sizes: two of three from -4 to 4, the rest any bits.
+/// Numbers of all sizes: two thirds from -4 to 4, the rest any bits.
 fn inputs(seed: u64) -> Vec<f32> {
     let mut state = seed;
     let mut next = || {
@@ -117,7 +117,7 @@ fn machine_code_is_near_libm() {
 #[test]
 fn other_orders_of_sums_lose_digits_only() {
     let (xs, ys) = (inputs(1), inputs(2));
-    // Small results are sums of large parts here: looked at are arguments for which they are not.
+    // Small results are sums of large parts here: only arguments without such results are checked.
     let xs: Vec<f32> = xs.iter().map(|x| if x.abs() < 4.0 { x.abs() + 0.25 } else { 1.5 }).collect();
     let ys: Vec<f32> = ys.iter().map(|y| if y.abs() < 4.0 { *y } else { 1.5 }).collect();
     let xs: Vec<f32> = xs.into_iter().map(|x| if (x - 1.0).abs() < 0.2 { 1.25 } else { x }).collect();

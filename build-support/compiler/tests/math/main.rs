@@ -1,8 +1,11 @@
-//! Math functions as arithmetic: how far they are from libm, in units of the last place, with and without fused multiplication.
+//! Math functions as arithmetic: their errors compared with libm, in units in the last place, with
+//! and without fused multiplication.
 //!
-//! The formulas become C and are compiled with `cc`. `cargo test` looks at 1 in 101 floats; all of them, and the speed, by
-//! `cargo test -p kernpack-compiler --test math -- --ignored --nocapture [all_floats_are | all_floats_without_fma | many_doubles | ..]`, where the variable
-//! `MATH_ONLY=sin,cos` names functions.
+//! The formulas are generated as C and compiled with `cc`. `cargo test` checks 1 in 101 floats; for
+//! all of them, and the speed, run
+//! `cargo test -p kernpack-compiler --test math -- --ignored --nocapture [NAME]`, where `NAME` is
+//! `all_floats_are`, `all_floats_without_fma`, `many_doubles` or another test, and the variable
+//! `MATH_ONLY=sin,cos` selects functions.
 
 mod accuracy;
 mod lanes;

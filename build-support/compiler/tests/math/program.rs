@@ -10,7 +10,7 @@ use kernpack_compiler::ir::{
     ParamNode, Stmt, Var,
 };
 
-/// `run_<name>(x, .., out, n)`: the function of `n` elements, a multiple of `lanes`.
+/// `run_<name>(x, .., out, n)`: the function for `n` elements, a multiple of `lanes`.
 pub(crate) fn function(name: &str, arity: usize, dtype: DataType, lanes: u16, features: Features) -> LoweredFunc {
     let n = Var::size("n", I64);
     let buffer = |name: &str| Buffer::new(name, dtype, [n.expr().clone()], "global");
@@ -49,7 +49,7 @@ pub(crate) fn module(dtype: DataType, lanes: u16, features: Features) -> IrModul
     IrModule::new(known.map(|(name, arity)| function(name, *arity, dtype, lanes, features)))
 }
 
-/// Whether the CPU of this machine, or its C compiler's default, multiplies and adds at once.
+/// Returns true if the CPU of this machine, or its C compiler's default, has fused multiply-add.
 pub(crate) fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::is_x86_feature_detected!("fma");
@@ -57,7 +57,7 @@ pub(crate) fn has_fma() -> bool {
     return true;
 }
 
-/// Compiler options for a CPU with these features.
+/// The compiler options for a CPU with these features.
 pub(crate) fn cpu(features: Features) -> &'static [&'static str] {
     match (cfg!(target_arch = "x86_64"), features.fma) {
         (true, true) if has_fma() => &["-march=native"],
@@ -78,7 +78,7 @@ pub(crate) fn cc(args: &[&str], folder: &Path) {
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../include");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut command = Command::new(compiler);
-    // Among the errors is what GCC 14 and newer refuse.
+    // The errors include those of GCC 14 and newer.
     command
         .current_dir(folder)
         .args(["-Werror", "-Wall", "-Wno-unused", "-Wno-unknown-pragmas", "-Wno-pass-failed", "-I", include])
@@ -103,7 +103,8 @@ pub(crate) fn build(name: &str, dtype: DataType, lanes: u16, features: Features)
     let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/math/reference.c");
     let kernel: Vec<&str> = [&["-O3", "-c", "kernel.c"][..], c::FLAGS, cpu(features)].concat();
     cc(&kernel, &folder);
-    // In double precision the vectors of libm are as good a reference, and faster; its headers have them for OpenMP.
+    // In double precision the vectors of libm are an equally good reference, and faster; its
+    // headers declare them for OpenMP.
     let vectors = if dtype.bits() == 64 { &[][..] } else { &["-fopenmp-simd", "-D_OPENMP=201307"] };
     let native = cpu(Features { fma: true, ..Features::default() });
     let flags = ["-O3", "-fno-math-errno", "-ffp-contract=off", double];

@@ -1,4 +1,4 @@
-//! Time per element beside libm's.
+//! The time per element, compared with libm's.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Passes for kernels of a device, and for code that is read: programs as text, run before and after.
+//! Passes for device kernels, and for code that is read: programs as text, run before and after.
 
 use kernpack::Any;
 use kernpack_compiler::interpret::{Arg, Block, Machine};
@@ -15,7 +15,7 @@ fn parse(source: &str) -> LoweredFunc {
     text::parse(source).unwrap_or_else(|error| panic!("{error}")).functions.get(0).unwrap()
 }
 
-/// What function `f` makes of `a` with so many elements, 0, 1, 2, ..
+/// The result of function `f` for `a` with this number of elements, 0, 1, 2, ..
 fn after(module: &IrModule, elements: usize) -> Vec<f32> {
     let a = Block::from_f32(&(0..elements).map(|value| value as f32).collect::<Vec<_>>());
     let machine = Machine::of_module(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
@@ -23,7 +23,7 @@ fn after(module: &IrModule, elements: usize) -> Vec<f32> {
     a.to_f32().unwrap()
 }
 
-/// Runs a pass by its name; the result computes the same.
+/// Runs a pass by its name and checks that the result computes the same.
 fn same(name: &str, source: &str, elements: usize) -> LoweredFunc {
     let function = parse(source);
     let passes = [Any::from(name)].into();
@@ -47,7 +47,7 @@ fn warp(body: &str) -> String {
 
 #[test]
 fn memory_of_a_warp_is_in_its_lanes() {
-    // Name, statements, whether lanes exchange.
+    // The name, the statements, and true if lanes exchange values.
     let rows = [
         (
             "mirrored",
@@ -150,8 +150,8 @@ fn kernels_have_their_own_variables() {
     assert!(error.contains("a kernel with 8 and n of threadIdx.x"), "{error}");
 }
 
-/// A number that is passed wraps: that there are threads is asked where the kernel is launched. A
-/// size does not.
+/// A scalar argument wraps: the launch of a kernel is guarded by a check that there are threads. A
+/// size needs no guard.
 #[test]
 fn a_launch_by_a_number_that_wraps_is_guarded() {
     for (extent, guarded) in [("x * x + 1", true), ("n * n + 1", false)] {
@@ -167,7 +167,7 @@ fn a_launch_by_a_number_that_wraps_is_guarded() {
     }
 }
 
-/// Types of the indices of loads and stores, and of variables of loops.
+/// The types of the indices of loads and stores, and of loop variables.
 fn index_types(function: &LoweredFunc) -> Vec<kernpack_compiler::ir::DataType> {
     let mut found = Vec::new();
     for_each_stmt(&function.body, |stmt| match &**stmt {

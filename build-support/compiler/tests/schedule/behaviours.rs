@@ -1,4 +1,5 @@
-//! Behaviours that the unit tests of TVM v0.5 ask of tensor expressions and schedules, in our words.
+//! Behaviors that the unit tests of TVM v0.5 require of tensor expressions and schedules, as our
+//! own tests.
 
 use kernpack_compiler::ir::{Expr, F32, I32};
 use kernpack_compiler::te::{self, compute, extern_op, placeholder, reduce_axis, size, sum, thread_axis};
@@ -167,7 +168,7 @@ fn layouts_of_products() {
     let c = compute([10, 12], |[i, j]| sum(a.at([&i, &k]) * b.at([&k, &j]), &k)).named("c");
     let d = compute([10, 12], |[i, j]| c.at([&i, &j]) + 1.0).named("d");
     let graph = Graph::new(&[&d], &[&a, &b], &[]);
-    // Panels of the product, of a result in the middle, with both dimensions split and fused.
+    // Panels of the product, of an intermediate result, with both dimensions split and fused.
     graph.check(&[&[]], |s| {
         let [i, j] = s.stage(&c).axes()?;
         let (io, jo, ii, ji) = s.stage(&c).tile(&i, &j, 4, 8)?;
@@ -197,7 +198,7 @@ fn layouts_of_products() {
 
 #[test]
 fn conditions_on_what_is_read_stay_inside() {
-    // Reads one element before the beginning and one behind the end, under a condition.
+    // Reads one element before the start and one after the end, under a condition.
     let n = size("n");
     let a = placeholder([&n], F32, "a");
     let b = compute([&n], |[i]| a.at([&i]) + 1.0).named("b");

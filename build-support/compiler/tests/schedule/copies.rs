@@ -1,4 +1,4 @@
-//! Copies in other memory and layout, reductions in two steps.
+//! Copies in other memory and layouts, and two-step reductions.
 
 use crate::graph::{Graph, SIZES, chain, leaves, matmul};
 use kernpack_compiler::ir::{F32, I32, OperationNode, Tensor};

@@ -1,4 +1,4 @@
-//! Every mistake: what is said, with the line and the fix.
+//! Every error: the message, the line and the fix.
 
 use crate::graph::{chain, leaves};
 use kernpack_compiler::ir::{F32, IterVar, Tensor};
@@ -8,7 +8,7 @@ use kernpack_compiler::{CompileError, ErrorKind};
 
 type Wrong = fn(&mut Setting) -> CompileError;
 
-/// A schedule to make mistakes with.
+/// A schedule for testing errors.
 struct Setting {
     s: Schedule,
     a: Tensor,

@@ -8,7 +8,7 @@ use kernpack_compiler::te::eval::{Elements, Evaluator};
 use kernpack_compiler::te::{compute, placeholder, reduce_axis, size, sum};
 use kernpack_compiler::{Result, take_reported};
 
-/// A graph: what it computes of which inputs, with sizes.
+/// A graph: its outputs, inputs and sizes.
 pub(crate) struct Graph {
     outputs: Vec<Tensor>,
     inputs: Vec<Tensor>,
@@ -29,7 +29,8 @@ impl Graph {
         create_schedule(self.outputs.iter().map(|tensor| tensor.op.clone()).collect::<Vec<_>>())
     }
 
-    /// Runs the scheduled graph and compares each element with the evaluator's, for each list of sizes.
+    /// Runs the scheduled graph and compares each element with the evaluator's, for each list of
+    /// sizes.
     pub(crate) fn check(&self, sizes: &[&[i64]], make: impl FnOnce(&mut Schedule) -> Result<()>) -> String {
         let mut schedule = self.schedule();
         make(&mut schedule).unwrap();

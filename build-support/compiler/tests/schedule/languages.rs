@@ -1,9 +1,9 @@
-//! The same from other languages: global functions and objects.
+//! The same for other languages: global functions and objects.
 
 use crate::graph::{Graph, SIZES, chain};
 use kernpack_compiler::ir::{F32, IterVar, Tensor, Var};
 
-/// A global function, called with arguments of any kind.
+/// Calls a global function with arguments of any kind.
 fn global(name: &str, args: &[kernpack::Any]) -> kernpack::Result<kernpack::Any> {
     let function = kernpack::Function::find_global(name)?.unwrap_or_else(|| panic!("no function {name}"));
     function.call(args)

@@ -1,4 +1,5 @@
-//! Mistakes with scans and instructions, and those that are found when a schedule is lowered: the stage, the axis, the user's line.
+//! Errors in scans and instructions, and errors that are detected when a schedule is lowered: the
+//! stage, the axis, the user's line.
 
 use kernpack_compiler::ir::{Buffer, Expr, F32, ForKind, Stmt, Tensor, Var};
 use kernpack_compiler::pass::PassContext;
@@ -119,7 +120,7 @@ fn an_instruction_replaces_whole_loops() {
     );
 }
 
-/// `b = a + 1`, `c = b * 2` over `n` elements, scheduled wrongly: what is said when it is lowered.
+/// The error when a wrong schedule is lowered: `b = a + 1`, `c = b * 2` over `n` elements.
 fn lowered(make: impl FnOnce(&mut Schedule, &Tensor, &Tensor) -> Result<()>) -> CompileError {
     let n = size("n");
     let a = placeholder([&n], F32, "a");
@@ -211,7 +212,7 @@ fn known_extents_are_positive() {
     assert_says(&error, ErrorKind::Type, "`none`: the extent of axis `i` is 0, less than 1\n");
     assert_says(&error, ErrorKind::Type, "`called`: the extent of dimension 0 of output 0 is 0, less than 1\n");
     assert!(error.to_string().contains(&format!("{}:{line}:", file!())), "{error}");
-    // Below 0 is a mistake where it is written.
+    // A negative extent is an error at its place.
     let below = compute([-1], |[i]| i.cast(F32)).named("below");
     let error = lower_function(&create_schedule([&below]), &[], "f", &PassContext::default()).err().unwrap();
     assert_says(&error, ErrorKind::Type, "dimension 0 is -1, less than 0");

@@ -1,4 +1,4 @@
-//! Where and in which memory stages are computed; groups, scans, instructions.
+//! Attachment and memory of stages; groups, scans, instructions.
 
 use crate::graph::{Graph, SIZES, chain};
 use kernpack_compiler::ir::{Buffer, F32, ForKind, I32, Stmt, Tensor, Var};
@@ -27,7 +27,7 @@ fn stages_are_inlined_through_others() {
     assert!(inputs.len() == 1 && inputs[0].is(&a), "only the input is read");
     assert!(matches!(normal[id].relations[0], Relation::Rebase { .. }));
     assert!(normal[normal.stage_of(&b.op).unwrap()].attach == Attach::Inlined);
-    // The schedule itself is as it was.
+    // The schedule itself is unchanged.
     assert!(s[s.stage_of(&d.op).unwrap()].relations.is_empty());
 }
 
@@ -204,6 +204,6 @@ fn long_chains_are_inlined_in_one_pass() {
         }
         Ok(())
     });
-    // A second in a debug build on an idle machine; with a pass for each stage it was hours.
+    // One second in a debug build on an idle machine; with a pass for each stage it took hours.
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }

@@ -1,4 +1,4 @@
-//! The text form: what it looks like, that it reads back, what is said of mistakes.
+//! The text form: its appearance, round trips, and errors.
 
 use kernpack::structural;
 use kernpack_compiler::text;

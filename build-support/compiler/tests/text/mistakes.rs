@@ -1,4 +1,4 @@
-//! What is said of text that is no program.
+//! The errors for text that is not a program.
 
 use kernpack_compiler::text;
 

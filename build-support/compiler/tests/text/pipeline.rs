@@ -1,4 +1,4 @@
-//! Programs of real kernels read back after every pass.
+//! Programs of real kernels parse to the same program after every pass.
 
 use kernpack::structural::Options;
 use kernpack_compiler::ir::{Expr, F32, IrModule};

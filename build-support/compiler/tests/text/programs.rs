@@ -1,4 +1,5 @@
-//! Programs of any shape, from a list of choices: no choices left, no more nodes. So a failing program shrinks with its list.
+//! Programs of any shape, from a list of choices: without choices there are no further nodes. A
+//! failing program therefore shrinks with its list.
 
 use kernpack::{Any, Array, IntoAny, Map, Str};
 use kernpack_compiler::ir::builtin::MATH;
@@ -94,7 +95,7 @@ impl<'a> Builder<'a> {
         if dtype.is_float() {
             let values = [0.0, -0.0, 1.5, 0.1, -2.5e-3, 1e30, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-310];
             let value = values[self.choose(values.len())];
-            // Single precision also as `From<f64>` makes it: not rounded.
+            // Single precision also as created by `From<f64>`: not rounded.
             let rounded = kernpack_compiler::ir::builder::round_float(dtype, value);
             let value = if dtype == F32 && self.choose(3) == 2 { value } else { rounded };
             return Expr::from_node(ExprNode::Float { dtype, value });
@@ -421,7 +422,7 @@ impl<'a> Builder<'a> {
                 StmtNode::Return { value: self.expr(dtype) }
             }
             _ => {
-                // Another node for memory that is known.
+                // Another node for known memory.
                 if let Some(known) = self.buffers.last().cloned()
                     && self.choose(2) == 1
                 {
@@ -463,7 +464,7 @@ impl<'a> Builder<'a> {
         let kind = [FuncKind::Mixed, FuncKind::Host, FuncKind::Device, FuncKind::Internal][self.choose(4)];
         let thread_axes: Array<IterVar> = (0..self.choose(2)).map(|_| self.iter_var(IterKind::ThreadIndex)).collect();
         self.vars.extend(thread_axes.iter().map(|axis| axis.var.clone()));
-        // Something free.
+        // A free variable.
         self.vars.push(Var::new("free", I8));
         let rets = [kernpack_compiler::interpret::NOTHING, I32, F32.with_lanes(0)];
         LoweredFunc::from_node(LoweredFuncNode {

@@ -1,4 +1,4 @@
-//! What is printed reads back as the same program.
+//! Printed text parses to the same program.
 
 use kernpack::structural::Options;
 use kernpack_compiler::ir::{Expr, F32, I64, Var};
@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::programs::Builder;
 
-/// The same programs at each run.
+/// The same programs in each run.
 fn check(cases: u32, test: impl Fn(&[u8]) -> Result<(), TestCaseError>) {
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 4000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
@@ -76,7 +76,7 @@ fn numbers_without_a_type_take_the_other_ones() {
     assert_eq!(text::parse_expr("0.5", &scope).unwrap().dtype(), F32);
 }
 
-/// Host and device code of one function share variables; each function names them on its own.
+/// Host and device code of one function share variables; each function names them separately.
 #[test]
 fn functions_that_share_variables_read_back() {
     let source = "var free: i64\nfunc f(n: i64, p: ptr, a: mut f32[m, 4]) {\n  function \"g\"::<i32>(p, n)\n  a[free] = 1.0\n}\n";

@@ -1,4 +1,4 @@
-//! The verifier: what it accepts, and what it says of broken programs.
+//! The verifier: the programs that it accepts, and its errors for invalid ones.
 
 use kernpack_compiler::ir::verify::{Stage, verify, verify_module};
 use kernpack_compiler::ir::{BinaryOp, Buffer, Expr, ExprNode, F32, ForKind, I64, LoweredFunc, Stmt, StmtNode, Var};
@@ -48,7 +48,7 @@ fn variables_are_defined_once_and_in_scope() {
     let after = Stmt::store(a.clone(), &x, Expr::float(F32, 0.0));
     rejects(&one(vec![inner, after.clone()]), Stage::Flat, "variable `x` is used outside of its scope");
     rejects(&one(vec![after]), Stage::Flat, "variable `x` is used and not defined");
-    // A node that is shared is checked again where its variables are gone.
+    // A shared node is checked again where its variables are out of scope.
     let sum = x.expr() + &x;
     let known = Stmt::for_loop(
         i,

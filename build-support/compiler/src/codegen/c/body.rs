@@ -1,4 +1,4 @@
-//! The body of one C function while it is written: its lines, and what its variables are called.
+//! The body of a C function during generation: its lines, and the names of its variables.
 
 use std::collections::HashMap;
 
@@ -9,67 +9,68 @@ use super::unit::Unit;
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, Var};
 
-/// What an IR variable is in C.
+/// The C representation of an IR variable.
 #[derive(Clone)]
 pub(super) struct Local {
     /// Its name.
     pub(super) name: String,
-    /// For a pointer: type of the elements that it is declared with; none: `void*`.
+    /// For a pointer: the type of the elements with which it is declared; `None` for `void*`.
     pub(super) element: Option<DataType>,
-    /// Nothing else in the function points to its memory.
+    /// True if nothing else in the function points to its memory.
     pub(super) restrict: bool,
 }
 
-/// How errors leave the function.
+/// The way in which errors leave the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
     /// `return -1`.
     Status,
-    /// There is no way: the function returns nothing, or something else.
+    /// Errors cannot be reported: the function returns nothing, or something else.
     None,
 }
 
-/// An expression in C.
+/// A C expression.
 pub(super) struct Text {
-    /// The text, which can stand anywhere.
+    /// The text, which is valid in any context.
     pub(super) text: String,
-    /// How deep its parentheses are.
+    /// The nesting depth of its parentheses.
     pub(super) depth: usize,
 }
 
-/// Parentheses deeper than this are avoided: compilers allow 256, or 63.
+/// The maximum depth of parentheses: compilers allow 256, or 63.
 const MAX_DEPTH: usize = 24;
 
-/// The function, its lines so far, and the file around it.
+/// The function, its lines so far, and the surrounding file.
 pub(super) struct Body<'a> {
     pub(super) unit: &'a mut Unit,
-    /// C names of the functions of the module.
+    /// The C names of the functions of the module.
     pub(super) functions: &'a HashMap<String, String>,
-    /// Name of the C function.
+    /// The name of the C function.
     pub(super) function: String,
     pub(super) names: Names,
     pub(super) locals: HashMap<Var, Local>,
     pub(super) lines: Vec<String>,
-    /// What is done before the function ends, last one first.
+    /// The cleanup before the function ends, in reverse order.
     pub(super) cleanup: Vec<String>,
     /// Declarations at the beginning of the function.
     pub(super) hoisted: Vec<String>,
     pub(super) indent: usize,
     pub(super) exit: Exit,
-    /// The arguments do not overlap.
+    /// True if the arguments do not overlap.
     pub(super) noalias: bool,
-    /// `(task_id, group)` in a task of a parallel loop.
+    /// True in a task of a parallel loop, which has the parameters `(task_id, group)`.
     pub(super) in_task: bool,
-    /// How many loops are around.
+    /// The number of surrounding loops.
     pub(super) in_loop: usize,
-    /// Whether loads and calls of the statement are done one after the other, since one of them changes memory.
+    /// True if loads and calls of the statement have to run in order, because one of them changes
+    /// memory.
     pub(super) ordered: bool,
-    /// Whether an index is being written.
+    /// True while an index is written.
     pub(super) in_index: bool,
 }
 
 impl Body<'_> {
-    /// The inside of another function that returns a status, while this one is being written.
+    /// Writes the body of another function that returns a status, in the middle of this one.
     pub(super) fn nested(&mut self, symbol: &str, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<String> {
         let exit = core::mem::replace(&mut self.exit, Exit::Status);
         let indent = core::mem::replace(&mut self.indent, 1);
@@ -105,7 +106,7 @@ impl Body<'_> {
         result
     }
 
-    /// Lines that some work writes, apart.
+    /// Returns the lines that `work` writes, separately.
     pub(super) fn apart<R>(&mut self, work: impl FnOnce(&mut Self) -> Result<R>) -> Result<(R, Vec<String>)> {
         let before = core::mem::take(&mut self.lines);
         let result = work(self);
@@ -113,7 +114,7 @@ impl Body<'_> {
         Ok((result?, lines))
     }
 
-    /// A constant local with this value.
+    /// Declares a constant local with this value.
     pub(super) fn bind(&mut self, wanted: &str, dtype: DataType, value: &str) -> Result<String> {
         let ty = self.unit.value_type(dtype)?;
         let name = self.names.unique(wanted);
@@ -121,7 +122,7 @@ impl Body<'_> {
         Ok(name)
     }
 
-    /// The text, or a local with its value if it is deep.
+    /// Returns the text, or a local with its value if it is nested too deeply.
     pub(super) fn shallow(&mut self, text: String, depth: usize, dtype: DataType) -> Result<Text> {
         if depth < MAX_DEPTH {
             return Ok(Text { text, depth });

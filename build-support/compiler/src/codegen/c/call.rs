@@ -12,7 +12,7 @@ use crate::ir::builtin::{self, StructField};
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, I64};
 
 impl Body<'_> {
-    /// The text of a call.
+    /// Writes a call.
     pub(super) fn call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
         match kind {
             CallKind::Builtin => self.builtin(name, args, dtype),
@@ -33,7 +33,7 @@ impl Body<'_> {
         args.iter().map(|arg| self.value(arg)).collect()
     }
 
-    /// A C function by its symbol; the declaration follows from the call.
+    /// Calls a C function by its symbol; the declaration is derived from the call.
     fn external(&mut self, symbol: &str, args: &[Expr], dtype: DataType) -> Result<String> {
         let texts = self.values(args)?;
         let ret = if is_void(dtype) { "void".to_owned() } else { self.unit.value_type(dtype)? };
@@ -48,7 +48,7 @@ impl Body<'_> {
         Ok(format!("{symbol}({})", texts.join(", ")))
     }
 
-    /// The intrinsics of LLVM that are builtins under another name.
+    /// Writes the LLVM intrinsics that are builtins under another name.
     fn intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<String> {
         let builtin = match name.strip_prefix("llvm.").unwrap_or(name) {
             "fabs" | "abs" => "abs",
@@ -65,7 +65,7 @@ impl Body<'_> {
             "cttz" => "ctz",
             other => other,
         };
-        // Whether 0 is undefined does not matter here.
+        // The flag for an undefined result of 0 is irrelevant here.
         let args = if matches!(builtin, "clz" | "ctz" | "abs") { &args[..args.len().min(1)] } else { args };
         require!(
             builtin::math_arity(builtin) == Some(args.len()) || matches!(builtin, "popcount" | "clz" | "ctz"),
@@ -249,7 +249,7 @@ impl Body<'_> {
         })
     }
 
-    /// Memory on the stack, zeroed, to the end of the function: its declaration is put in front of it.
+    /// Zeroed memory on the stack, until the end of the function: its declaration is hoisted.
     fn stack(&mut self, kind: &Expr, count: &Expr) -> Result<String> {
         let ExprNode::Text { value } = &**kind else { fail!(Type, "stack_alloca takes its kind as text") };
         let (ty, wanted) = match value.as_str() {
@@ -266,7 +266,8 @@ impl Body<'_> {
         Ok(format!("((void*){name})"))
     }
 
-    /// A packed function by its global name, looked up once; arguments are slots `begin .. end` of a stack, the result is slot `end`.
+    /// Calls a packed function by its global name, which is looked up once; the arguments are the
+    /// slots `begin .. end` of a stack, the result is slot `end`.
     fn packed(&mut self, args: &[Expr], dtype: DataType) -> Result<String> {
         let [name, stack, begin, end, traced @ ..] = args else {
             fail!(Type, "call_packed_lowered takes a name, a stack, a beginning and an end")
@@ -300,7 +301,7 @@ impl Body<'_> {
             self.line(format!("{release}(&{slot});"));
             return Ok(DONE.to_owned());
         } else if dtype.is_handle() {
-            // It is kept until the function ends, or the same call returns another one.
+            // It is kept until the function ends, or until the same call returns another object.
             let owned = self.names.unique("owned");
             self.hoisted.push(format!("  TVMFFIAny {owned} = {{0}};"));
             self.cleanup.push(format!("{release}(&{owned});"));
@@ -308,7 +309,7 @@ impl Body<'_> {
             self.line(format!("{owned} = {slot};"));
             format!("{slot}.v_ptr")
         } else if dtype.is_float() {
-            // An integer where a float is expected is converted.
+            // An integer is converted where a float is expected.
             let whole = format!("({slot}.type_index == kTVMFFIFloat ? {slot}.v_float64 : (double){slot}.v_int64)");
             self.line(format!("{release}(&{slot});"));
             scalar::cast(self.unit, crate::ir::F64, dtype, &whole)?

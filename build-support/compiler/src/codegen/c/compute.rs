@@ -1,11 +1,13 @@
-//! The computing part of a packed function as a function of its own: `restrict` holds for parameters only, and the data pointers are known by then.
+//! The computing part of a packed function as a separate function: `restrict` applies only to
+//! parameters, and the data pointers are known at that point.
 
 use super::body::{Body, Exit};
 use crate::error::Result;
 use crate::ir::{DataTypeExt, Stmt};
 
 impl Body<'_> {
-    /// Writes a scope as a function that takes what the scope uses, and the call.
+    /// Writes a scope as a function whose parameters are the variables that the scope uses, and the
+    /// call.
     pub(super) fn compute_scope(&mut self, wanted: &str, body: &Stmt) -> Result<()> {
         let used = self.captured(&[], body);
         let symbol = self.unit.names.unique(wanted);

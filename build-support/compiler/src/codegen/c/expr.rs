@@ -1,4 +1,5 @@
-//! Expressions. What C has no expression for (a `Let`, a vector put together of lanes) becomes a local in front of the statement.
+//! Expressions. Nodes without a C expression (a `Let`, a vector built from lanes) become a local
+//! before the statement.
 
 use kernpack::DataType;
 
@@ -12,7 +13,7 @@ use crate::ir::visit::has_part;
 use crate::ir::{BinaryOp, Buffer, DataTypeExt, Expr, ExprNode, F32, LogicOp, U32, U64, Var, with_stack};
 
 impl Body<'_> {
-    /// The text of an expression.
+    /// Writes an expression.
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<Text> {
         with_stack(|| {
             let Text { text, depth } = self.node(expr)?;
@@ -20,7 +21,7 @@ impl Body<'_> {
         })
     }
 
-    /// The text of an index, extent or guard, whose arithmetic does not overflow.
+    /// Writes an index, extent or guard, whose arithmetic does not overflow.
     pub(super) fn index(&mut self, expr: &Expr) -> Result<String> {
         let outer = core::mem::replace(&mut self.in_index, true);
         let text = self.expr(expr).map(|text| text.text);
@@ -28,7 +29,7 @@ impl Body<'_> {
         text
     }
 
-    /// The text of an expression that is no part of an index, even inside of one.
+    /// Writes an expression that is not a part of an index, even inside of one.
     pub(super) fn value(&mut self, expr: &Expr) -> Result<String> {
         let outer = core::mem::replace(&mut self.in_index, false);
         let text = self.expr(expr).map(|text| text.text);
@@ -87,7 +88,7 @@ impl Body<'_> {
                 let text = match (op, lanes > 1) {
                     (LogicOp::And, true) => vector::binary(self.unit, BinaryOp::BitAnd, dtype, &a.text, &b.text)?,
                     (LogicOp::Or, true) => vector::binary(self.unit, BinaryOp::BitOr, dtype, &a.text, &b.text)?,
-                    // Branches in data keep C compilers from making vectors of a loop.
+                    // Branches on data prevent C compilers from vectorizing a loop.
                     (LogicOp::And, false) if plain => format!("({} & {})", a.text, b.text),
                     (LogicOp::Or, false) if plain => format!("({} | {})", a.text, b.text),
                     (LogicOp::And, false) => format!("({} && {})", a.text, b.text),
@@ -194,7 +195,7 @@ impl Body<'_> {
             let a = self.expr(a)?;
             return Ok(Text { text: vector::shift(self.unit, op, dtype, &a.text, bits)?, depth: a.depth + 1 });
         }
-        // Shifts, divisions by powers of two and masks of indices stay as readable as they are.
+        // Shifts, divisions by powers of two and masks of indices are kept, which is more readable.
         let (left, right) = (self.expr(a)?, self.expr(b)?);
         let text = if dtype.lanes() > 1 {
             vector::binary(self.unit, op, dtype, &left.text, &right.text)?
@@ -267,7 +268,7 @@ impl Body<'_> {
         Ok(name)
     }
 
-    /// A load.
+    /// Writes a load.
     fn load(&mut self, buffer: &Buffer, index: &Expr, mask: Option<&Expr>, dtype: DataType) -> Result<String> {
         let pointer = self.pointer(buffer)?;
         if dtype.lanes() == 1 {
@@ -287,7 +288,7 @@ impl Body<'_> {
         vector_memory::load(self.unit, dtype, &place, mask.as_deref())
     }
 
-    /// The mask of a load or store, if it has one, for each lane.
+    /// The mask of a load or store for each lane, if it has one.
     pub(super) fn mask(&mut self, mask: Option<&Expr>, dtype: DataType) -> Result<Option<String>> {
         let Some(mask) = mask.filter(|mask| !mask.is_true()) else { return Ok(None) };
         if mask.lanes() != dtype.lanes() && mask.lanes() != 1 {
@@ -297,7 +298,7 @@ impl Body<'_> {
         self.value(&mask).map(Some)
     }
 
-    /// Where the lanes of an access are.
+    /// The memory locations of the lanes of an access.
     pub(super) fn place(&mut self, buffer: &Buffer, pointer: &str, index: &Expr) -> Result<Place> {
         let own = buffer.dtype.lanes();
         match &**index {
@@ -330,10 +331,10 @@ impl Body<'_> {
     }
 }
 
-/// What is left of a call that became statements.
+/// The expression that replaces a call that was written as statements.
 pub(super) const DONE: &str = "(void)0";
 
-/// The type that a void call has.
+/// Returns true for the type of a void call.
 pub(super) fn is_void(dtype: DataType) -> bool {
     dtype.lanes() == 0
 }

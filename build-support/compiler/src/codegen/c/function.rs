@@ -49,7 +49,7 @@ fn symbol(function: &LoweredFunc) -> Result<String> {
     Ok(symbol)
 }
 
-/// The symbols of C functions that a body calls: variables have other names.
+/// Visits the symbols of C functions that a body calls: variables need other names.
 fn for_each_symbol(body: &Stmt, mut found: impl FnMut(&str)) {
     visit::for_each_expr_in(body, |expr| {
         if let ExprNode::Call { kind: CallKind::Extern | CallKind::PureExtern, name, .. } = &**expr {
@@ -58,7 +58,8 @@ fn for_each_symbol(body: &Stmt, mut found: impl FnMut(&str)) {
     });
 }
 
-/// The head and the whole of one function; what it needs in front of it is in `unit.functions`.
+/// The head and the whole of one function; the definitions that it needs before it are in
+/// `unit.functions`.
 fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFunc) -> Result<(String, String)> {
     let name = function.name.as_str();
     if function.kind == FuncKind::Device {
@@ -90,7 +91,7 @@ fn one(unit: &mut Unit, symbols: &HashMap<String, String>, function: &LoweredFun
     let mut pointers = HashSet::new();
     for param in function.params.iter() {
         match &param.buffer {
-            // Before MakePackedAPI a parameter is the tensor; here it is its data.
+            // Before MakePackedAPI, a parameter is the tensor; here it is its data.
             Some(buffer) => {
                 let memory = body.unit.memory_type(buffer.dtype)?;
                 let restrict = noalias && pointers.insert(buffer.data.clone());

@@ -4,7 +4,7 @@ use kernpack::DataType;
 
 use crate::ir::DataTypeExt;
 
-/// An integer. The type of the literal has at least the bits of `dtype`.
+/// An integer. The type of the literal has at least as many bits as `dtype`.
 pub(super) fn integer(dtype: DataType, value: i64) -> String {
     if dtype.is_bool() {
         return i64::from(value != 0).to_string();
@@ -21,7 +21,8 @@ pub(super) fn integer(dtype: DataType, value: i64) -> String {
     }
 }
 
-/// A finite floating point number, exactly; half precisions are held as single ones.
+/// A finite floating point number, written exactly; half precisions are represented in single
+/// precision.
 pub(super) fn float(dtype: DataType, value: f64) -> String {
     let suffix = if dtype.bits() == 64 { "" } else { "f" };
     let simple = value.abs() < 1e6 && (value * 64.0).fract() == 0.0;
@@ -29,7 +30,7 @@ pub(super) fn float(dtype: DataType, value: f64) -> String {
     if value.is_sign_negative() { format!("({digits}{suffix})") } else { format!("{digits}{suffix}") }
 }
 
-/// A number as C writes it in hexadecimal: `0x1.8p+1`.
+/// A number in C's hexadecimal format: `0x1.8p+1`.
 pub(super) fn hex(value: f64) -> String {
     let bits = value.to_bits();
     let sign = if value.is_sign_negative() { "-" } else { "" };
@@ -44,7 +45,7 @@ pub(super) fn hex(value: f64) -> String {
     format!("{sign}0x{lead}{point}{digits}p{exponent:+}")
 }
 
-/// Text as a string literal.
+/// A string literal.
 pub(super) fn text(value: &str) -> String {
     let mut literal = String::from("\"");
     for byte in value.bytes() {
@@ -52,7 +53,7 @@ pub(super) fn text(value: &str) -> String {
             b'"' => literal.push_str("\\\""),
             b'\\' => literal.push_str("\\\\"),
             b'\n' => literal.push_str("\\n"),
-            // Three octal digits end by themselves; `?` could begin a trigraph.
+            // Three octal digits are self-delimiting; `?` could start a trigraph.
             b'?' | 0..=31 | 127.. => literal.push_str(&format!("\\{byte:03o}")),
             _ => literal.push(char::from(byte)),
         }

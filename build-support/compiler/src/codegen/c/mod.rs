@@ -1,8 +1,11 @@
-//! C source of lowered functions: portable C11 for compilers that LLVM does not reach, for reading, and for debugging.
+//! C source of lowered functions: portable C11 for compilers of targets that LLVM does not support,
+//! for reading, and for debugging.
 //!
-//! One file includes `kernpack/kernel.h` and nothing else. With GCC and Clang vectors are those of GNU C (`-DKP_VECTORS=0` leaves them out), with other
-//! compilers arrays of lanes. Half precisions are held in single precision and rounded after each operation. Integers wrap without undefined
-//! behaviour; a division by 0 is the program's own mistake. [`FLAGS`] are what a C compiler should be given besides a level of optimisation.
+//! One file includes only `kernpack/kernel.h`. With GCC and Clang, vectors are those of GNU C
+//! (`-DKP_VECTORS=0` disables them); with other compilers, they are arrays of lanes. Half
+//! precisions are represented in single precision and rounded after each operation. Integers wrap
+//! without undefined behavior; a division by 0 is an error in the program. A C compiler needs the
+//! flags [`FLAGS`] in addition to an optimization level.
 //!
 //! ```
 //! use kernpack_compiler::codegen::{RuntimeSymbols, c};
@@ -54,8 +57,9 @@ use crate::error::Result;
 use crate::ir::IrModule;
 use crate::pass::lower_for_host;
 
-/// What GCC and Clang should be told: `sqrt` and its like set no `errno`, products are not fused with sums unless the program says `fma`, and no exception of
-/// floats is observed, so that both sides of a choice can be computed.
+/// The flags for GCC and Clang: `sqrt` and similar functions do not set `errno`, products are not
+/// fused with sums unless the program uses `fma`, and floating point exceptions are not observed,
+/// so that both sides of a select can be computed.
 pub const FLAGS: &[&str] = &["-std=gnu11", "-fno-math-errno", "-ffp-contract=off", "-fno-trapping-math"];
 
 /// The return type of a function that returns nothing.
@@ -63,23 +67,26 @@ pub fn nothing() -> DataType {
     crate::ir::dtype::NOTHING
 }
 
-/// The C file of a module.
+/// Returns the C file of a module.
 ///
-/// Packed functions (kind `Host`) are exported as `__tvm_ffi_<name>`, functions before `MakePackedAPI` (`Mixed`) under their own name with data pointers
-/// and scalars as parameters, others (`Internal`) are `static`; the attribute `global_symbol` gives another symbol.
+/// Packed functions (kind `Host`) are exported as `__tvm_ffi_<name>`; functions before
+/// `MakePackedAPI` (`Mixed`) under their own name with data pointers and scalars as parameters;
+/// others (`Internal`) are `static`. The attribute `global_symbol` sets another symbol.
 ///
-/// `runtime` says how the code reaches the runtime.
+/// `runtime` sets the way in which the code accesses the runtime.
 ///
 /// # Errors
-/// Nodes that passes should have lowered, types and builtins that C does not have, kernels of devices.
+/// Returns an error for nodes that passes should have lowered, types and builtins that C does not
+/// support, and device kernels.
 pub fn source(module: &IrModule, runtime: &RuntimeSymbols) -> Result<String> {
     function::module(module, runtime)
 }
 
-/// The C file of functions as schedules leave them: packed functions, with arguments checked and math functions as arithmetic.
+/// Returns the C file of functions in the form that schedules produce: packed functions that check
+/// their arguments, with math functions lowered to arithmetic.
 ///
 /// # Errors
-/// Those of the last passes and of [`source`].
+/// Returns the errors of the final passes and of [`source`].
 pub fn build(module: &IrModule, target: &Target) -> Result<String> {
     source(&lower_for_host(module, target)?, &target.runtime)
 }

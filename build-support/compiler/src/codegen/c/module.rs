@@ -1,4 +1,5 @@
-//! Modules of C source: what a build for the target `c` gives, to be compiled later or somewhere else.
+//! Modules of C source: the result of a build for the target `c`, to be compiled later or
+//! elsewhere.
 
 use kernpack::module::{ModuleImpl, ModuleProperties};
 use kernpack::{Function, Module, Result};
@@ -21,7 +22,7 @@ impl ModuleImpl for CModule {
         ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    /// It has to be compiled first.
+    /// Returns nothing, because the source has to be compiled first.
     fn find_function(&self, _: &str) -> Result<Option<Function>> {
         Ok(None)
     }
@@ -48,16 +49,17 @@ impl ModuleImpl for CModule {
             .map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
-    /// `c`, also when nothing is asked for.
+    /// Returns the source for the formats `c` and the empty one.
     fn inspect_source(&self, format: &str) -> Result<String> {
         Ok(if matches!(format, "" | "c") { self.source.clone() } else { String::new() })
     }
 }
 
-/// The C source of functions as a module that can be written and exported: see [`build`](super::build).
+/// Returns the C source of functions as a module that can be written and exported: see
+/// [`build`](super::build).
 ///
 /// # Errors
-/// Those of [`build`](super::build).
+/// Returns the errors of [`build`](super::build).
 pub fn build_module(module: &IrModule, target: &Target) -> crate::error::Result<Module> {
     let source = super::build(module, target)?;
     let functions = module.functions.iter().map(|function| function.name.as_str().to_owned()).collect();

@@ -1,9 +1,9 @@
-//! Identifiers: valid, unique, and no keywords.
+//! Identifiers: valid, unique, and not keywords.
 
 use std::collections::HashSet;
 
-/// Words that a variable cannot have as its name: keywords of C, C++ and GNU C, macros of the headers that `kernel.h` includes, and the functions that the
-/// generated code calls.
+/// Words that cannot be the name of a variable: keywords of C, C++ and GNU C, macros of the headers
+/// that `kernel.h` includes, and the functions that the generated code calls.
 const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const const_cast constexpr \
     continue decltype default delete do double dynamic_cast else enum errno explicit export extern false final float for friend goto if inline int \
     linux long main mutable namespace new noexcept not not_eq nullptr offsetof operator or or_eq override private protected public register \
@@ -13,7 +13,7 @@ const RESERVED: &str = "alignas alignof and and_eq asm auto bitand bitor bool br
     L_ctermid L_tmpnam P_tmpdir nullptr_t kernpack_raise ptrdiff_t size_t intptr_t uintptr_t \
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t";
 
-/// Functions of libm that builtins become; `f` is added for single precision.
+/// The libm functions that builtins become; `f` is appended for single precision.
 pub(super) const LIBM: &[&str] = &[
     "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "fabs", "floor",
     "fma", "fmod", "log", "log10", "log1p", "log2", "pow", "rint", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
@@ -32,12 +32,12 @@ impl Names {
         Self { used }
     }
 
-    /// Keeps a name from being given to a variable.
+    /// Reserves a name, so that no variable gets it.
     pub(super) fn reserve(&mut self, name: &str) {
         self.used.insert(name.to_owned());
     }
 
-    /// A name like the wanted one that nothing else has.
+    /// Returns a unique name similar to the requested one.
     pub(super) fn unique(&mut self, wanted: &str) -> String {
         let base = identifier(wanted);
         let mut name = base.clone();
@@ -50,7 +50,8 @@ impl Names {
     }
 }
 
-/// The text as an identifier: other characters become `_`; what the file itself, the headers or the compiler may use is avoided.
+/// Converts a text to an identifier: other characters become `_`. Names that the file itself, the
+/// headers or the compiler may use are avoided.
 fn identifier(wanted: &str) -> String {
     let mut name: String =
         wanted.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).take(200).collect();
@@ -59,7 +60,7 @@ fn identifier(wanted: &str) -> String {
     if taken || first.is_none_or(|c| c.is_ascii_digit()) {
         name.insert(0, 'v');
     }
-    // Macros are in capitals.
+    // Macros are in upper case.
     if name.len() > 1 && !name.chars().any(|c| c.is_ascii_lowercase()) {
         name.push('_');
     }

@@ -1,4 +1,5 @@
-//! Parallel loops: the body becomes a function that does one part of the iterations, and the pool of the host calls it for each part.
+//! Parallel loops: the body becomes a function for one part of the iterations, which the thread
+//! pool of the host calls for each part.
 
 use std::collections::HashSet;
 
@@ -9,7 +10,7 @@ use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{DataTypeExt, Expr, ExprNode, Stmt, StmtNode, Var};
 
 impl Body<'_> {
-    /// Writes the task as a function of its own, and the launch.
+    /// Writes the task as a separate function, and the launch.
     pub(super) fn parallel(
         &mut self,
         var: &Var,
@@ -55,7 +56,8 @@ impl Body<'_> {
         })
     }
 
-    /// The function of a task: unpacks what it uses, and does its share of the iterations.
+    /// The function of a task: unpacks the captured variables, and runs its share of the
+    /// iterations.
     #[expect(clippy::too_many_arguments, reason = "the parts of one loop")]
     fn task(
         &mut self,
@@ -103,7 +105,7 @@ impl Body<'_> {
         Ok(format!("static int {task}(int task_id, kp_group* group, void* data_) {{\n{}}}\n\n", inside?))
     }
 
-    /// The C type of a variable, as a field.
+    /// The C type of a variable, for a field.
     pub(super) fn type_of(&mut self, var: &Var, local: &Local) -> Result<String> {
         match local.element {
             Some(element) => Ok(format!("{}*", self.unit.memory_type(element)?)),
@@ -111,7 +113,8 @@ impl Body<'_> {
         }
     }
 
-    /// The variables of the function that expressions and a statement use, in the order of their first use.
+    /// The variables of the function that expressions and a statement use, in the order of their
+    /// first use.
     pub(super) fn captured(&self, exprs: &[&Expr], body: &Stmt) -> Vec<(Var, Local)> {
         let mut uses = Uses::default();
         exprs.iter().for_each(|expr| uses.visit_expr(expr));

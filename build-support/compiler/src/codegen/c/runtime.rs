@@ -1,4 +1,4 @@
-//! The functions of the runtime, and what has to be given back when a function ends.
+//! The functions of the runtime, and the resources that are released when a function ends.
 
 use super::body::Body;
 use super::unit::Unit;
@@ -31,7 +31,8 @@ pub(super) const LAUNCH: Function = Function {
 pub(super) const BARRIER: Function =
     Function { name: "TVMBackendParallelBarrier", ret: "int", params: &["int", "kp_group*"] };
 
-/// What the runtime calls the library that code is in: the variable that its loader sets.
+/// The runtime's name for the library that contains the code: a variable that the loader of the
+/// library sets.
 const LIBRARY: &str = "__tvm_ffi__library_ctx";
 
 /// Memory of the C library for vectors of any width.
@@ -47,7 +48,7 @@ const MEMORY: &str = "#if defined(_MSC_VER)
 ";
 
 impl Unit {
-    /// What is called for a function of the runtime, declared at its first use.
+    /// Returns the callee for a function of the runtime, which is declared at its first use.
     pub(super) fn runtime(&mut self, function: &Function) -> String {
         let Function { name, ret, params } = function;
         let params = params.join(", ");
@@ -57,7 +58,7 @@ impl Unit {
                 self.declare_late(&variable, || format!("KP_CONTEXT {ret} (*{variable})({params});\n"));
                 match self.stand_in(name) {
                     Some(stand_in) => format!("({variable} != NULL ? {variable} : {stand_in})"),
-                    // The stock libtvm_ffi sets no variables, but exports the function.
+                    // The stock libtvm_ffi does not set variables, but exports the function.
                     None => {
                         self.declare_late(name, || {
                             format!("#if defined(__GNUC__)\n{ret} {name}({params}) __attribute__((weak));\n#else\n#define {name} NULL\n#endif\n")
@@ -78,8 +79,9 @@ impl Unit {
         }
     }
 
-    /// What stands in for a function of the runtime where the process does not have it: the stock libtvm_ffi has no thread pool and no workspaces. One task
-    /// does it all then, with memory of the C library.
+    /// The fallback for a function of the runtime in a process without it: the stock libtvm_ffi has
+    /// neither a thread pool nor workspaces. Then one task runs all iterations, with memory of the
+    /// C library.
     fn stand_in(&mut self, name: &str) -> Option<&'static str> {
         let raise = if name.ends_with("AllocWorkspace") { self.runtime(&RAISE) } else { String::new() };
         let (stand_in, text) = match name {
@@ -120,14 +122,15 @@ impl Unit {
         LIBRARY
     }
 
-    /// What tasks of a parallel loop are told.
+    /// Declares the environment that tasks of a parallel loop receive.
     pub(super) fn group(&mut self) {
         self.declare_late("kp_group", || {
             "typedef struct { void* sync_handle; int32_t num_task; } kp_group;\n".to_owned()
         });
     }
 
-    /// A function that gives up a reference, if a value is one. The counts of objects are part of the ABI.
+    /// Declares a function that releases a value if it is an object reference. The reference counts
+    /// of objects are part of the ABI.
     pub(super) fn releaser(&mut self) -> &'static str {
         let body = "TVMFFIObject* object = a->v_obj;\n  \
             if (a->type_index < kTVMFFIStaticObjectBegin) return;\n  \
@@ -144,18 +147,19 @@ impl Unit {
     }
 }
 
-/// Around the value that a function returns, until it is known whether it has something to give back.
+/// Markers around the value that a function returns, until it is known whether the function has
+/// resources to release.
 const RETURN: char = '\u{1}';
 const END: char = '\u{2}';
 
 impl Body<'_> {
-    /// A statement that ends the function.
+    /// A statement that returns from the function.
     pub(super) fn leave(&self, value: &str) -> String {
         format!("{RETURN}{value}{END}")
     }
 
-    /// The inside of a function: declarations, lines, and at its end what it gives back. `ret`: its type, none if it returns nothing. What falls off the
-    /// end returns 0.
+    /// The body of a function: declarations, lines, and the cleanup at its end. `ret` is its return
+    /// type, `None` if it returns nothing. Falling off the end returns 0.
     pub(super) fn finish(&mut self, ret: Option<&str>, lines: Vec<String>, falls: bool) -> String {
         let cleanup = core::mem::take(&mut self.cleanup);
         let hoisted = core::mem::take(&mut self.hoisted);
@@ -169,7 +173,7 @@ impl Body<'_> {
             text.push('\n');
         }
         if leaves {
-            // There may be nothing that goes there.
+            // There may be no other jump to the label.
             text.push_str("  goto leave_;\nleave_:;\n");
             text.extend(cleanup.into_iter().rev().map(|line| format!("  {line}\n")));
             text.push_str(if ret.is_some() { "  return status_;\n" } else { "" });
@@ -180,7 +184,7 @@ impl Body<'_> {
     }
 }
 
-/// The line with its ends of the function written out.
+/// The line with its return markers expanded.
 fn ended(line: &str, leaves: bool, has_value: bool) -> String {
     let mut text = String::new();
     let mut rest = line;

@@ -1,4 +1,5 @@
-//! Operations on scalars. Signed overflow wraps: it is done on unsigned numbers, except for indices, which do not overflow.
+//! Operations on scalars. Signed overflow wraps: the operation uses unsigned numbers, except for
+//! indices, which do not overflow.
 
 use kernpack::DataType;
 
@@ -7,7 +8,8 @@ use super::unit::Unit;
 use crate::error::{Result, fail};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, F32, F64, I64, U16, U32, U64};
 
-/// `a op b`. Operands are evaluated once. `index`: part of an index, where signed numbers do not overflow.
+/// `a op b`. Operands are evaluated once. `index`: true for a part of an index, where signed
+/// numbers do not overflow.
 pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b: &str, index: bool) -> String {
     if dtype.is_float() {
         return float_binary(unit, op, dtype, a, b);
@@ -32,7 +34,7 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
         }
         BinaryOp::FloorDiv if dtype.is_uint() => return binary(unit, BinaryOp::Div, dtype, a, b, index),
         BinaryOp::FloorMod if dtype.is_uint() => return binary(unit, BinaryOp::Mod, dtype, a, b, index),
-        // By 0, quotient and remainder are 0; the smallest number by -1 wraps.
+        // A quotient and a remainder by 0 are 0; the smallest number divided by -1 wraps.
         BinaryOp::Div => {
             let body = format!(
                 "{ty} d = (b == 0) | (b == -1) ? 1 : b;\n  return d == b ? ({ty})(a / d) : ({ty})(({wide})a * ({wide})b);",
@@ -67,7 +69,8 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
             let body = if dtype.is_uint() {
                 format!("return (uint64_t)b < {bits} ? ({ty})(a >> b) : 0;")
             } else {
-                // A shift of a negative number is up to the compiler in the standard; all shift the sign in.
+                // The shift of a negative number is implementation-defined in the standard; all
+                // compilers shift arithmetically.
                 format!("return ({ty})(a >> ((uint64_t)b < {bits} ? b : {}));", bits - 1)
             };
             return helper(unit, &format!("kp_shr_{name}"), &ty, &[&ty, &ty], &body, a, b);
@@ -85,7 +88,7 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
     }
 }
 
-/// The unsigned type in which arithmetic wraps.
+/// The unsigned type for wrapping arithmetic.
 fn wide(dtype: DataType) -> &'static str {
     if dtype.bits() == 64 { "uint64_t" } else { "uint32_t" }
 }
@@ -109,7 +112,7 @@ fn float_binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b: &str
     rounded(unit, dtype, text)
 }
 
-/// The value of half precision that single precision is rounded to; other types as they are.
+/// Rounds single precision to half precision; values of other types are unchanged.
 pub(super) fn rounded(unit: &mut Unit, dtype: DataType, text: String) -> String {
     if !is_half(dtype) {
         return text;
@@ -121,7 +124,8 @@ pub(super) fn rounded(unit: &mut Unit, dtype: DataType, text: String) -> String 
     format!("kp_round_{name}({text})")
 }
 
-/// A call of a libm function in the precision of the type, declared by hand: only `kernel.h` is included.
+/// A call of a libm function in the precision of the type. The function is declared here, because
+/// only `kernel.h` is included.
 pub(super) fn libm(unit: &mut Unit, name: &str, dtype: DataType, args: &[&str]) -> String {
     let (ty, suffix) = if dtype.bits() == 64 { ("double", "") } else { ("float", "f") };
     let symbol = format!("{name}{suffix}");
@@ -159,7 +163,8 @@ pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -
         }
         () if from.is_float() && to.is_integer() => saturate(unit, from, to, value),
         () if is_half(to) => {
-            // To odd first: a value between two of single precision is not rounded twice.
+            // Rounded to odd first, so that a value between two single precision numbers is not
+            // rounded twice.
             let exact = from == F32 || is_half(from) || from.bits() <= 16;
             let single = match () {
                 () if exact => format!("(float){value}"),
@@ -175,7 +180,8 @@ pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -
     })
 }
 
-/// A double as the nearest float that shows by an odd last digit that it is not exact.
+/// Converts a double to single precision, rounded to odd: the last digit is odd if the value is not
+/// exact.
 fn to_odd(unit: &mut Unit, value: &str) -> String {
     let bits = reinterpret(unit, F32, U32, "f");
     let back = reinterpret(unit, U32, F32, "n");
@@ -187,7 +193,8 @@ fn to_odd(unit: &mut Unit, value: &str) -> String {
     format!("kp_odd_f32((double){value})")
 }
 
-/// An integer of 64 bits as a double that shows by an odd last digit that it is not exact.
+/// Converts a 64-bit integer to a double, rounded to odd: the last digit is odd if the value is not
+/// exact.
 fn odd_double(unit: &mut Unit, from: DataType, value: &str) -> String {
     let (ty, name) = (scalar(from), format!("kp_odd_{}", from.short_name()));
     let exact = if from.is_int() { "n + 0x20000000000000ULL < 0x40000000000000ULL" } else { "n < 0x20000000000000ULL" };
@@ -199,7 +206,8 @@ fn odd_double(unit: &mut Unit, from: DataType, value: &str) -> String {
     format!("{name}({value})")
 }
 
-/// `a * b + c` of half precision or bfloat16 as a double: the product is exact, the sum is rounded to odd.
+/// `a * b + c` of half precision or bfloat16 as a double: the product is exact, the sum is rounded
+/// to odd.
 fn odd_fma(unit: &mut Unit, values: &[&str]) -> String {
     let bits = reinterpret(unit, F64, U64, "sum");
     let back = reinterpret(unit, U64, F64, "n");
@@ -212,7 +220,7 @@ fn odd_fma(unit: &mut Unit, values: &[&str]) -> String {
     format!("kp_odd_fma({})", values.join(", "))
 }
 
-/// Float to integer: what is too large becomes the largest number, NaN 0.
+/// Float to integer: values that are too large become the largest number, NaN becomes 0.
 fn saturate(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> String {
     let (source, target) = (scalar(from), scalar(to));
     let single = from.bits() != 64;
@@ -235,7 +243,7 @@ fn saturate(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Strin
     format!("{name}({value})")
 }
 
-/// The same bits as another type of the same width.
+/// Reinterprets the bits as another type of the same width.
 pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> String {
     if from == to {
         return value.to_owned();
@@ -258,7 +266,7 @@ pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: 
     format!("{name}({value})")
 }
 
-/// Single precision, rounded to the bits of half precision.
+/// Rounds single precision to half precision and returns the bits.
 pub(super) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> String {
     let bits = reinterpret(unit, F32, U32, "a");
     let name = format!("kp_bits_{}", dtype.short_name());
@@ -267,7 +275,7 @@ pub(super) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> String {
             "uint32_t n = {bits};\n  if (a != a) return (uint16_t)(n >> 16 | 0x40);\n  return (uint16_t)((n + 0x7fff + (n >> 16 & 1)) >> 16);"
         )
     } else {
-        // Denormals are rounded by an addition that puts their last digit at the end of a float.
+        // Denormals are rounded by an addition that moves their last digit to the end of a float.
         let (scale, denormal) = (reinterpret(unit, U32, F32, "0x3f000000U"), reinterpret(unit, F32, U32, "tiny"));
         let magnitude = reinterpret(unit, U32, F32, "n");
         format!(
@@ -281,7 +289,7 @@ pub(super) fn to_bits(unit: &mut Unit, dtype: DataType, value: &str) -> String {
     format!("{name}({value})")
 }
 
-/// Half precision from its bits.
+/// Converts the bits of half precision to a value.
 pub(super) fn from_bits(unit: &mut Unit, dtype: DataType, bits: &str) -> String {
     let value = reinterpret(unit, U32, F32, "n");
     let name = format!("kp_{}_of_bits", dtype.short_name());
@@ -298,7 +306,7 @@ pub(super) fn from_bits(unit: &mut Unit, dtype: DataType, bits: &str) -> String 
     format!("{name}({bits})")
 }
 
-/// A value read from memory, and what is written for one.
+/// Converts an element read from memory to a value.
 pub(super) fn from_memory(unit: &mut Unit, dtype: DataType, element: String) -> String {
     match () {
         () if is_half(dtype) => from_bits(unit, dtype, &element),
@@ -307,7 +315,7 @@ pub(super) fn from_memory(unit: &mut Unit, dtype: DataType, element: String) -> 
     }
 }
 
-/// What is written to memory for a value.
+/// Converts a value to the representation in memory.
 pub(super) fn to_memory(unit: &mut Unit, dtype: DataType, value: String) -> String {
     if is_half(dtype) { to_bits(unit, dtype, &value) } else { value }
 }
@@ -340,7 +348,7 @@ pub(super) fn builtin(unit: &mut Unit, name: &str, dtype: DataType, from: DataTy
             rounded(unit, from, format!("({one} / {root})"))
         }
         "round" => call(unit, "rint"),
-        // NaN if either is; of the zeros, -0 is the smaller one.
+        // NaN if either operand is NaN; -0 is less than +0.
         "nanmin" => own(unit, &ty, "return a != a || b != b ? a + b : a < b ? a : b < a ? b : (1 / a < 0 ? a : b);"),
         "nanmax" => own(unit, &ty, "return a != a || b != b ? a + b : a > b ? a : b > a ? b : (1 / a < 0 ? b : a);"),
         "isnan" => format!("({0} != {0})", texts[0]),

@@ -1,4 +1,4 @@
-//! Statements. A body is a block, so what a `Bind` or an `Alloc` declares ends with it.
+//! Statements. A body is a block, so that the declarations of a `Bind` or an `Alloc` end with it.
 
 use kernpack::{Any, Str};
 
@@ -119,7 +119,8 @@ impl Body<'_> {
         }
     }
 
-    /// Memory for a while: given back where the program says so, or when the function ends before.
+    /// Allocates a workspace, which is freed where the program frees it, or when the function ends
+    /// earlier.
     fn workspace(&mut self, var: &Var, value: &Expr) -> Result<()> {
         let text = self.statement_value(value)?;
         let free = self.unit.runtime(&FREE_WORKSPACE);
@@ -132,7 +133,7 @@ impl Body<'_> {
         };
         let give_back = format!("if ({name} != NULL) (void){free}({}, {}, {name});", device[0], device[1]);
         self.hoisted.push(format!("  void* {name} = NULL;"));
-        // It is taken again where an iteration has ended early.
+        // It is allocated again if an iteration has ended early.
         if self.in_loop > 0 {
             self.line(&give_back);
         }
@@ -148,13 +149,13 @@ impl Body<'_> {
         result
     }
 
-    /// The text of the value of a statement.
+    /// Writes the value of a statement.
     fn statement_value(&mut self, value: &Expr) -> Result<String> {
         self.ordered = changes_memory(value);
         self.value(value)
     }
 
-    /// A condition of sizes and indices.
+    /// Writes a condition of sizes and indices.
     fn guard(&mut self, condition: &Expr) -> Result<String> {
         self.ordered = changes_memory(condition);
         self.index(condition)
@@ -177,7 +178,7 @@ impl Body<'_> {
         self.block(&format!("for ({ty} {name} = {first}; {name} < {last}; ++{name}) {{"), |inner| inner.looped(body))
     }
 
-    /// The body of a loop.
+    /// Writes the body of a loop.
     fn looped(&mut self, body: &Stmt) -> Result<()> {
         self.in_loop += 1;
         let written = self.stmt(body);
@@ -260,7 +261,8 @@ fn is_builtin(expr: &Expr, wanted: &str) -> bool {
     matches!(&**expr, ExprNode::Call { kind: CallKind::Builtin, name, .. } if name.as_str() == wanted)
 }
 
-/// Whether evaluating it may change memory, so that what is around it has to be done in order.
+/// Returns true if the evaluation may change memory, so that the surrounding expressions have to
+/// run in order.
 pub(super) fn changes_memory(expr: &Expr) -> bool {
     let mut changes = false;
     visit::for_each_expr(expr, |part| {

@@ -1,11 +1,11 @@
-//! How types are written.
+//! The C names of types.
 
 use kernpack::DataType;
 
 use crate::error::{Result, require};
 use crate::ir::DataTypeExt;
 
-/// Refuses what C has no type for.
+/// Rejects types that C does not have.
 pub(super) fn check(dtype: DataType) -> Result<()> {
     let known = match (dtype.is_integer(), dtype.is_float(), dtype.is_bool(), dtype.is_handle()) {
         (true, ..) => matches!(dtype.bits(), 8 | 16 | 32 | 64),
@@ -16,7 +16,7 @@ pub(super) fn check(dtype: DataType) -> Result<()> {
     Ok(())
 }
 
-/// Whether values are held in single precision and rounded after each operation.
+/// Returns true if values are represented in single precision and rounded after each operation.
 pub(super) fn is_half(dtype: DataType) -> bool {
     dtype.is_float() && dtype.bits() == 16
 }
@@ -38,7 +38,7 @@ pub(super) fn lane(dtype: DataType) -> String {
     if dtype.is_bool() { "int8_t".to_owned() } else { scalar(dtype) }
 }
 
-/// What an element is in memory, without its alias to other types.
+/// The type of an element in memory, without permission to alias other types.
 pub(super) fn stored(dtype: DataType) -> String {
     match () {
         () if dtype.is_bool() => "uint8_t".to_owned(),
@@ -47,7 +47,8 @@ pub(super) fn stored(dtype: DataType) -> String {
     }
 }
 
-/// The signed integers that a comparison of vectors of this type has as its lanes, in bits.
+/// The width in bits of the signed integers that are the lanes of a comparison of vectors of this
+/// type.
 pub(super) fn lane_bits(dtype: DataType) -> u16 {
     match () {
         () if dtype.is_bool() => 8,
@@ -56,7 +57,7 @@ pub(super) fn lane_bits(dtype: DataType) -> u16 {
     }
 }
 
-/// Whether GNU C has such vectors.
+/// Returns true if GNU C supports vectors of this type.
 pub(super) fn is_native(dtype: DataType) -> bool {
     dtype.lanes().is_power_of_two()
         && dtype.lanes() > 1

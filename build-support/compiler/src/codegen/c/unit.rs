@@ -1,4 +1,4 @@
-//! One C file: what was declared so far, and the helper functions that its code needs.
+//! One C file: the declarations so far, and the helper functions that its code needs.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,16 @@ use crate::ir::DataTypeExt;
 pub(super) struct Unit {
     /// Names at file scope.
     pub(super) names: Names,
-    /// Types and helper functions by name, so that each is there once; prototypes with their text.
+    /// Types and helper functions by name, so that each is defined once; prototypes with their
+    /// text.
     declared: HashMap<String, String>,
-    /// Types and helper functions.
+    /// The text of types and helper functions.
     prelude: String,
-    /// Declarations of functions that are somewhere else.
+    /// The declarations of functions that are defined elsewhere.
     prototypes: String,
-    /// Functions.
+    /// The text of functions.
     pub(super) functions: String,
-    /// How code reaches the runtime.
+    /// The way in which code accesses the runtime.
     pub(super) symbols: RuntimeSymbols,
 }
 
@@ -38,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// The file.
+    /// Returns the text of the file.
     pub(super) fn finish(self) -> String {
         format!("{PREAMBLE}{}\n{}\n{}", self.prelude, self.prototypes, self.functions)
     }
@@ -51,7 +52,7 @@ impl Unit {
         }
     }
 
-    /// A declaration behind those of types and helper functions.
+    /// Adds a declaration after those of types and helper functions.
     pub(super) fn declare_late(&mut self, name: &str, text: impl FnOnce() -> String) {
         if !self.declared.contains_key(name) {
             let text = text();
@@ -61,12 +62,12 @@ impl Unit {
         }
     }
 
-    /// Whether a helper is there already: its parts need not be made.
+    /// Returns true if a helper is already declared: its parts need not be generated.
     pub(super) fn has(&self, name: &str) -> bool {
         self.declared.contains_key(name)
     }
 
-    /// A helper function of `a`, `b`, `c`, ..
+    /// Adds a helper function with the parameters `a`, `b`, `c`, ..
     pub(super) fn function(&mut self, name: &str, ret: &str, params: &[&str], body: &str) {
         self.declare(name, || {
             let params: Vec<String> = params.iter().zip('a'..).map(|(ty, letter)| format!("{ty} {letter}")).collect();
@@ -74,8 +75,8 @@ impl Unit {
         });
     }
 
-    /// A function of scalars that is defined somewhere else, and that helper functions may call. A second declaration with
-    /// other types is left out: it is the first that counts for libm.
+    /// Declares a function of scalars that is defined elsewhere, and that helper functions may
+    /// call. A second declaration with other types is ignored: for libm, the first one is decisive.
     pub(super) fn prototype(&mut self, symbol: &str, ret: &str, params: &[String]) {
         if !self.declared.contains_key(symbol) {
             let text = format!("{ret} {symbol}({});\n", params.join(", "));
@@ -85,7 +86,7 @@ impl Unit {
         }
     }
 
-    /// A function of the user that is defined somewhere else.
+    /// Declares a function of the user that is defined elsewhere.
     pub(super) fn external(&mut self, symbol: &str, ret: &str, params: &[String]) -> Result<()> {
         let params = if params.is_empty() { "void".to_owned() } else { params.join(", ") };
         let text = format!("{ret} {symbol}({params});\n");
@@ -127,7 +128,7 @@ impl Unit {
         Ok(name)
     }
 
-    /// The type of an element in memory, which may lie in memory of another type.
+    /// The type of an element in memory, which may alias memory of another type.
     pub(super) fn memory_type(&mut self, dtype: DataType) -> Result<String> {
         check(dtype)?;
         let name = format!("kp_{}", dtype.element().short_name());
@@ -136,8 +137,9 @@ impl Unit {
     }
 }
 
-/// GCC 16 makes `-(condition ? a * b + c : d)` lose the sign of `d` where it is vectorized for AVX-512
-/// (`IFN_COND_FMA` becomes `IFN_COND_FNMS`); without if-conversion there is no such condition. GCC 14 is right.
+/// A workaround: GCC 16 makes `-(condition ? a * b + c : d)` lose the sign of `d` where it is
+/// vectorized for AVX-512 (`IFN_COND_FMA` becomes `IFN_COND_FNMS`); without if-conversion there is
+/// no such condition. GCC 14 is correct.
 const PREAMBLE: &str = "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 16 && defined(__AVX512F__)
 #pragma GCC optimize(\"no-tree-loop-if-convert\")
 #endif

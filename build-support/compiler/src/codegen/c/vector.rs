@@ -1,4 +1,5 @@
-//! Operations on vectors: a helper function for each, with a body for GNU C where that has the operation, and one that works lane by lane.
+//! Operations on vectors: a helper function for each, with a body for GNU C if it supports the
+//! operation, and one that works lane by lane.
 
 use kernpack::DataType;
 
@@ -8,14 +9,15 @@ use super::unit::Unit;
 use crate::error::Result;
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, I64};
 
-/// A helper: name, type of the result, types of its parameters `a`, `b`, ..
+/// The signature of a helper: name, result type, types of its parameters `a`, `b`, ..
 struct Shape<'a> {
     name: String,
     result: DataType,
     params: &'a [DataType],
 }
 
-/// Defines a helper unless it is there. `gnu`: its body for vectors of GNU C. `of_lane`: a lane of the result from the lanes of the parameters.
+/// Defines a helper unless it is already defined. `gnu`: its body for vectors of GNU C. `of_lane`:
+/// a lane of the result from the lanes of the parameters.
 fn define(
     unit: &mut Unit,
     shape: Shape<'_>,
@@ -53,7 +55,7 @@ fn define(
     Ok(name)
 }
 
-/// Vectors with lanes of other bits.
+/// The type of vectors of integers with lanes of the same width.
 fn integers(dtype: DataType, letter: char) -> DataType {
     DataType::scalar(
         if letter == 'i' { I64.code() } else { crate::ir::U64.code() },
@@ -88,7 +90,7 @@ pub(super) fn binary(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, b:
             let chosen = choose(unit, dtype, &format!("(a {symbol} b)"), "a", "b")?;
             Some(format!("return {chosen};"))
         }
-        // Signed numbers wrap as unsigned ones do.
+        // Signed numbers wrap like unsigned ones.
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul if dtype.is_int() => {
             let unsigned = unit.value_type(integers(dtype, 'u'))?;
             Some(format!("return ({ty})(({unsigned})a {symbol} ({unsigned})b);"))
@@ -123,7 +125,8 @@ pub(super) fn shift(unit: &mut Unit, op: BinaryOp, dtype: DataType, a: &str, bit
     Ok(format!("{function}({a}, {bits})"))
 }
 
-/// In GNU C: the lanes of `a` where a comparison of lanes as wide is all ones, else those of `b`.
+/// For GNU C: selects the lanes of `a` where the comparison mask of the same width is all ones, and
+/// the lanes of `b` otherwise.
 fn choose(unit: &mut Unit, dtype: DataType, mask: &str, a: &str, b: &str) -> Result<String> {
     let ty = unit.value_type(dtype)?;
     let bits = unit.value_type(integers(dtype, 'i'))?;
@@ -153,14 +156,14 @@ pub(super) fn compare(unit: &mut Unit, op: CompareOp, dtype: DataType, a: &str, 
     Ok(format!("{function}({a}, {b})"))
 }
 
-/// Negation of truth values.
+/// Logical not of truth values.
 pub(super) fn not(unit: &mut Unit, dtype: DataType, a: &str) -> Result<String> {
     let shape = Shape { name: format!("kp_not_{}", dtype.short_name()), result: dtype, params: &[dtype] };
     let function = define(unit, shape, Some("return ~a;".to_owned()), |_, x| Ok(format!("!{}", x[0])))?;
     Ok(format!("{function}({a})"))
 }
 
-/// Whether a lane of a vector of truth values holds.
+/// Tests whether any lane of a vector of truth values is true.
 pub(super) fn any(unit: &mut Unit, dtype: DataType, value: &str) -> Result<String> {
     let name = format!("kp_any_{}", dtype.short_name());
     let ty = unit.value_type(dtype)?;
@@ -170,7 +173,7 @@ pub(super) fn any(unit: &mut Unit, dtype: DataType, value: &str) -> Result<Strin
     Ok(format!("{name}({value})"))
 }
 
-/// Sums, to each of which the products of some neighbouring lanes of two vectors are added. Sums wrap.
+/// Adds to each sum the products of a group of adjacent lanes of two vectors. Sums wrap.
 pub(super) fn dot(unit: &mut Unit, types: [DataType; 3], args: &[String]) -> Result<String> {
     let [sums, a, b] = types;
     let name = format!("kp_dot_{}_{}_{}", sums.short_name(), a.short_name(), b.short_name());
@@ -194,7 +197,7 @@ pub(super) fn dot(unit: &mut Unit, types: [DataType; 3], args: &[String]) -> Res
     Ok(format!("{name}({})", args.join(", ")))
 }
 
-/// A choice in each lane.
+/// A select in each lane.
 pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str, b: &str) -> Result<String> {
     let truth = crate::ir::BOOLEAN.with_lanes(dtype.lanes());
     let bits = unit.value_type(integers(dtype, 'i'))?;
@@ -206,7 +209,7 @@ pub(super) fn select(unit: &mut Unit, dtype: DataType, condition: &str, a: &str,
     Ok(format!("{function}({condition}, {a}, {b})"))
 }
 
-/// A choice by a comparison of lanes of the same width, whose result is the mask: `a op b ? c : d`.
+/// A select by a comparison of lanes of the same width, whose result is the mask: `a op b ? c : d`.
 pub(super) fn select_compare(
     unit: &mut Unit,
     (op, from): (CompareOp, DataType),
@@ -237,7 +240,7 @@ pub(super) fn cast(unit: &mut Unit, from: DataType, to: DataType, value: &str) -
     Ok(format!("{function}({value})"))
 }
 
-/// The same bits as lanes of another type.
+/// Reinterprets the bits as lanes of another type.
 pub(super) fn reinterpret(unit: &mut Unit, from: DataType, to: DataType, value: &str) -> Result<String> {
     let name = format!("kp_{}_of_{}", to.short_name(), from.short_name());
     let plain = |dtype: DataType| !super::types::is_half(dtype) && !dtype.is_bool();
@@ -273,7 +276,7 @@ pub(super) fn broadcast(unit: &mut Unit, dtype: DataType, value: &str) -> Result
     Ok(format!("{function}({value})"))
 }
 
-/// `base, base + stride, ..`.
+/// The vector `base, base + stride, ..`.
 pub(super) fn ramp(unit: &mut Unit, dtype: DataType, base: &str, stride: &str) -> Result<String> {
     let element = dtype.element();
     let shape = Shape { name: format!("kp_ramp_{}", dtype.short_name()), result: dtype, params: &[element, element] };
@@ -305,7 +308,7 @@ pub(super) fn extract(dtype: DataType, vector: &str, index: usize) -> String {
     if dtype.is_bool() { format!("({lane} != 0)") } else { lane }
 }
 
-/// What is written into a lane for a scalar.
+/// The representation of a scalar in a lane.
 pub(super) fn lane_value(dtype: DataType, value: &str) -> String {
     debug_assert!(!lane(dtype).is_empty());
     if dtype.is_bool() { format!("(({value}) ? -1 : 0)") } else { value.to_owned() }

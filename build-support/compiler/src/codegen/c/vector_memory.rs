@@ -8,12 +8,12 @@ use super::unit::Unit;
 use crate::error::Result;
 use crate::ir::DataTypeExt;
 
-/// Where the lanes of a load or store are.
+/// The memory locations of the lanes of a load or store.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// One behind the other, from this address on.
+    /// Consecutive, starting at this address.
     Contiguous(String),
-    /// At these indices, a vector of this type, from an address.
+    /// At these indices, a vector of this type, relative to an address.
     Scattered(String, String, DataType),
 }
 
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// Reads lanes; those whose mask does not hold are 0.
+/// Reads lanes; masked lanes are 0.
 pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option<&str>) -> Result<String> {
     let (suffix, index_type) = place.describe();
     let masked = if mask.is_some() { "_masked" } else { "" };
@@ -69,7 +69,7 @@ pub(super) fn load(unit: &mut Unit, dtype: DataType, place: &Place, mask: Option
     Ok(format!("{name}({}{mask})", place.args()))
 }
 
-/// Writes the lanes whose mask holds.
+/// Writes the lanes for which the mask is true.
 pub(super) fn store(
     unit: &mut Unit,
     dtype: DataType,
@@ -110,17 +110,17 @@ pub(super) fn store(
     Ok(format!("{name}({}, {value}{mask})", place.args()))
 }
 
-/// Whether GNU C accesses the memory as one vector.
+/// Returns true if GNU C accesses the memory as one vector.
 fn whole(dtype: DataType, mask: Option<&str>, index: Option<DataType>) -> bool {
     is_native(dtype) && mask.is_none() && index.is_none() && !dtype.is_bool() && !super::types::is_half(dtype)
 }
 
-/// A vector type for memory that is aligned as an element.
+/// A vector type for memory with the alignment of an element.
 fn unaligned(dtype: DataType, ty: &str) -> String {
     format!("typedef {ty} unaligned __attribute__((aligned({}), may_alias));", dtype.lane_bytes())
 }
 
-/// The index of lane `i`, and the parameters that say where.
+/// The index of lane `i`, and the parameters for the location.
 fn access(unit: &mut Unit, index: Option<DataType>, pointer: &str) -> Result<(String, Vec<String>)> {
     Ok(match index {
         None => ("i".to_owned(), vec![pointer.to_owned()]),

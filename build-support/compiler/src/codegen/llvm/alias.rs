@@ -1,5 +1,6 @@
-//! Which memory accesses do not meet: scoped alias metadata, a scope for each allocation and for each parameter that the caller promises
-//! not to overlap with another. Unlike `noalias` on parameters it holds in the closures of parallel loops, too.
+//! Aliasing of memory accesses: scoped alias metadata, with a scope for each allocation and for
+//! each parameter that the caller guarantees not to overlap with another. Unlike `noalias` on
+//! parameters, it also applies in the closures of parallel loops.
 
 use inkwell::values::{InstructionValue, MetadataValue};
 
@@ -7,11 +8,11 @@ use super::CodeGenLLVM;
 use crate::error::Result;
 use crate::ir::{CallKind, Expr, ExprNode, Var, builtin};
 
-/// Memory that meets no other region; by number.
+/// Memory that does not overlap with any other region, by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Region(usize);
 
-/// The regions of a host function, the functions that it is split into included.
+/// The regions of a host function, including the functions that it is split into.
 #[derive(Clone, Default)]
 pub(super) struct Regions<'ctx> {
     domain: Option<MetadataValue<'ctx>>,
@@ -20,12 +21,12 @@ pub(super) struct Regions<'ctx> {
 }
 
 impl Regions<'_> {
-    /// The region that a pointer points into, if it is known.
+    /// The region of a pointer, if it is known.
     pub(super) fn of(&self, pointer: &Var) -> Option<Region> {
         self.by_pointer.get(pointer).copied()
     }
 
-    /// Says that a pointer points into a region.
+    /// Sets the region of a pointer.
     pub(super) fn set(&mut self, pointer: &Var, region: Option<Region>) {
         match region {
             Some(region) => self.by_pointer.insert(pointer.clone(), region),
@@ -35,7 +36,7 @@ impl Regions<'_> {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// A new region.
+    /// Creates a region.
     pub(super) fn new_region(&mut self, name: &str) -> Region {
         let context = self.context;
         let number = self.unique();
@@ -49,7 +50,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Region(regions.scopes.len() - 1)
     }
 
-    /// The region that a pointer's value leads to. `name` is for a new one.
+    /// The region to which a pointer expression refers. `name` is the name of a new region.
     pub(super) fn region_of(&mut self, pointer: &Expr, name: &str) -> Option<Region> {
         match &**pointer {
             ExprNode::Var { .. } => self.state.regions.of(&Var::of(pointer)?),
@@ -61,7 +62,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                     _ => None,
                 },
                 builtin::ALLOC_WORKSPACE | builtin::STACK_ALLOCA => Some(self.new_region(name)),
-                // The data of an argument, which the caller promises not to overlap with others.
+                // The data of an argument, which the caller guarantees not to overlap with others.
                 builtin::STRUCT_GET if args.get(2)?.is_int(builtin::StructField::Data as i64) => {
                     self.state.noalias.then(|| self.new_region(name))
                 }
@@ -71,7 +72,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Says of a load or a store which region it is in, and that it meets no other.
+    /// Annotates a load or a store with its region, and with the regions that it does not alias.
     pub(super) fn annotate_access(&self, access: InstructionValue<'ctx>, pointer: &Var) -> Result<()> {
         let regions = &self.state.regions;
         let Some(Region(own)) = regions.of(pointer) else { return Ok(()) };
@@ -79,7 +80,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             (0..regions.scopes.len()).filter(|index| *index != own).map(|index| regions.scopes[index].into()).collect();
         let set = |kind: &str, list: &[_]| {
             let node = self.context.metadata_node(list);
-            // Only an instruction that is none could refuse.
+            // This could fail only for a value that is not an instruction.
             let _ = access.set_metadata(node, self.context.get_kind_id(kind));
         };
         set("alias.scope", &[regions.scopes[own].into()]);

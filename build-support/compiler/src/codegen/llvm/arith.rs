@@ -12,7 +12,8 @@ use crate::error::{Result, fail};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt, Expr, F32, F64, I32};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Arithmetic; the right operand with its expression. `nsw`: signed overflow cannot happen.
+    /// Emits arithmetic; the right operand is given with its expression. `nsw`: signed overflow
+    /// cannot happen.
     pub(super) fn binary(
         &self,
         op: BinaryOp,
@@ -33,7 +34,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             BinaryOp::FloorDiv | BinaryOp::FloorMod if signed => {
                 fail!(Internal, "a floor division reached code generation: run LowerIntrin first")
             }
-            // Of unsigned integers both divisions are the same.
+            // For unsigned integers, both divisions are the same.
             BinaryOp::Div | BinaryOp::FloorDiv => self.divide(BinaryOp::Div, dtype, a, b, Divisor::of(right))?,
             BinaryOp::Mod | BinaryOp::FloorMod => self.divide(BinaryOp::Mod, dtype, a, b, Divisor::of(right))?,
             BinaryOp::Min | BinaryOp::Max => {
@@ -53,7 +54,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         })
     }
 
-    /// A shift by the width or more is poison for LLVM; here all bits are shifted out.
+    /// Emits a shift. A shift by the width or more is poison in LLVM; here all bits are shifted
+    /// out.
     fn shift(&self, op: BinaryOp, dtype: DataType, a: Value<'ctx>, b: Value<'ctx>) -> Result<Value<'ctx>> {
         let bits = i64::from(dtype.bits());
         let opcode = match op {
@@ -69,7 +71,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let amount = self.select(fits, b, self.constant(dtype, bits - 1)?)?;
             return self.op(opcode, a, amount);
         }
-        // Never poison: LLVM takes an odd number, shifted, for a divisor that is never 0, and divides vectors by it where it is not chosen.
+        // Never poison: LLVM assumes that a shifted odd number used as a divisor is never 0, and
+        // speculates divisions of vectors by it where the select does not choose it.
         let amount = self.op(InstructionOpcode::And, b, self.constant(dtype, bits - 1)?)?;
         let shifted = self.select(fits, a, self.constant(dtype, 0)?)?;
         self.op(opcode, shifted, amount)
@@ -102,7 +105,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         })
     }
 
-    /// A comparison: floats are ordered, but `!=` is true of NaN.
+    /// Emits a comparison: floats are ordered, except that `!=` is true for NaN.
     pub(super) fn compare(
         &self,
         op: CompareOp,
@@ -140,7 +143,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.compare_int(predicate, a, b)
     }
 
-    /// A conversion between scalar types, for each lane.
+    /// Emits a conversion between scalar types, for each lane.
     pub(super) fn cast(&mut self, from: DataType, to: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         if from.element() == to.element() {
             return Ok(value);
@@ -150,7 +153,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return self.cast(F32.with_lanes(from.lanes()), to, value);
         }
         if to.is_bfloat() {
-            // Rounded once: what is wider than single precision keeps in its last bit that something was cut.
+            // Rounded once: a type wider than single precision is rounded to odd first.
             let single = match () {
                 () if from.is_float() && from.bits() == 64 => self.to_odd_single(value)?,
                 () if from.is_integer() && from.bits() > 16 => {
@@ -193,7 +196,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return self.convert(opcode, value, ty);
         }
         if from.is_float() && from.bits() == 16 && to.is_integer() {
-            // With AVX512-FP16, LLVM's conversion of half precision to `i16` gives -32768 for NaN.
+            // With AVX512-FP16, LLVM's conversion of half precision to `i16` results in -32768 for
+            // NaN.
             let single = F32.with_lanes(from.lanes());
             let value = self.cast(from, single, value)?;
             return self.cast(single, to, value);
@@ -215,7 +219,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         fail!(Target, "LLVM code has no conversion of {} to {}", from.short_name(), to.short_name())
     }
 
-    /// Floats as integers of fewer than 32 bits, saturated, NaN as 0: through 32 bits, since LLVM takes the lanes of its own conversion one by one.
+    /// Converts floats to integers of fewer than 32 bits, saturated, NaN to 0: through 32 bits,
+    /// because LLVM scalarizes its own conversion.
     fn saturate_vector(&mut self, from: DataType, to: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let wide = I32.with_lanes(to.lanes());
         let bits = u32::from(to.bits());
@@ -244,7 +249,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.vector_type(int.into(), lanes_of(value))
     }
 
-    /// A bfloat16, which is the upper half of a single, as a single.
+    /// Converts a bfloat16, which is the upper half of a single, to a single.
     pub(super) fn bfloat_value(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let wide = self.convert(InstructionOpcode::ZExt, value, self.bits_like(value, 32)?)?;
         let shifted = self.op(InstructionOpcode::Shl, wide, self.int_like(wide, 16)?)?;
@@ -252,7 +257,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.bit_cast(shifted, self.vector_type(self.context.f32_type().into(), lanes)?)
     }
 
-    /// A single, rounded to the nearest bfloat16, half to even.
+    /// Rounds a single to the nearest bfloat16, half to even.
     pub(super) fn to_bfloat(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let bits = self.bit_cast(value, self.bits_like(value, 32)?)?;
         let sixteen = self.int_like(bits, 16)?;
@@ -261,14 +266,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let half = self.op(InstructionOpcode::Add, bits, self.int_like(bits, 0x7fff)?)?;
         let rounded = self.op(InstructionOpcode::Add, half, odd)?;
         let rounded = self.op(InstructionOpcode::LShr, rounded, sixteen)?;
-        // A NaN stays one, and quiet.
+        // A NaN stays a NaN, and quiet.
         let quiet = self.op(InstructionOpcode::Or, high, self.int_like(bits, 0x40)?)?;
         let is_nan = self.compare_float(FloatPredicate::UNO, value, value)?;
         let chosen = self.select(is_nan, quiet, rounded)?;
         self.convert(InstructionOpcode::Trunc, chosen, self.bits_like(value, 16)?)
     }
 
-    /// A double as a single, rounded so that rounding the single again gives what rounding once gives: to zero, with the last bit set if something was cut.
+    /// Converts a double to a single such that a further rounding of the single has the result of a
+    /// single rounding: toward zero, with the last bit set if the value was not exact.
     fn to_odd_single(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let lanes = lanes_of(value);
         let single = self.vector_type(self.context.f32_type().into(), lanes)?;
@@ -287,8 +293,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.bit_cast(chosen, single)
     }
 
-    /// An integer of 64 bits that a double holds exactly: the low bits of a large one are cut, and
-    /// the last bit that is left is set if one of them was.
+    /// Converts a 64-bit integer to one that a double represents exactly: the low bits of a large
+    /// one are cut off, and the last remaining bit is set if one of them was set.
     fn odd_integer(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let number = |value: i64| self.constant(dtype, value);
         let (exact, cut) = (1_i64 << 53, 0x7ff);
@@ -305,7 +311,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.select(is_exact, value, odd)
     }
 
-    /// A constant of 32 bits, in as many lanes as a value has.
+    /// A 32-bit constant with the number of lanes of a value.
     fn int_like(&self, value: Value<'ctx>, number: u64) -> Result<Value<'ctx>> {
         self.splat(self.context.i32_type().const_int(number, false).into(), lanes_of(value))
     }
@@ -326,7 +332,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 }
 
-/// How many lanes a value has.
+/// The number of lanes of a value.
 fn lanes_of(value: Value<'_>) -> u16 {
     match value {
         Value::VectorValue(vector) => vector.get_type().get_size() as u16,
@@ -334,11 +340,11 @@ fn lanes_of(value: Value<'_>) -> u16 {
     }
 }
 
-/// Whether a value is a constant integer, in each lane, below a bound.
+/// Returns true if a value is a constant integer, in each lane, below a bound.
 fn is_constant_below(value: Value<'_>, bound: u64) -> bool {
     match value {
         Value::IntValue(value) => value.get_zero_extended_constant().is_some_and(|value| value < bound),
-        // The vector of zeros has a form of its own, which has no elements to ask for.
+        // The zero vector has its own representation, without elements to read.
         Value::VectorValue(vector) if vector.is_null() => bound > 0,
         Value::VectorValue(vector) if vector.is_constant_data_vector() => {
             let size = vector.get_type().get_size();

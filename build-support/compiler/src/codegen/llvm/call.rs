@@ -1,4 +1,4 @@
-//! Calls: builtins, C functions, intrinsics of LLVM, functions of the module.
+//! Calls: builtins, C functions, LLVM intrinsics, functions of the module.
 
 use inkwell::IntPredicate;
 use inkwell::module::Linkage;
@@ -16,7 +16,7 @@ use crate::ir::builtin::{self};
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, I64};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The value of a call; 0 if it has none.
+    /// Emits a call; the value is 0 if the call has none.
     pub(super) fn call(&mut self, kind: CallKind, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         match kind {
             CallKind::Builtin => self.builtin(name, args, dtype),
@@ -176,7 +176,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A pointer.
+    /// Emits a pointer.
     pub(super) fn pointer(&mut self, expr: &Expr) -> Result<PointerValue<'ctx>> {
         match self.data_value(expr)? {
             Value::PointerValue(pointer) => Ok(pointer),
@@ -184,7 +184,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// An integer of 64 bits.
+    /// Emits a 64-bit integer.
     pub(super) fn integer(&mut self, expr: &Expr) -> Result<IntValue<'ctx>> {
         let value = self.index_value(expr)?;
         match self.cast(expr.dtype(), I64, value)? {
@@ -222,7 +222,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The address of what a load would read.
+    /// The address from which a load would read.
     fn address_of(&mut self, load: &Expr) -> Result<Value<'ctx>> {
         match &**load {
             ExprNode::Load { buffer, index, .. } => {
@@ -244,7 +244,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             "any" | "tvm_ffi_any" => (self.any_type(), 16),
             "shape" => (wide.into(), 8),
             "array" => (wide.array_type((TENSOR / 8) as u32).into(), 8),
-            // A descriptor of 128 bytes for the copy engine of a device.
+            // A 128-byte descriptor for the copy engine of a device.
             "tensormap" => (wide.array_type(16).into(), 64),
             other => fail!(Type, "stack_alloca: unknown kind `{other}`; there are any, shape, array"),
         };

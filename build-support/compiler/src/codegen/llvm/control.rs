@@ -1,4 +1,4 @@
-//! Blocks, branches, loops, and the ways out of a function.
+//! Blocks, branches, loops, and exits of a function.
 
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
@@ -12,21 +12,21 @@ use super::state::{Cleanup, Convention, LoopFrame};
 use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, Var};
 
-/// What LLVM is told of a loop.
+/// LLVM metadata of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct LoopHints {
-    /// It stays one loop.
+    /// Prevents unrolling.
     pub(super) no_unroll: bool,
-    /// It is written out.
+    /// Requests full unrolling.
     pub(super) unroll: bool,
-    /// Parts that it is unrolled by.
+    /// The unroll factor.
     pub(super) unroll_count: Option<i64>,
-    /// The schedule has decided on its vectors.
+    /// Prevents vectorization, because the schedule has decided on vectors.
     pub(super) no_vectorize: bool,
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// A new block of the current function.
+    /// Appends a block to the current function.
     pub(super) fn new_block(&self, name: &str) -> BasicBlock<'ctx> {
         match (self.state.function, self.builder.get_insert_block()) {
             (Some(function), _) => self.context.append_basic_block(function, name),
@@ -35,21 +35,22 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The block that instructions are added to.
+    /// The block to which instructions are added.
     pub(super) fn current_block(&self) -> Result<BasicBlock<'ctx>> {
         self.builder
             .get_insert_block()
             .ok_or_else(|| CompileError::new(ErrorKind::Internal, "an instruction outside of a function"))
     }
 
-    /// Ends the current block, which is returned.
+    /// Ends the current block with a branch, and returns the block.
     pub(super) fn jump(&self, to: BasicBlock<'ctx>) -> Result<BasicBlock<'ctx>> {
         let from = self.current_block()?;
         self.builder.build_unconditional_branch(to)?;
         Ok(from)
     }
 
-    /// Ends the current block at a condition. `is_likely`: it nearly always holds.
+    /// Ends the current block with a conditional branch. `is_likely`: the condition nearly always
+    /// holds.
     pub(super) fn branch_if(
         &self,
         condition: IntValue<'ctx>,
@@ -67,13 +68,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// What follows cannot be reached; it goes to a block that LLVM removes.
+    /// Starts an unreachable block for the following code, which LLVM removes.
     pub(super) fn after_jump(&self) {
         let dead = self.new_block("dead");
         self.builder.position_at_end(dead);
     }
 
-    /// A loop over `begin, begin + step, ..` below `end`; the body gets the variable's value.
+    /// Emits a loop over `begin, begin + step, ..` below `end`; the body gets the variable's value.
     pub(super) fn for_range(
         &mut self,
         var: &Var,
@@ -108,7 +109,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Tells LLVM about a loop, at its backward branch.
+    /// Attaches loop metadata to the backward branch.
     pub(super) fn annotate_loop(&self, back: InstructionValue<'ctx>, hints: LoopHints) {
         let context = self.context;
         let flag = |name: &str| context.metadata_node(&[context.metadata_string(name).into()]);
@@ -133,11 +134,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.set_loop_id(back, &properties);
     }
 
-    /// The node of a loop is told from others by naming itself first.
+    /// Sets the metadata node of a loop, whose first operand is the node itself to make it
+    /// distinct.
     fn set_loop_id(&self, back: InstructionValue<'ctx>, properties: &[MetadataValue<'ctx>]) {
         let kind = self.context.get_kind_id("llvm.loop");
         let raw = self.context.raw();
-        // SAFETY: all of it lives in this context. The temporary node is replaced by the one that names it, and freed by that.
+        // SAFETY: all nodes live in this context. The temporary node is replaced by the node that
+        // contains it, which frees the temporary one.
         unsafe {
             let mut nodes = vec![LLVMTemporaryMDNode(raw, core::ptr::null_mut(), 0)];
             nodes.extend(properties.iter().map(|property| LLVMValueAsMetadata(property.as_value_ref())));
@@ -160,7 +163,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Frees the workspaces above a number of them; they stay noted.
+    /// Frees the workspaces above a number of them, but keeps their records.
     fn free_down_to(&mut self, count: usize) -> Result<()> {
         for index in (count..self.state.cleanups.len()).rev() {
             let cleanup = &self.state.cleanups[index];
@@ -170,7 +173,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Frees what a body took and did not give back, at its end.
+    /// Frees the workspaces that a body allocated and did not free, at its end.
     pub(super) fn leave_scope(&mut self, count: usize) -> Result<()> {
         if self.state.cleanups.len() > count {
             self.free_down_to(count)?;
@@ -179,7 +182,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Notes a workspace that errors have to give back.
+    /// Records a workspace that has to be freed on errors.
     pub(super) fn note_workspace(
         &mut self,
         var: &Var,
@@ -189,18 +192,18 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.state.cleanups.push(Cleanup { device, pointer, var: var.clone(), block: None });
     }
 
-    /// The program gives a workspace back itself.
+    /// Removes the record of a workspace that the program frees itself.
     pub(super) fn forget_workspace(&mut self, pointer: &Expr) {
         if let Some(var) = Var::of(pointer)
             && let Some(index) = self.state.cleanups.iter().rposition(|cleanup| cleanup.var == var)
         {
             self.state.cleanups.remove(index);
-            // Blocks made for those above would free it again.
+            // The blocks of later workspaces would free it again.
             self.state.cleanups.iter_mut().skip(index).for_each(|cleanup| cleanup.block = None);
         }
     }
 
-    /// Where an error goes from here: gives back all workspaces, then returns.
+    /// The block for errors at this point: frees all workspaces, then returns.
     pub(super) fn failure_block(&mut self) -> Result<BasicBlock<'ctx>> {
         let count = self.state.cleanups.len();
         let mut next = match self.state.failure {
@@ -230,7 +233,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(next)
     }
 
-    /// Ends the function with an error that is raised already.
+    /// Ends the function with an error that is already raised.
     pub(super) fn fail_here(&mut self) -> Result<()> {
         let failure = self.failure_block()?;
         self.jump(failure)?;
@@ -238,7 +241,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Goes on if a status is 0, else ends the function with the error that was raised.
+    /// Continues if a status is 0; otherwise ends the function with the error that was raised.
     pub(super) fn check_status(&mut self, status: Value<'ctx>) -> Result<()> {
         let Value::IntValue(status) = status else { fail!(Internal, "a status that is no integer") };
         let zero = status.get_type().const_zero();
@@ -250,7 +253,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Ends the function with a value.
+    /// Returns a value from the function.
     pub(super) fn return_value(&mut self, value: &Expr) -> Result<()> {
         let returned = self.data_value(value)?;
         let returned = match (self.state.convention, returned) {
@@ -275,7 +278,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Goes to the end of the function.
+    /// Branches to the end of the function.
     pub(super) fn leave_function(&mut self, value: Option<Value<'ctx>>) -> Result<()> {
         let Some(exit) = self.state.exit else { fail!(Internal, "a return outside of a function") };
         let from = self.jump(exit)?;

@@ -1,5 +1,5 @@
-//! Line tables: which statement an instruction is of. The source file is the program's own text form, as it was when code was made of it, so that a
-//! profiler or debugger shows the loops of the schedule.
+//! Line tables: the statement of each instruction. The source file is the program's own text form
+//! at code generation, so that a profiler or debugger shows the loops of the schedule.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,27 +15,27 @@ use super::CodeGenLLVM;
 use crate::ir::{IrModule, Stmt};
 use crate::text::Listing;
 
-/// The attribute of a module that has the path of the text, which ends in `.kir`.
+/// The attribute of a module with the path of the text, which ends in `.kir`.
 pub const DEBUG_FILE: &str = "debug_file";
 
-/// The file that is named without that attribute.
+/// The file name without that attribute.
 const DEFAULT_FILE: &str = "kernels.kir";
 
-/// The DWARF version: what all debuggers and profilers of today read.
+/// The DWARF version, which all current debuggers and profilers support.
 const DWARF_VERSION: u64 = 4;
 
-/// Line tables while they are made.
+/// Line tables during generation.
 pub(super) struct DebugInfo<'ctx> {
     builder: DebugInfoBuilder<'ctx>,
     unit: DICompileUnit<'ctx>,
-    /// The line of each statement, from 1.
+    /// The line of each statement, starting from 1.
     lines: HashMap<Stmt, u32>,
-    /// The line of each function by name.
+    /// The line of each function, by name.
     functions: HashMap<String, u32>,
 }
 
 impl<'ctx> DebugInfo<'ctx> {
-    /// Line tables of a module of LLVM for the text of a program.
+    /// Creates the line tables of an LLVM module for the text of a program.
     pub(super) fn new(module: &Module<'ctx>, program: &IrModule, listing: &Listing) -> Self {
         let path = super::text_attribute(program, DEBUG_FILE).unwrap_or_else(|| DEFAULT_FILE.to_owned());
         let path = Path::new(&path);
@@ -83,12 +83,13 @@ impl<'ctx> DebugInfo<'ctx> {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Makes line tables that name the lines of a listing.
+    /// Enables line tables that refer to the lines of a listing.
     pub(super) fn set_debug_info(&mut self, program: &IrModule, listing: &Listing) {
         self.debug = Some(DebugInfo::new(self.module, program, listing));
     }
 
-    /// To be called when a function begins: its code is of the line of its head, or of the statement that it was made for.
+    /// Must be called at the start of a function: its code gets the line of its head, or of the
+    /// statement for which it was generated.
     pub(super) fn begin_lines(&mut self, function: FunctionValue<'ctx>, name: &str, outer_line: u32) {
         let Some(debug) = &self.debug else { return };
         let line = debug.functions.get(name).copied().filter(|_| outer_line == 0).unwrap_or(outer_line);
@@ -99,7 +100,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.mark_line();
     }
 
-    /// Gives the instructions from here on the current line; none outside of functions that have lines.
+    /// Sets the current line for the following instructions; no line outside of functions with
+    /// lines.
     pub(super) fn mark_line(&self) {
         let Some(debug) = &self.debug else { return };
         match self.state.subprogram {
@@ -112,14 +114,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Gives the instructions from here on no line: those of functions that no statement stands for.
+    /// Clears the line for the following instructions: those of functions without statements.
     pub(super) fn unmark_line(&self) {
         if self.debug.is_some() {
             self.builder.unset_current_debug_location();
         }
     }
 
-    /// Goes to the line of a statement; the line before comes back.
+    /// Sets the line of a statement; returns the previous line.
     pub(super) fn enter_line(&mut self, stmt: &Stmt) -> u32 {
         let outer = self.state.line;
         if let Some(line) = self.debug.as_ref().and_then(|debug| debug.lines.get(stmt)) {
@@ -129,7 +131,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         outer
     }
 
-    /// Goes back to a line.
+    /// Restores a line.
     pub(super) fn leave_line(&mut self, outer: u32) {
         if self.debug.is_some() && self.state.line != outer {
             self.state.line = outer;

@@ -1,5 +1,6 @@
-//! Quotients and remainders of integers. By 0 both are 0; the smallest number by -1 wraps, and its remainder is 0. The instructions trap for both, so that
-//! such divisors are replaced by 1, without branches.
+//! Quotients and remainders of integers. By 0, both are 0; the smallest number divided by -1 wraps,
+//! and its remainder is 0. The instructions trap in both cases, so such divisors are replaced by 1,
+//! without branches.
 
 use inkwell::IntPredicate;
 use inkwell::values::{InstructionOpcode, IntValue};
@@ -10,7 +11,7 @@ use super::emit::Value;
 use crate::error::Result;
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, with_stack};
 
-/// Values that a divisor may have.
+/// The range of values of a divisor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Divisor {
     /// Any value.
@@ -22,7 +23,7 @@ pub(super) enum Divisor {
 }
 
 impl Divisor {
-    /// The values of an expression, as far as its parts show.
+    /// The range of an expression, as far as its parts show it.
     pub(super) fn of(expr: &Expr) -> Self {
         let unsigned = |known: Self| if expr.dtype().is_uint() { known.max(Self::Natural) } else { known };
         unsigned(match &**expr {
@@ -33,7 +34,7 @@ impl Divisor {
             },
             ExprNode::Var { size: true, .. } => Self::Natural,
             ExprNode::Broadcast { value, .. } => Self::of(value),
-            // A value of fewer bits stays what it is.
+            // A widening conversion keeps the value.
             ExprNode::Cast { value, .. } if widens(value.dtype(), expr.dtype()) => with_stack(|| Self::of(value)),
             ExprNode::Binary { op: BinaryOp::Max, a, b, .. } => with_stack(|| Self::of(a).max(Self::of(b))),
             ExprNode::Binary { op: BinaryOp::Min, a, b, .. } => with_stack(|| Self::of(a).min(Self::of(b))),
@@ -48,7 +49,7 @@ fn widens(from: DataType, to: DataType) -> bool {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// A quotient or a remainder, rounded to zero.
+    /// A quotient or a remainder, rounded toward zero.
     pub(super) fn divide(
         &self,
         op: BinaryOp,
@@ -72,7 +73,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let by_zero = self.compare_int(IntPredicate::EQ, b, zero)?;
             let safe = self.select(by_zero, one, b)?;
             let result = self.op(opcode, a, safe)?;
-            // A remainder by 1 is 0 already.
+            // A remainder by 1 is already 0.
             return if op == BinaryOp::Div { self.select(by_zero, zero, result) } else { Ok(result) };
         }
         let next = self.op(InstructionOpcode::Add, b, one)?;
@@ -82,13 +83,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if op != BinaryOp::Div {
             return Ok(result);
         }
-        // By 0 it is 0, and by -1 the number negated: the product in both cases.
+        // By 0 it is 0, and by -1 it is the negated number: the product in both cases.
         let product = self.op(InstructionOpcode::Mul, a, b)?;
         self.select(traps, product, result)
     }
 }
 
-/// Whether a value is a constant by which division does not trap, in each lane.
+/// Returns true if a value is a constant divisor that does not trap, in each lane.
 fn is_safe(value: Value<'_>, dtype: DataType) -> bool {
     let mask = u64::MAX >> (64 - u32::from(dtype.bits()));
     let safe = |value: IntValue<'_>| {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ir::{DataTypeExt, Expr, I8, I16, I32, U8};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// `sums` with the products of neighbouring lanes of `a` and `b` added to each lane.
+    /// Adds the products of adjacent lanes of `a` and `b` to each lane of `sums`.
     pub(super) fn dot(&mut self, sums: &Expr, a: &Expr, b: &Expr) -> Result<Value<'ctx>> {
         let (dtype, from) = (sums.dtype(), [a.dtype(), b.dtype()]);
         let values = [self.data_value(sums)?, self.data_value(a)?, self.data_value(b)?];
@@ -23,7 +23,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             let products = self.intrinsic(name, &[], ty, &[factor, values[2]])?;
             return self.plus(values[0], products);
         }
-        // Widened, multiplied, and the lanes of each group added one after the other.
+        // Widened and multiplied; the lanes of each group are added one after the other.
         let wide = I32.with_lanes(from[0].lanes());
         let x = self.cast(from[0], wide, values[1])?;
         let y = self.cast(from[1], wide, values[2])?;
@@ -43,7 +43,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(sum)
     }
 
-    /// The intrinsic for groups of four bytes, the first ones unsigned.
+    /// The intrinsic for groups of four bytes, where those of `a` are unsigned.
     fn dot_instruction(&self, sums: DataType, [a, b]: [DataType; 2]) -> Option<&'static str> {
         let fits = a.element() == U8 && b.element() == I8 && a.lanes() == 4 * sums.lanes() && self.target.has_vnni();
         match sums.lanes() {
@@ -54,7 +54,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The intrinsic for pairs of 16 bits, which gives their sums.
+    /// The intrinsic for pairs of 16-bit integers, which returns their sums.
     fn pair_instruction(&self, sums: DataType, [a, b]: [DataType; 2]) -> Option<&'static str> {
         let is_x86 = matches!(self.target.arch(), "x86_64");
         let fits = is_x86 && a.element() == I16 && b.element() == I16 && a.lanes() == 2 * sums.lanes();
@@ -66,15 +66,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The value, of which the optimizer knows nothing. Where only the first sums are read, LLVM 22 narrows the instruction for pairs, and takes the wrong lanes of a
-    /// broadcast of widened bytes.
+    /// Makes the value opaque to the optimizer. Where only the first sums are read, LLVM 22 narrows
+    /// the instruction for pairs, and takes the wrong lanes of a broadcast of widened bytes.
     fn opaque(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let ty = value.get_type();
         let signature = ty.fn_type(&[ty.into()], false);
         let nothing =
             self.context.create_inline_asm(signature, String::new(), "=v,0".to_owned(), false, false, None, false);
         let call = self.builder.build_indirect_call(signature, nothing, &[value.into()], "")?;
-        // It reads and writes nothing, and always ends.
+        // It accesses no memory, and always terminates.
         for name in ["memory", "nounwind", "willreturn"] {
             let kind = Attribute::get_named_enum_kind_id(name);
             call.add_attribute(AttributeLoc::Function, self.context.create_enum_attribute(kind, 0));

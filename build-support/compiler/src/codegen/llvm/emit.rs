@@ -18,7 +18,7 @@ impl From<BuilderError> for CompileError {
     }
 }
 
-/// A defect of the code generator: a value of another kind than the type says.
+/// A bug in the code generator: a value of another kind than its type.
 pub(super) fn confused(what: &str, value: Value<'_>) -> CompileError {
     CompileError::new(ErrorKind::Internal, format!("{what} of `{}`", value.print_to_string().to_string()))
 }
@@ -29,7 +29,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(self.builder.build_binop(opcode, a, b, "")?)
     }
 
-    /// An operation on integers whose signed overflow cannot happen, if `nsw` says so.
+    /// An operation on integers; with `nsw`, signed overflow cannot happen.
     pub(super) fn int_op(
         &self,
         opcode: InstructionOpcode,
@@ -39,7 +39,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     ) -> Result<Value<'ctx>> {
         let value = self.op(opcode, a, b)?;
         if nsw && is_instruction(value) {
-            // SAFETY: an addition, subtraction, multiplication or shift of integers that was just made.
+            // SAFETY: an addition, subtraction, multiplication or shift of integers that was just
+            // created.
             unsafe { LLVMSetNSW(value.as_value_ref(), 1) };
         }
         Ok(value)
@@ -52,10 +53,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(value)
     }
 
-    /// Gives a floating-point instruction the function's fast-math flags.
+    /// Sets the function's fast-math flags on a floating-point instruction.
     pub(super) fn set_fast_math(&self, value: Value<'ctx>) {
         if self.state.fast_math != 0 && is_instruction(value) {
-            // SAFETY: an instruction of floats that was just made.
+            // SAFETY: an instruction on floats that was just created.
             unsafe { LLVMSetFastMathFlags(value.as_value_ref(), self.state.fast_math) };
         }
     }
@@ -70,7 +71,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(self.builder.build_cast(opcode, value, to, "")?)
     }
 
-    /// The same bits as another type of the same size.
+    /// Reinterprets the bits as another type of the same size.
     pub(super) fn bit_cast(&self, value: Value<'ctx>, to: BasicTypeEnum<'ctx>) -> Result<Value<'ctx>> {
         if value.get_type() == to {
             return Ok(value);
@@ -128,7 +129,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         })
     }
 
-    /// The value in every lane of a vector.
+    /// Broadcasts the value to a vector.
     pub(super) fn splat(&self, value: Value<'ctx>, lanes: u16) -> Result<Value<'ctx>> {
         if lanes == 1 {
             return Ok(value);
@@ -141,7 +142,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(self.builder.build_shuffle_vector(first, poison, mask, "")?.into())
     }
 
-    /// A lane of a vector; a scalar is its own only lane.
+    /// A lane of a vector; a scalar is its only lane.
     pub(super) fn lane(&self, value: Value<'ctx>, lane: u16) -> Result<Value<'ctx>> {
         match value {
             Value::VectorValue(vector) => {
@@ -152,7 +153,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A vector of these values; a single one stays a scalar.
+    /// Builds a vector from these values; a single one stays a scalar.
     pub(super) fn vector_of(&self, lanes: &[Value<'ctx>]) -> Result<Value<'ctx>> {
         let first = *lanes.first().ok_or_else(|| CompileError::new(ErrorKind::Internal, "a vector without lanes"))?;
         if lanes.len() == 1 {
@@ -168,7 +169,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(vector.into())
     }
 
-    /// The lanes `indices` of two vectors that are numbered one after the other.
+    /// Selects the lanes `indices` of the concatenation of two vectors.
     pub(super) fn shuffle(&self, a: VectorValue<'ctx>, b: VectorValue<'ctx>, indices: &[u32]) -> Result<Value<'ctx>> {
         let int = self.context.i32_type();
         let indices: Vec<_> = indices.iter().map(|index| int.const_int(u64::from(*index), false)).collect();
@@ -176,9 +177,10 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(self.builder.build_shuffle_vector(a, b, mask, "")?.into())
     }
 
-    /// The same value, through which LLVM does not look. For a shuffle it looks for one instruction that does what all shuffles behind it do together, in a time that
-    /// grows with each step: a block of 16 x 16 floats that is transposed in four steps took 7.4 ms to select instructions for, and 2.2 ms with a fence after two steps,
-    /// for the same instructions.
+    /// Returns the same value behind an optimization barrier. For a shuffle, LLVM searches for one
+    /// instruction that replaces all shuffles before it, in a time that grows with each step. For a
+    /// block of 16 x 16 floats that is transposed in four steps, instruction selection took 7.4 ms,
+    /// and 2.2 ms with a fence after two steps, for the same instructions.
     pub(super) fn fenced(&self, value: Value<'ctx>) -> Result<Value<'ctx>> {
         let Value::VectorValue(vector) = value else { return Ok(value) };
         let bits = match vector.get_type().get_element_type() {
@@ -186,7 +188,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             BasicTypeEnum::FloatType(ty) if ty == self.context.f64_type() => 64,
             _ => return Ok(value),
         };
-        // Vectors that are no registers would be taken apart at the fence.
+        // Vectors that do not fit in a register would be split at the fence.
         let bits = bits * vector.get_type().get_size();
         if self.target.arch() != "x86_64" || bits < 128 || bits > self.target.vector_bits() {
             return Ok(value);
@@ -196,20 +198,21 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 }
 
-/// Whether a value is an instruction that picks lanes of two vectors.
+/// Returns true if a value is an instruction that selects lanes of two vectors.
 pub(super) fn is_shuffle(value: Value<'_>) -> bool {
-    // Opcodes are not read: LLVM 23 has other numbers for some, and later versions may have new ones.
+    // Opcodes are not read: LLVM 23 has other numbers for some, and later versions may have new
+    // ones.
     // SAFETY: a live value.
     !unsafe { LLVMIsAShuffleVectorInst(value.as_value_ref()) }.is_null()
 }
 
-/// Whether a value is an instruction: constants are folded when they are built.
+/// Returns true if a value is an instruction: constants are folded when they are built.
 pub(super) fn is_instruction(value: Value<'_>) -> bool {
     // SAFETY: a live value.
     !unsafe { LLVMIsAInstruction(value.as_value_ref()) }.is_null()
 }
 
-/// The instruction that a value is; none: it is a constant or a parameter.
+/// The instruction of a value; `None` for a constant or a parameter.
 pub(super) fn instruction(value: Value<'_>) -> Option<inkwell::values::InstructionValue<'_>> {
     value.as_instruction_value()
 }

@@ -1,4 +1,4 @@
-//! Expressions to values.
+//! Expressions.
 
 use inkwell::values::{BasicValue, InstructionOpcode};
 use kernpack::DataType;
@@ -9,12 +9,12 @@ use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::{DataTypeExt, Expr, ExprNode, LogicOp, Var, with_stack};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The value of an expression.
+    /// Emits an expression.
     pub(super) fn value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
         with_stack(|| self.value_of(expr))
     }
 
-    /// The value of an index, an extent or a guard: its arithmetic does not overflow.
+    /// Emits an index, an extent or a guard: its arithmetic does not overflow.
     pub(super) fn index_value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
         let outer = core::mem::replace(&mut self.state.in_index, true);
         let value = self.value(expr);
@@ -22,7 +22,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         value
     }
 
-    /// The value of data inside an index.
+    /// Emits data inside an index.
     pub(super) fn data_value(&mut self, expr: &Expr) -> Result<Value<'ctx>> {
         let outer = core::mem::replace(&mut self.state.in_index, false);
         let value = self.value(expr);
@@ -30,7 +30,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         value
     }
 
-    /// A scalar truth value, without `likely`, and whether that was there.
+    /// Emits a scalar truth value without `likely`; returns true as the second element if there was
+    /// a `likely`.
     pub(super) fn condition(&mut self, expr: &Expr) -> Result<(inkwell::values::IntValue<'ctx>, bool)> {
         let (condition, is_likely) = expr.without_likely();
         match self.index_value(&condition)? {
@@ -44,7 +45,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// What a variable stands for.
+    /// The value of a variable.
     pub(super) fn variable(&self, var: &Var) -> Result<Value<'ctx>> {
         self.state.vars.get(var).copied().ok_or_else(|| {
             CompileError::new(ErrorKind::Lower, format!("variable `{}` is used where it has no value", var.name()))
@@ -165,7 +166,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     pub(super) fn float_constant(&self, dtype: DataType, value: f64) -> Result<Value<'ctx>> {
         match self.scalar_type(dtype)? {
             inkwell::types::BasicTypeEnum::IntType(ty) if dtype.is_bfloat() => {
-                // The value is one of bfloat16, so nothing is cut but zeros; or it is NaN, which stays one.
+                // The value is representable in bfloat16, so that only zeros are cut off; or it is
+                // NaN, which stays NaN.
                 Ok(ty.const_int(u64::from((value as f32).to_bits() >> 16), false).into())
             }
             inkwell::types::BasicTypeEnum::FloatType(ty) => Ok(ty.const_float(value).into()),
@@ -173,7 +175,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The constant in every lane.
+    /// The constant, in every lane.
     pub(super) fn constant(&self, dtype: DataType, value: i64) -> Result<Value<'ctx>> {
         let scalar = if dtype.is_float() {
             self.float_constant(dtype.element(), value as f64)?
@@ -230,8 +232,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(phi.as_basic_value())
     }
 
-    /// Whether an integer is made of constants, extents, loop variables and what follows from them, so that it stays small. What
-    /// comes from data may be anything.
+    /// Returns true if an integer consists of constants, extents, loop variables and values derived
+    /// from them, so that it stays small. Values from data may be arbitrary.
     fn is_index(&mut self, expr: &Expr) -> bool {
         if let Some(known) = self.state.index_memo.get(expr) {
             return *known;
@@ -256,7 +258,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         is_index
     }
 
-    /// Gives a variable its value.
+    /// Sets the value of a variable.
     pub(super) fn define(&mut self, var: &Var, value: &Expr, bound: Value<'ctx>) {
         if bound_name_is_free(bound) && !var.name().is_empty() {
             bound.set_name(var.name());
@@ -270,7 +272,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 }
 
-/// Whether a value has no name yet and can have one.
+/// Returns true if a value has no name yet and can have one.
 fn bound_name_is_free(value: Value<'_>) -> bool {
     super::emit::is_instruction(value)
         && match value {
@@ -282,7 +284,7 @@ fn bound_name_is_free(value: Value<'_>) -> bool {
         }
 }
 
-/// Whether these are two vectors of one length: what one instruction takes.
+/// Returns true if these are two vectors of equal length, which one instruction can take.
 fn is_pair(vectors: &kernpack::Array<Expr>) -> bool {
     match (vectors.get(0), vectors.get(1)) {
         (Some(a), Some(b)) => vectors.len() == 2 && a.lanes() > 1 && a.lanes() == b.lanes(),

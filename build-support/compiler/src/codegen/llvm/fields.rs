@@ -10,14 +10,14 @@ use crate::error::{Result, fail};
 use crate::ir::builtin::StructField;
 use crate::ir::{DataTypeExt, Expr, F64, I64};
 
-/// Bytes of a `DLTensor`.
+/// The size of a `DLTensor`, in bytes.
 pub(super) const TENSOR: u64 = 48;
 
-/// Bytes of an FFI value.
+/// The size of an FFI value, in bytes.
 pub(super) const ANY: u64 = 16;
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The place of a field, and the type that it has in memory.
+    /// The address of a field, and its type in memory.
     pub(super) fn field(
         &mut self,
         pointer: &Expr,
@@ -58,7 +58,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 self.builder.build_int_nsw_add(scaled, wide.const_int(offset, false), "")?
             }
         };
-        // SAFETY: a field of an element that the program says is there.
+        // SAFETY: a field of an element that exists according to the program.
         let place = unsafe { self.builder.build_in_bounds_gep(context.i8_type(), base, &[element], "")? };
         Ok((place, ty))
     }
@@ -78,7 +78,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.field_as(value, kind, dtype)
     }
 
-    /// A field's value as the type of the call.
+    /// Converts a field's value to the type of the call.
     pub(super) fn field_as(&mut self, value: Value<'ctx>, kind: &Expr, dtype: DataType) -> Result<Value<'ctx>> {
         match value {
             Value::PointerValue(_) if dtype.is_handle() => Ok(value),

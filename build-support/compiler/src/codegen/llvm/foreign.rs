@@ -14,7 +14,7 @@ use crate::error::{Result, fail};
 use crate::ir::{DataTypeExt, Expr};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// A C function by its symbol.
+    /// Calls a C function by its symbol.
     pub(super) fn external(
         &mut self,
         symbol: &str,
@@ -24,7 +24,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     ) -> Result<Value<'ctx>> {
         let mut plain = Vec::with_capacity(args.len());
         for arg in args {
-            // A truth value is a byte for C.
+            // A truth value is a byte in C.
             plain.push(match arg {
                 Value::IntValue(value) if value.get_type().get_bit_width() == 1 => {
                     self.builder.build_int_z_extend(*value, self.context.i8_type(), "")?.into()
@@ -44,7 +44,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let function = match self.module.get_function(symbol) {
             Some(known) if known.get_type() == ty => known,
             Some(known) => {
-                // One symbol with two types: the call says which one it means.
+                // If one symbol has two types, the call uses its own.
                 let pointer = known.as_global_value().as_pointer_value();
                 let plain: Vec<_> = plain.iter().map(|arg| (*arg).into()).collect();
                 let call = self.builder.build_indirect_call(ty, pointer, &plain, "")?;
@@ -55,7 +55,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 self.set_attribute(declared, AttributeLoc::Function, "nounwind", 0);
                 if is_pure {
                     self.set_attribute(declared, AttributeLoc::Function, "willreturn", 0);
-                    // No effect on memory of any kind.
+                    // The function has no effect on memory of any kind.
                     self.set_attribute(declared, AttributeLoc::Function, "memory", 0);
                 }
                 declared
@@ -77,7 +77,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A C function of scalars, for each lane.
+    /// Calls a C function of scalars for each lane.
     pub(super) fn pure_external(&mut self, symbol: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let args = self.values(args)?;
         self.for_each_lane(&args, dtype.lanes(), |this, args| this.external(symbol, args, dtype.element(), true))
@@ -101,7 +101,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.vector_of(&results)
     }
 
-    /// Another function of the module.
+    /// Calls another function of the module.
     pub(super) fn call_function(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let Some(Declared { function, convention, is_task }) = self.functions.get(name).copied() else {
             fail!(Lower, "function `{name}` is called, but the module has none of that name")

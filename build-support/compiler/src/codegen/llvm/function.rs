@@ -19,7 +19,8 @@ use crate::ir::{Buffer, DataTypeExt, ExprNode, FuncKind, LoweredFunc, PARALLEL_T
 pub(super) struct Declared<'ctx> {
     pub(super) function: FunctionValue<'ctx>,
     pub(super) convention: Convention,
-    /// Whether all tasks of a launch call it together: behind its parameters come the number of the task and what it was told.
+    /// True if all tasks of a launch call it together: the number of the task and its environment
+    /// follow the parameters.
     pub(super) is_task: bool,
 }
 
@@ -27,12 +28,12 @@ pub(super) struct Declared<'ctx> {
 const FLAGS: &[(&str, u32)] =
     &[("reassoc", 1), ("nnan", 2), ("ninf", 4), ("nsz", 8), ("arcp", 16), ("contract", 32), ("afn", 64), ("fast", 127)];
 
-/// Whether a type is that of no value.
+/// Returns true for the type of no value.
 pub(super) fn is_void(dtype: DataType) -> bool {
     dtype.lanes() == 0 || dtype.bits() == 0
 }
 
-/// A text of a function's attributes.
+/// A string attribute of a function.
 fn text(function: &LoweredFunc, name: &str) -> Option<String> {
     Some(function.attr(name)?.to::<Str>().ok()?.as_str().to_owned())
 }
@@ -81,7 +82,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.declare_constants(function)
     }
 
-    /// The data that a function has in its attribute `constants`, by name: bytes, or the symbol that another object defines, hidden and aligned to 64 bytes.
+    /// Declares the data in the attribute `constants` of a function, by name: bytes, or the symbol
+    /// that another object defines, hidden and aligned to 64 bytes.
     fn declare_constants(&mut self, function: &LoweredFunc) -> Result<()> {
         let Some(constants) = function.attr("constants") else { return Ok(()) };
         let name = function.name.as_str();
@@ -111,7 +113,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Attributes of every function that has code.
+    /// Sets the attributes of every function with code.
     pub(super) fn set_function_attributes(&self, function: FunctionValue<'ctx>) {
         let target = &self.target;
         let text = |key: &str, value: &str| {
@@ -124,7 +126,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if !target.features.is_empty() {
             text("target-features", &target.features);
         }
-        // Without it LLVM prefers half of the width on some CPUs.
+        // Without it, LLVM prefers half of the width on some CPUs.
         text("prefer-vector-width", &target.vector_bits().to_string());
         for name in ["nounwind", "mustprogress"] {
             self.set_attribute(function, AttributeLoc::Function, name, 0);
@@ -172,7 +174,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         if function.attr("noinline").is_some_and(|value| value.to::<i64>().unwrap_or(0) != 0) {
             self.set_attribute(code, AttributeLoc::Function, "noinline", 0);
         }
-        // The computation of a packed function is a function of its own.
+        // The computation of a packed function is a separate function.
         if function.kind == FuncKind::Host && loop_cost::has_many_checks(&function.body) {
             for name in ["noinline", "optnone"] {
                 self.set_attribute(code, AttributeLoc::Function, name, 0);
@@ -193,7 +195,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 
     fn fast_math(&self, function: &LoweredFunc) -> Result<u32> {
-        // Products and sums may become one instruction; no other result depends on it.
+        // Products and sums may be fused into one instruction; this flag changes no other results.
         let mut flags = 32;
         for flag in text(function, "fastmath").unwrap_or_default().split([',', ' ']).filter(|flag| !flag.is_empty()) {
             match FLAGS.iter().find(|(name, _)| *name == flag) {
@@ -210,7 +212,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(flags)
     }
 
-    /// What a buffer says of its data pointer. `is_argument`: all of its shape is there, and its address is the caller's.
+    /// Records the facts about a buffer's data pointer. `is_argument`: the whole shape exists, and
+    /// the address comes from the caller.
     pub(super) fn note_pointer(&mut self, buffer: &Buffer, is_argument: bool) {
         let own = u64::try_from(buffer.data_alignment).ok().filter(|align| align.is_power_of_two()).unwrap_or(0);
         let align = match self.state.pointers.get(&buffer.data) {
@@ -228,11 +231,12 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.state.pointers.insert(buffer.data.clone(), facts);
     }
 
-    /// Attributes of a pointer parameter.
+    /// Sets the attributes of a pointer parameter.
     pub(super) fn set_pointer_attributes(&self, function: FunctionValue<'ctx>, position: u32, data: &crate::ir::Var) {
         let place = AttributeLoc::Param(position);
         self.set_attribute(function, place, "noundef", 0);
-        // Behind a barrier there is what other tasks wrote by the same pointers: that attribute would let loads move across it.
+        // After a barrier, memory contains values that other tasks wrote through the same pointers:
+        // the attribute would allow moving loads across it.
         if self.state.regions.of(data).is_some() && self.state.task.is_none() {
             self.set_attribute(function, place, "noalias", 0);
         }
@@ -246,7 +250,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Opens the blocks that every function has.
+    /// Creates the blocks that every function has.
     pub(super) fn begin_function(
         &mut self,
         function: FunctionValue<'ctx>,
@@ -270,7 +274,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Closes the current function: the end without an error, the one with an error, what is released at both.
+    /// Completes the current function: the exit without an error, the exit with an error, and the
+    /// cleanup at both.
     pub(super) fn end_function(&mut self) -> Result<()> {
         let zero: Value<'ctx> = self.context.i32_type().const_zero().into();
         let (fine, failed) = match self.state.convention {
@@ -312,14 +317,14 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// A body of a loop, a condition, a function: workspaces that are its own are given back at its end.
+    /// Emits a body of a loop, a condition, or a function: its own workspaces are freed at its end.
     pub(super) fn body(&mut self, body: &Stmt) -> Result<()> {
         let cleanups = self.state.cleanups.len();
         self.stmt(body)?;
         self.leave_scope(cleanups)
     }
 
-    /// Whether a buffer's memory is that of an argument, so that all of its shape is there.
+    /// Returns true if a buffer's memory is that of an argument, so that its whole shape exists.
     pub(super) fn is_argument(data: &crate::ir::Expr) -> bool {
         match &**data {
             ExprNode::Call { name, args, .. } => match name.as_str() {

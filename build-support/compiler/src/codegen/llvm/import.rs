@@ -1,4 +1,4 @@
-//! Code that a program brings along: `pragma_import_llvm`.
+//! Code that a program imports: `pragma_import_llvm`.
 
 use inkwell::attributes::AttributeLoc;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -9,8 +9,9 @@ use super::CodeGenLLVM;
 use crate::error::{CompileError, ErrorKind, Result};
 
 impl CodeGenLLVM<'_, '_> {
-    /// Links text of LLVM, or a file with text (`.ll`) or bitcode (`.bc`), into the module. Its functions are inlined where the program calls them, and are
-    /// seen by nothing else: several modules of a library may bring the same ones along.
+    /// Links LLVM text, or a file with text (`.ll`) or bitcode (`.bc`), into the module. Its
+    /// functions are inlined where the program calls them, and are internal: several modules of a
+    /// library may import the same code.
     pub(super) fn import(&mut self, source: &str) -> Result<()> {
         if !self.imported.insert(source.to_owned()) {
             return Ok(());

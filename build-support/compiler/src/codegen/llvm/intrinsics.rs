@@ -12,7 +12,7 @@ use crate::error::{Result, fail};
 use crate::ir::{DataTypeExt, Expr};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// An intrinsic of LLVM by its name without types.
+    /// Calls an LLVM intrinsic by its name without types.
     pub(super) fn llvm_intrinsic(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         if inkwell::intrinsics::Intrinsic::find(name).is_none() {
             fail!(
@@ -41,11 +41,11 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 Some(vector) => vec![vector.get_type()],
                 None => Vec::new(),
             },
-            // Those of a target have no types in their names.
+            // Intrinsics of a target have no types in their names.
             _ if name.starts_with("llvm.x86.") || name.starts_with("llvm.aarch64.") => Vec::new(),
             _ => result.into_iter().collect(),
         };
-        // The last argument of these is a constant truth value.
+        // The last argument of these intrinsics is a constant truth value.
         let mut values = values;
         if matches!(name, "llvm.ctlz" | "llvm.cttz" | "llvm.abs") {
             let flag = args.get(1).and_then(|flag| flag.as_int()).unwrap_or(0);
@@ -76,7 +76,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The declaration of an intrinsic; `overloads` are the types that its name carries. LLVM's verifier checks it.
+    /// The declaration of an intrinsic; `overloads` are the types in its name. LLVM's verifier
+    /// checks it.
     fn intrinsic_function(
         &self,
         name: &str,
@@ -100,7 +101,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.module.add_function(&full, ty, None)
     }
 
-    /// The value of an intrinsic.
+    /// Calls an intrinsic and returns its value.
     pub(super) fn intrinsic(
         &self,
         name: &str,
@@ -117,7 +118,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// An intrinsic without a value.
+    /// Calls an intrinsic without a value.
     pub(super) fn intrinsic_effect(
         &self,
         name: &str,
@@ -130,7 +131,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// An intrinsic of a masked memory access. The alignment is an attribute of the pointer, the argument at `position`.
+    /// Calls an intrinsic of a masked memory access. The alignment is an attribute of the pointer,
+    /// which is the argument at `position`.
     pub(super) fn masked_call(
         &self,
         name: &str,

@@ -22,13 +22,13 @@ use crate::error::{CompileError, Result, fail};
 /// An object file, linked in the memory of this process; freed when it is dropped.
 pub(crate) struct Jit {
     jit: LLVMOrcLLJITRef,
-    /// What the session reports: which symbols are missing, before a look-up says only that it failed.
+    /// The reports of the session: missing symbols; the error of a look-up does not name them.
     reports: Box<Reports>,
-    /// Why the code cannot be linked, once a look-up has found out.
+    /// The reason why the code cannot be linked, once a look-up has failed.
     problem: OnceLock<CompileError>,
 }
 
-/// Messages of a session.
+/// The messages of a session.
 type Reports = Mutex<Vec<String>>;
 
 // SAFETY: ORC's sessions are locked inside.
@@ -36,9 +36,9 @@ unsafe impl Send for Jit {}
 // SAFETY: as above.
 unsafe impl Sync for Jit {}
 
-/// The text of an error, which is given up.
+/// Consumes an error and returns its text.
 fn message(error: LLVMErrorRef) -> String {
-    // SAFETY: an error that was just returned; its message is taken once and given back.
+    // SAFETY: an error that was just returned; its message is taken once and disposed.
     unsafe {
         let message = LLVMGetErrorMessage(error);
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
@@ -47,14 +47,14 @@ fn message(error: LLVMErrorRef) -> String {
     }
 }
 
-/// Keeps what a session reports; by default it goes to stderr.
+/// Keeps the reports of a session; by default they go to stderr.
 extern "C" fn report(reports: *mut c_void, error: LLVMErrorRef) {
     // SAFETY: the address of the list that the session was made with, which outlives it.
     let reports = unsafe { &*reports.cast_const().cast::<Reports>() };
     reports.lock().unwrap_or_else(PoisonError::into_inner).push(message(error));
 }
 
-/// The result of a function of ORC.
+/// Checks the result of an ORC function.
 fn check(error: LLVMErrorRef) -> Result<()> {
     if error.is_null() {
         return Ok(());
@@ -63,16 +63,18 @@ fn check(error: LLVMErrorRef) -> Result<()> {
 }
 
 impl Jit {
-    /// Links an object file for this machine. What it calls is found among `symbols`, then in the process.
+    /// Links an object file for this machine. External symbols are searched for in `symbols`, then
+    /// in the process.
     pub(crate) fn link(object: &[u8], target: &Target, symbols: &[(&CStr, *mut c_void)]) -> Result<Self> {
-        // The back end of the target is initialized by it.
+        // This initializes the back end of the target.
         super::target_machine(target)?;
         let mut jit = ptr::null_mut();
-        // SAFETY: a null builder asks for the default one; the result is written before success is returned.
+        // SAFETY: a null builder requests the default one; the result is written before success is
+        // returned.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, ptr::null_mut()) })?;
         let this = Self { jit, reports: Box::default(), problem: OnceLock::new() };
-        // SAFETY: the session is alive; names and bytes are copied by the functions; interned names and the unit of symbols go to the library, and
-        // the buffer to the session.
+        // SAFETY: the session is alive; the functions copy names and bytes; the library takes
+        // ownership of interned names and the unit of symbols, and the session of the buffer.
         unsafe {
             let reports = (&raw const *this.reports).cast_mut().cast::<c_void>();
             LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(jit), report, reports);
@@ -102,7 +104,7 @@ impl Jit {
     /// The address of a symbol.
     ///
     /// # Errors
-    /// It is not there, or the code calls what is not there.
+    /// Returns an error if the symbol does not exist, or if the code refers to a missing symbol.
     pub(crate) fn symbol(&self, name: &str) -> Result<*mut c_void> {
         let Ok(name) = CString::new(name) else { fail!(Target, "a symbol with a NUL byte") };
         let mut address = 0;
@@ -122,7 +124,8 @@ impl Jit {
 
 impl Drop for Jit {
     fn drop(&mut self) {
-        // SAFETY: the session is this one's own, and nothing runs in it: functions hold a reference to this.
+        // SAFETY: the session is owned by this object, and no code in it is running: functions hold
+        // a reference to this object.
         let _ = check(unsafe { LLVMOrcDisposeLLJIT(self.jit) });
     }
 }

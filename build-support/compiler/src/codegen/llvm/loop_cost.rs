@@ -1,40 +1,45 @@
-//! What LLVM would take long for: functions that are large already, and loops whose values are large when what they share is written out.
+//! Code that LLVM takes long to compile: very large functions, and loops whose expressions are
+//! large trees because of shared parts.
 //!
-//! LLVM's loop vectorizer asks of values whether they are the same in all iterations, and goes through what they are computed of as a tree. A loop of a few
-//! dozen statements, each of which uses twice what the one before computed, has a tree of billions of nodes. Schedules say what is vectorized here, so such a
-//! loop is kept from the vectorizer.
+//! LLVM's loop vectorizer checks whether values are the same in all iterations, and traverses their
+//! computation as a tree. A loop of a few dozen statements, each of which uses the value of the
+//! previous one twice, has a tree of billions of nodes. Vectorization is decided by schedules here,
+//! so the vectorizer is disabled for such a loop.
 
 use std::collections::HashMap;
 
 use crate::ir::visit::{Visit, for_each_stmt, walk_expr};
 use crate::ir::{Expr, ExprNode, Stmt, StmtNode, Var};
 
-/// The vectorizer goes through trees up to this size in milliseconds.
+/// The size of trees up to which the vectorizer needs only milliseconds.
 const MOST: u64 = 1 << 14;
 
-/// More statements than this are a large function.
+/// The number of statements above which a function is large.
 const LARGE: usize = 512;
 
-/// Whether a function is so large that LLVM's own unrolling takes longer than it gains: schedules unroll what pays. A convolution by Winograd's algorithm has
-/// 945 statements; without LLVM's unrolling it is compiled in 0.65 of the time, and takes 1.04 of the time.
+/// Returns true if a function is so large that LLVM's own unrolling costs more than it gains:
+/// schedules unroll where it is useful. A convolution by Winograd's algorithm has 945 statements;
+/// without LLVM's unrolling, the compilation takes 0.65 times as long, and the kernel 1.04 times as
+/// long.
 pub(super) fn is_large(body: &Stmt) -> bool {
     let mut count = 0;
     for_each_stmt(body, |stmt| count += usize::from(matches!(**stmt, StmtNode::Store { .. } | StmtNode::Bind { .. })));
     count > LARGE
 }
 
-/// More checks than this are compiled as they are written.
+/// The number of checks above which the code is not optimized.
 const MANY_CHECKS: usize = 256;
 
-/// Whether a function checks so much that LLVM would take longer to make that fast than a caller can notice. A model with 200 arguments, whose entry has
-/// 2,600 checks, is compiled in 1.1 s instead of 5.7 s.
+/// Returns true if a function has so many checks that their optimization would take LLVM longer
+/// than a caller can notice. A model with 200 arguments, whose entry has 2,600 checks, is compiled
+/// in 1.1 s instead of 5.7 s.
 pub(super) fn has_many_checks(body: &Stmt) -> bool {
     let mut count = 0;
     for_each_stmt(body, |stmt| count += usize::from(matches!(**stmt, StmtNode::Assert { .. })));
     count > MANY_CHECKS
 }
 
-/// Whether the vectorizer may look at the loop with this body.
+/// Returns true if the vectorizer may process the loop with this body.
 pub(super) fn may_vectorize(body: &Stmt) -> bool {
     let (mut is_innermost, mut largest, mut sizes) = (true, 0, Sizes::default());
     for_each_stmt(body, |stmt| {
@@ -43,21 +48,21 @@ pub(super) fn may_vectorize(body: &Stmt) -> bool {
             largest = largest.max(sizes.of_stmt(stmt));
         }
     });
-    // It looks at the innermost loops only.
+    // The vectorizer processes only the innermost loops.
     !is_innermost || largest <= MOST
 }
 
 /// Sizes of trees.
 #[derive(Default)]
 struct Sizes {
-    /// Those of named values.
+    /// The sizes of named values.
     names: HashMap<Var, u64>,
-    /// The largest that was stored to memory, by its pointer.
+    /// The size of the largest value that was stored to memory, by pointer.
     memory: HashMap<Var, u64>,
 }
 
 impl Sizes {
-    /// The largest tree of a statement's own expressions.
+    /// The size of the largest tree of a statement's own expressions.
     fn of_stmt(&mut self, stmt: &Stmt) -> u64 {
         match &**stmt {
             StmtNode::Bind { var, value } => {
@@ -85,7 +90,7 @@ impl Sizes {
     }
 }
 
-/// Adds up the nodes of a tree.
+/// Counts the nodes of a tree.
 struct Tree<'a> {
     sizes: &'a mut Sizes,
     size: u64,
@@ -135,7 +140,7 @@ mod tests {
         for through_memory in [false, true] {
             assert!(may_vectorize(&chain(6, through_memory)));
             assert!(!may_vectorize(&chain(60, through_memory)));
-            // The loops inside of one are looked at on their own.
+            // Inner loops are examined separately.
             let around = Stmt::for_loop(Var::index("j"), 0, 9, crate::ir::ForKind::Serial, chain(60, through_memory));
             assert!(may_vectorize(&around));
         }

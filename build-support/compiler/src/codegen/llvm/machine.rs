@@ -1,4 +1,4 @@
-//! From modules of LLVM to object code.
+//! Compilation of LLVM modules to object code.
 
 use std::sync::Once;
 
@@ -18,11 +18,13 @@ use crate::error::{CompileError, ErrorKind, Result, fail};
 use crate::ir::visit::for_each_stmt;
 use crate::ir::{IrModule, LoweredFunc, StmtNode};
 
-/// Statements with vectors from which on a function is written out.
+/// The number of statements with vectors above which a function counts as explicitly scheduled.
 const WRITTEN_OUT: usize = 250;
 
-/// LLVM's pipeline of optimizations for a module. Code with many vectors, such as tiles of a product and transforms, is as a rule wrote it: the first level makes it as
-/// fast as the third one, in half of the time. Loops over single elements, and short ones, need the third level to become vectors and stay in registers.
+/// Returns LLVM's optimization pipeline for a module. Code with many vectors, such as tiles of a
+/// product and transforms, is already in the form that a rule chose: level 1 makes it as fast as
+/// level 3, in half of the compile time. Loops over single elements, and short ones, need level 3
+/// to be vectorized and kept in registers.
 pub fn passes(module: &IrModule) -> &'static str {
     let is_written_out = |function: LoweredFunc| {
         let mut vectors = 0;
@@ -34,8 +36,9 @@ pub fn passes(module: &IrModule) -> &'static str {
         });
         vectors >= WRITTEN_OUT
     };
-    // Measured, milliseconds for all of a kernel, and microseconds of its run: Winograd's convolution 64@56 214 and 158, 664.8 and 663.6; 7x7 stem 247 and 136, 2112 and
-    // 2070. Sums of columns take 70 microseconds in place of 50 with the first level.
+    // Measured with level 3 and level 1: build time of a kernel in ms, then its run time in µs.
+    // Winograd's convolution 64@56: 214 and 158, 664.8 and 663.6; 7x7 stem: 247 and 136, 2112 and
+    // 2070. Sums of columns take 70 µs instead of 50 µs with level 1.
     if module.functions.iter().all(is_written_out) { "default<O1>" } else { "default<O3>" }
 }
 
@@ -47,14 +50,14 @@ pub struct Compiled {
     pub object: Vec<u8>,
     /// The names of the packed functions.
     pub functions: Vec<String>,
-    /// The text whose lines the code's line tables have: see [`emit_into`].
+    /// The text to which the code's line tables refer: see [`emit_into`].
     pub listing: Option<String>,
 }
 
-/// What LLVM compiles with for a target.
+/// Returns LLVM's target machine for a target.
 ///
 /// # Errors
-/// A target that LLVM in this process has no code generator for.
+/// Returns an error for a target without a code generator in this build of LLVM.
 pub fn target_machine(target: &Target) -> Result<TargetMachine> {
     static INITIALIZED: Once = Once::new();
     INITIALIZED.call_once(|| {
@@ -72,16 +75,16 @@ pub fn target_machine(target: &Target) -> Result<TargetMachine> {
         .ok_or_else(|| CompileError::new(ErrorKind::Target, format!("LLVM makes no code for `{}`", target.triple)))
 }
 
-/// Makes a module one of the machine, before code is written into it.
+/// Sets the module's triple and data layout for the machine, before code is generated into it.
 pub(crate) fn prepare(module: &Module<'_>, machine: &TargetMachine) {
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
 }
 
-/// Optimizes a module of LLVM by a pipeline, such as that of [`passes`].
+/// Optimizes an LLVM module with a pipeline, such as that of [`passes`].
 ///
 /// # Errors
-/// What LLVM says.
+/// Returns the errors of LLVM.
 pub fn optimize(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> Result<()> {
     let options = PassBuilderOptions::create();
     options.set_loop_vectorization(true);
@@ -94,10 +97,10 @@ pub fn optimize(module: &Module<'_>, machine: &TargetMachine, passes: &str) -> R
     }
 }
 
-/// Machine code of a module of functions, optimized.
+/// Compiles a module of functions to optimized machine code.
 ///
 /// # Errors
-/// A program that cannot be lowered for the target; what LLVM says.
+/// Returns an error for a program that cannot be lowered for the target, and the errors of LLVM.
 pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
     let machine = target_machine(target)?;
     let _watchdog = Watchdog::of(functions);
@@ -110,7 +113,7 @@ pub fn compile(functions: &IrModule, target: &Target) -> Result<Compiled> {
         .get_functions()
         .filter(|function| function.count_basic_blocks() > 0)
         .filter_map(|function| function.get_name().to_str().ok()?.strip_prefix(PREFIX).map(str::to_owned))
-        // What loaders and tools read has a name with one more underscore.
+        // Symbols for loaders and tools have an additional underscore in their names.
         .filter(|name| !["_metadata_", "_doc_", "_library_"].iter().any(|kind| name.starts_with(kind)))
         .collect();
     let bitcode = module.write_bitcode_to_memory().as_slice().to_vec();
@@ -126,18 +129,18 @@ pub(crate) fn write(module: &Module<'_>, machine: &TargetMachine, kind: FileType
     }
 }
 
-/// Code of a module of optimized bitcode as assembly.
+/// Compiles a module of optimized bitcode to assembly.
 pub(crate) fn assembly(bitcode: &[u8], target: &Target) -> Result<String> {
     let bytes = with_bitcode(bitcode, target, |module, machine| write(module, machine, FileType::Assembly))?;
     Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
 }
 
-/// A module of optimized bitcode as text.
+/// Prints a module of optimized bitcode as text.
 pub(crate) fn text(bitcode: &[u8], target: &Target) -> Result<String> {
     with_bitcode(bitcode, target, |module, _| Ok(module.print_to_string().to_string()))
 }
 
-/// Does something with optimized bitcode, in a context of its own.
+/// Runs work on optimized bitcode, in a separate context.
 fn with_bitcode<R>(
     bitcode: &[u8],
     target: &Target,

@@ -1,5 +1,5 @@
-//! Functions with hundreds of checks, such as the entry of a model with 200 arguments. So that they are compiled fast, a check that fails goes to one block,
-//! which finds its error in a table.
+//! Functions with hundreds of checks, such as the entry of a model with 200 arguments. For fast
+//! compilation, a failed check branches to one shared block, which looks up its error in a table.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use super::CodeGenLLVM;
 use super::runtime::Runtime;
 use crate::error::Result;
 
-/// Parts of a message; the last ones may be missing.
+/// The number of parts of a message; the last ones may be missing.
 const PARTS: usize = 8;
 
-/// Offsets of an error's texts: its kind, and the parts of its message.
+/// The offsets of an error's texts: its kind, and the parts of its message.
 type Row = [u32; 1 + PARTS];
 
-/// A part that is missing.
+/// The marker of a missing part.
 const MISSING: u32 = u32::MAX;
 
 /// The checks of such a function.
 pub(super) struct ManyChecks<'ctx> {
-    /// The row of the check that is next.
+    /// The row of the next check.
     row: PointerValue<'ctx>,
-    /// Raises the error of this row.
+    /// The block that raises the error of this row.
     raise: BasicBlock<'ctx>,
     errors: Errors,
 }
@@ -34,7 +34,7 @@ pub(super) struct ManyChecks<'ctx> {
 #[derive(Default)]
 struct Errors {
     rows: Vec<Row>,
-    /// All texts, each with a NUL at its end.
+    /// All texts, each with a terminating NUL.
     texts: Vec<u8>,
     known: HashMap<String, u32>,
     /// The texts of the last row, by column: the signature, which may be long, is in every row.
@@ -42,7 +42,7 @@ struct Errors {
 }
 
 impl Errors {
-    /// Adds the texts of an error. Parts that find no column are joined with the last one.
+    /// Adds the texts of an error. Parts beyond the last column are joined with the last one.
     fn add(&mut self, kind: &str, parts: &[String]) -> usize {
         let mut row = [MISSING; 1 + PARTS];
         row[0] = self.text(kind, 0);
@@ -65,7 +65,7 @@ impl Errors {
         }
         let start = self.known.get(text).copied().unwrap_or_else(|| {
             let start = self.texts.len() as u32;
-            // A text ends at its first NUL byte for C.
+            // In C, a text ends at its first NUL byte.
             self.texts.extend(text.bytes().take_while(|byte| *byte != 0).chain([0]));
             self.known.insert(text.to_owned(), start);
             start
@@ -76,7 +76,7 @@ impl Errors {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Writes the current function, which has just begun, so that it is compiled fast.
+    /// Prepares the current function, which has just been started, for fast compilation.
     pub(super) fn begin_many_checks(&mut self) -> Result<()> {
         let row = self.stack_array(self.context.i32_type().into(), 1, 4, "check")?;
         let raise = self.new_block("check_fails");
@@ -84,7 +84,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Goes on if a condition holds, else raises the error by the table; `false`: this function has none, or workspaces have to be given back.
+    /// Continues if a condition holds, otherwise raises the error through the table. Returns
+    /// `false` if this function has no table, or if workspaces have to be freed.
     pub(super) fn assert_by_table(&mut self, condition: IntValue<'ctx>, kind: &str, parts: &[String]) -> Result<bool> {
         if !self.state.cleanups.is_empty() {
             return Ok(false);
@@ -98,7 +99,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(true)
     }
 
-    /// Writes the block that raises, and its table.
+    /// Emits the block that raises, and its table.
     pub(super) fn end_many_checks(&mut self, failure: BasicBlock<'ctx>) -> Result<()> {
         let Some(checks) = self.state.many_checks.take() else { return Ok(()) };
         let here = self.current_block()?;
@@ -117,7 +118,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             // SAFETY: the table has as many columns, and a row for each number that was written.
             let place = unsafe { self.builder.build_in_bounds_gep(number, rows, &[index], "")? };
             let start = self.builder.build_load(number, place, "")?.into_int_value();
-            // SAFETY: the start of a text. Where a part is missing the address is one outside, which is not selected.
+            // SAFETY: the start of a text. For a missing part, the address is out of bounds, but it
+            // is not selected.
             let text = unsafe { self.builder.build_in_bounds_gep(byte, texts, &[start], "")? };
             if column == 0 {
                 kind = text;
@@ -138,7 +140,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// A constant of the module.
+    /// Adds a constant to the module.
     fn table(&self, value: &dyn BasicValue<'ctx>, name: &str) -> PointerValue<'ctx> {
         let value = value.as_basic_value_enum();
         let global = self.module.add_global(value.get_type(), Some(AddressSpace::default()), name);
@@ -163,7 +165,7 @@ mod tests {
                 let parts: Vec<String> =
                     (0..count).map(|at| ["", "one", "a\0b", "two"][(at + count) % 4].to_owned()).collect();
                 assert_eq!(errors.add(kind, &parts), expected.len());
-                // What stands behind a NUL in a text is not seen by C; joined texts end at the first one.
+                // C does not see text after a NUL; joined texts end at the first one.
                 let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
                 let own = if parts.len() > PARTS { PARTS - 1 } else { parts.len() };
                 let until_nul = |text: &str| text.split('\0').next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Math functions: instructions, intrinsics, or calls of libm.
+//! Math functions: instructions, intrinsics, or libm calls.
 
 use inkwell::FloatPredicate;
 use inkwell::values::InstructionOpcode;
@@ -31,8 +31,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.compare_float(predicate, magnitude, infinity)
     }
 
-    /// A math function. Those that are an instruction, or nearly, and the rest as C functions for each lane: what LowerIntrin has not made
-    /// plain arithmetic of.
+    /// Emits the math functions that LowerIntrin has not lowered to arithmetic: as an instruction
+    /// or a short sequence, or as a call of a C function for each lane.
     pub(super) fn math(&mut self, name: &str, args: &[Expr], dtype: DataType) -> Result<Value<'ctx>> {
         let values: Result<Vec<_>> = args.iter().map(|arg| self.value(arg)).collect();
         let values = values?;
@@ -59,7 +59,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         let left = self.op(InstructionOpcode::FSub, product, left)?;
         let right = self.op(InstructionOpcode::FSub, c, back)?;
         let error = self.op(InstructionOpcode::FAdd, left, right)?;
-        // Not so for an infinite sum, whose error is NaN.
+        // Not for an infinite sum, whose error is NaN.
         let is_cut = self.compare_float(FloatPredicate::ONE, error, self.constant(wide, 0)?)?;
         let whole = self.value_type(bits)?;
         let (near, error) = (self.bit_cast(sum, whole)?, self.bit_cast(error, whole)?);
@@ -73,7 +73,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.cast(wide, dtype, sum)
     }
 
-    /// Computes with bfloat16 in single precision.
+    /// Computes bfloat16 operations in single precision.
     pub(super) fn in_single(
         &mut self,
         values: &[Value<'ctx>],
@@ -106,7 +106,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             "copysign" => "llvm.copysign",
             "nanmin" => "llvm.minimum",
             "nanmax" => "llvm.maximum",
-            // Without the instruction it would be a call for each lane.
+            // Without the instruction, it would be a call for each lane.
             "fma" if self.target.has_fma() => "llvm.fma",
             "fma" => "llvm.fmuladd",
             "rsqrt" => {

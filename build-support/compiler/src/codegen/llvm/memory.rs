@@ -10,17 +10,17 @@ use super::intrinsics::call_instruction;
 use crate::error::{Result, fail};
 use crate::ir::{Buffer, DataTypeExt, Expr, ExprNode};
 
-/// Where the lanes of an access are.
+/// The memory locations of the lanes of an access.
 pub(super) enum Place {
-    /// One after the other from an index on.
+    /// Consecutive elements, starting at an index.
     Contiguous(Expr),
-    /// One before the other from an index on.
+    /// Consecutive elements in reverse order, starting at an index.
     Reversed(Expr),
-    /// Every second from an index on.
+    /// Every second element, starting at an index.
     EverySecond(Expr),
-    /// All at one index.
+    /// All lanes at one index.
     Same(Expr),
-    /// Anywhere.
+    /// Arbitrary locations.
     Scattered,
 }
 
@@ -48,14 +48,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The address of an element; of its first lane if it has several.
+    /// The address of an element; for a vector element, that of its first lane.
     pub(super) fn element_address(&mut self, buffer: &Buffer, index: &Expr) -> Result<PointerValue<'ctx>> {
         let base = self.data_pointer(buffer)?;
         let index = self.index_value(index)?;
         self.offset(base, buffer.dtype, index)
     }
 
-    /// The address `index` elements behind another. An element with lanes is as long as they are together.
+    /// The address `index` elements after another. The size of an element with lanes is the sum of
+    /// its lanes.
     pub(super) fn offset(
         &self,
         base: PointerValue<'ctx>,
@@ -75,14 +76,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
             return Ok(base);
         }
         let ty = self.memory_scalar(dtype)?;
-        // SAFETY: the program's indices are within the buffer; that is what the lowered program promises, and what the interpreter checks.
+        // SAFETY: the program's indices are within the buffer; the lowered program guarantees this,
+        // and the interpreter checks it.
         Ok(unsafe { self.builder.build_in_bounds_gep(ty, base, &[index], "")? })
     }
 
-    /// What the address of an element is a multiple of.
+    /// The alignment of the address of an element.
     pub(super) fn alignment(&self, buffer: &Buffer, index: &Expr) -> u32 {
         let lane = (buffer.dtype.lane_bytes().max(1) as i64).min(64);
-        // A size that is no power of two is aligned to the power that divides it.
+        // A size that is not a power of two is aligned to the largest power of two that divides it.
         let lane = 1 << lane.trailing_zeros();
         let limit = match self.state.pointers.get(&buffer.data) {
             Some(facts) => i64::try_from(facts.align).unwrap_or(lane),
@@ -95,7 +97,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         multiple.min(limit).max(lane) as u32
     }
 
-    /// A load; lanes for which the mask does not hold are undefined.
+    /// Emits a load; masked lanes are undefined.
     pub(super) fn load(
         &mut self,
         buffer: &Buffer,
@@ -134,7 +136,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 };
                 self.reverse(value.into_vector_value())?
             }
-            // Two loads that together read nothing behind the last lane, and a shuffle.
+            // Two loads that together read nothing beyond the last lane, and a shuffle.
             (Place::EverySecond(base), None) => {
                 let lanes = u32::from(index.lanes());
                 let ty = self.memory_type(dtype)?;
@@ -142,7 +144,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
                 let low = self.plain_load(buffer, ty, first, self.alignment(buffer, &base))?;
                 let second = self.element_address(buffer, &(&base + i64::from(lanes - 1)))?;
                 let high = self.plain_load(buffer, ty, second, lane_alignment(buffer))?;
-                // Lane 2 i is in the first vector, or lies 2 i - (lanes - 1) lanes into the second.
+                // Lane 2 i is in the first vector, or 2 i - (lanes - 1) lanes into the second.
                 let pick = |lane: u32| if 2 * lane < lanes { 2 * lane } else { lanes + 2 * lane - (lanes - 1) };
                 let indices: Vec<u32> = (0..lanes).map(pick).collect();
                 self.shuffle(low.into_vector_value(), high.into_vector_value(), &indices)?
@@ -159,7 +161,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.register_form(dtype, value)
     }
 
-    /// A scalar load that a truth value guards: else 0.
+    /// Emits a scalar load that is guarded by a truth value; 0 if it is false.
     fn load_if(&mut self, buffer: &Buffer, index: &Expr, mask: &Expr, dtype: DataType) -> Result<Value<'ctx>> {
         let (condition, is_likely) = self.condition(mask)?;
         let (loading, after) = (self.new_block("load"), self.new_block("loaded"));
@@ -308,7 +310,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.shuffle(vector, vector, &indices)
     }
 
-    /// A value as it is in a register: a byte that is not 0 is true.
+    /// Converts a value to its form in a register: a byte that is not 0 is true.
     fn register_form(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         if !dtype.is_bool() {
             return Ok(value);
@@ -321,7 +323,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.compare_int(inkwell::IntPredicate::NE, value, zero)
     }
 
-    /// Memory on the stack of the function, made once at its beginning.
+    /// Allocates memory on the stack of the function, once at its start.
     pub(super) fn stack_array(
         &self,
         ty: BasicTypeEnum<'ctx>,
@@ -345,7 +347,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(pointer)
     }
 
-    /// An allocation of constant size on the stack.
+    /// Emits an allocation of constant size on the stack.
     pub(super) fn allocate(&mut self, buffer: &Buffer) -> Result<()> {
         let mut elements = 1i64;
         for extent in buffer.shape.iter() {
@@ -374,7 +376,7 @@ fn confused_state(what: &str) -> crate::CompileError {
     crate::CompileError::new(crate::ErrorKind::Internal, what)
 }
 
-/// What the address of each lane is a multiple of.
+/// The alignment of the address of each lane.
 pub(super) fn lane_alignment(buffer: &Buffer) -> u32 {
     let bytes = buffer.dtype.lane_bytes().max(1);
     1 << bytes.trailing_zeros().min(6)

@@ -1,6 +1,7 @@
-//! Machine code of lowered functions, by LLVM.
+//! Machine code generation for lowered functions, with LLVM.
 //!
-//! [`CodeGenLLVM`] writes functions into a module of LLVM; [`compile`] makes optimized object code of a module of lowered functions.
+//! [`CodeGenLLVM`] emits functions into an LLVM module; [`compile`] compiles a module of lowered
+//! functions to optimized object code.
 
 mod alias;
 mod arith;
@@ -49,13 +50,14 @@ use super::Target;
 use crate::error::{Result, fail, require};
 use crate::ir::{FuncKind, IrModule, LoweredFunc};
 
-/// What packed functions are called in a library: this, then their name.
+/// The prefix of the symbols of packed functions in a library.
 pub const PREFIX: &str = "__tvm_ffi_";
 
-/// Which code generator this is: a cache of objects has it in its keys. It changes with every change of the sources that code is made by.
+/// The version of the code generator, for the keys of a cache of objects. It changes with every
+/// change of the sources that determine the code.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("KERNPACK_CODEGEN_DIGEST"));
 
-/// Writes functions into a module of LLVM, one after the other.
+/// A generator that emits functions into an LLVM module, one after the other.
 ///
 /// ```
 /// use inkwell::context::Context;
@@ -74,29 +76,29 @@ pub struct CodeGenLLVM<'ctx, 'm> {
     builder: Builder<'ctx>,
     target: Target,
     state: State<'ctx>,
-    /// The functions that can be called by name, with how they say that they failed.
+    /// The functions that can be called by name, with their calling convention.
     functions: HashMap<String, function::Declared<'ctx>>,
-    /// Packed functions and other symbols that a system library registers.
+    /// The packed functions and other symbols that a system library registers.
     registered: Vec<(String, FunctionValue<'ctx>)>,
     prefix: String,
     strings: HashMap<String, GlobalValue<'ctx>>,
     raisers: HashMap<usize, FunctionValue<'ctx>>,
     handles: HashMap<String, (GlobalValue<'ctx>, FunctionValue<'ctx>)>,
-    /// Data that functions bring along, by its name.
+    /// Constant data of functions, by name.
     constants: HashMap<String, GlobalValue<'ctx>>,
-    /// Whether the function that is written is so large that LLVM is kept from making it larger.
+    /// True if the current function is so large that LLVM is prevented from enlarging it.
     is_large: bool,
-    /// Text of LLVM that programs brought along.
+    /// The LLVM text that programs imported.
     imported: HashSet<String>,
     count: usize,
     debug: Option<debug::DebugInfo<'ctx>>,
 }
 
 impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
-    /// A generator for a module that is empty, or has code of other origin.
+    /// Creates a generator for a module that is empty, or contains code of other origin.
     ///
     /// # Errors
-    /// A target that is no CPU of LLVM.
+    /// Returns an error for a target that is not a CPU supported by LLVM.
     pub fn create(context: &'ctx Context, module: &'m Module<'ctx>, target: &Target) -> Result<Self> {
         require!(target.kind == "llvm", Target, "the LLVM code generator got a target of kind `{}`", target.kind);
         kernpack_llvm_link::skip_hash_recognition();
@@ -122,7 +124,7 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         Ok(generator)
     }
 
-    /// Says in the module what it is for.
+    /// Records the target in the module.
     fn init(&self) {
         let description = self.context.metadata_string(&self.target.description());
         let node = self.context.metadata_node(&[description.into()]);
@@ -131,23 +133,23 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         }
     }
 
-    /// The prefix of a system library, which its symbols have after `__tvm_ffi_`.
+    /// Sets the prefix of a system library, which follows `__tvm_ffi_` in its symbols.
     pub fn set_system_lib_prefix(&mut self, prefix: &str) {
         prefix.clone_into(&mut self.prefix);
     }
 
-    /// Declares functions, so that they can call each other whatever their order.
+    /// Declares functions, so that they can call each other in any order.
     ///
     /// # Errors
-    /// Parameters of a type that LLVM code does not have; two functions of one name.
+    /// Returns an error for parameters of an unsupported type, or for two functions of one name.
     pub fn declare(&mut self, functions: &[LoweredFunc]) -> Result<()> {
         functions.iter().try_for_each(|function| self.declare_function(function))
     }
 
-    /// Writes a function; it is declared if that was not done.
+    /// Emits a function, and declares it if necessary.
     ///
     /// # Errors
-    /// A program that is not lowered, or that does what LLVM code cannot.
+    /// Returns an error for a program that is not lowered, or that uses unsupported operations.
     pub fn add_function(&mut self, function: &LoweredFunc) -> Result<()> {
         if function.kind == FuncKind::Device {
             fail!(Target, "`{}` is a kernel of a device; LLVM code is made of host functions", function.name.as_str());
@@ -158,10 +160,10 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         self.define_function(function)
     }
 
-    /// Makes a packed function the one that `__tvm_ffi_main` calls.
+    /// Selects the packed function that `__tvm_ffi_main` calls.
     ///
     /// # Errors
-    /// A function that is not there.
+    /// Returns an error if the function does not exist.
     pub fn add_main_function(&mut self, name: &str) -> Result<()> {
         let Some(function::Declared { function: entry, .. }) = self.functions.get(name).copied() else {
             fail!(Target, "the entry function `{name}` is not in the module")
@@ -184,10 +186,11 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         Ok(())
     }
 
-    /// Writes what all functions share, and has LLVM verify the module.
+    /// Emits the shared parts of all functions, and verifies the module with LLVM.
     ///
     /// # Errors
-    /// What LLVM's verifier says: a defect of the code generator, or an intrinsic of LLVM that does not take the arguments it got.
+    /// Returns the errors of LLVM's verifier: a bug in the code generator, or an LLVM intrinsic
+    /// with invalid arguments.
     pub fn finish(mut self) -> Result<()> {
         if self.target.system_lib {
             self.register_symbols()?;
@@ -199,20 +202,23 @@ impl<'ctx, 'm> CodeGenLLVM<'ctx, 'm> {
         }
     }
 
-    /// A number that was not given before.
+    /// Returns an unused number.
     fn unique(&mut self) -> usize {
         self.count += 1;
         self.count
     }
 }
 
-/// Writes the functions of a module, lowered to the end, into a module of LLVM. It is verified, not optimized.
+/// Emits the functions of a completely lowered module into an LLVM module, which is verified, but
+/// not optimized.
 ///
-/// If the target says `debug`, the code has line tables, and the text comes back whose lines they are: it is to be kept as the file that the module's
-/// attribute [`DEBUG_FILE`] names.
+/// If the target has `debug`, the code has line tables, and the text to which they refer is
+/// returned: the caller has to store it in the file that the module's attribute [`DEBUG_FILE`]
+/// names.
 ///
 /// # Errors
-/// A program that cannot be lowered for the target; what [`CodeGenLLVM`] reports.
+/// Returns an error for a program that cannot be lowered for the target, and the errors of
+/// [`CodeGenLLVM`].
 pub fn emit_into<'ctx>(
     functions: &IrModule,
     target: &Target,

@@ -1,13 +1,13 @@
-//! What an index is a multiple of, for alignment: `coefficient * anything + base`.
+//! Divisibility of indices, for alignment: `coefficient * anything + base`.
 
 use std::collections::HashMap;
 
 use crate::ir::{BinaryOp, DataTypeExt, Expr, ExprNode, Var, with_stack};
 
-/// The numbers `coefficient * n + base`; a coefficient of 0 is a constant.
+/// The numbers `coefficient * n + base`; with a coefficient of 0, a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Modular {
-    /// Not negative.
+    /// The coefficient, not negative.
     pub(super) coefficient: i64,
     pub(super) base: i64,
 }
@@ -28,7 +28,7 @@ impl Modular {
         }
     }
 
-    /// The largest power of two, up to `limit`, that divides each of the numbers.
+    /// The largest power of two, up to `limit`, that divides all of the numbers.
     pub(super) fn power_of_two(self, limit: i64) -> i64 {
         let divides = |power: i64| self.coefficient % power == 0 && self.base % power == 0;
         let mut power = 1;
@@ -43,7 +43,7 @@ fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a.abs() } else { gcd(b, a % b) }
 }
 
-/// What is known of variables.
+/// The divisibility of variables.
 #[derive(Clone, Default)]
 pub(super) struct ModularFacts {
     vars: HashMap<Var, Modular>,
@@ -54,7 +54,7 @@ impl ModularFacts {
         self.vars.insert(var.clone(), modular);
     }
 
-    /// What an integer expression is; of vectors: the first lane.
+    /// The divisibility of an integer expression; for vectors, that of the first lane.
     pub(super) fn of(&self, expr: &Expr) -> Modular {
         if !expr.dtype().is_integer() {
             return Modular::ANY;
@@ -62,7 +62,7 @@ impl ModularFacts {
         with_stack(|| match &**expr {
             ExprNode::Int { value, .. } => Modular::constant(*value),
             ExprNode::Var { .. } => Var::of(expr).and_then(|var| self.vars.get(&var).copied()).unwrap_or(Modular::ANY),
-            // A wider type holds the same numbers; a narrower one does not.
+            // A wider type contains the same numbers; a narrower one does not.
             ExprNode::Cast { dtype, value } if value.dtype().is_integer() && dtype.bits() >= value.dtype().bits() => {
                 self.of(value)
             }
@@ -98,7 +98,8 @@ impl ModularFacts {
             }
             BinaryOp::ShiftLeft if q == 0 && (0..62).contains(&n) => Modular::new(p << n, m << n),
             BinaryOp::FloorDiv if q == 0 && n > 0 && p != 0 && p % n == 0 && m % n == 0 => Modular::new(p / n, m / n),
-            // Also for the division that rounds to zero, as the quotient is exact.
+            // This also holds for the division that rounds toward zero, because the quotient is
+            // exact.
             BinaryOp::Div if q == 0 && n > 0 && p % n == 0 && m % n == 0 => Modular::new(p / n, m / n),
             BinaryOp::FloorMod if q == 0 && n > 0 => Modular::new(gcd(p, n), m),
             _ => Modular::ANY,

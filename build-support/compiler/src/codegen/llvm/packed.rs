@@ -1,4 +1,4 @@
-//! Packed functions: calls by name, with what they return released.
+//! Packed functions: calls by name, and the release of their results.
 
 use inkwell::AtomicOrdering;
 use inkwell::attributes::AttributeLoc;
@@ -18,27 +18,28 @@ use crate::ir::{DataTypeExt, F64, I32, I64};
 const OBJECTS: u64 = 64;
 /// The type index of floats.
 const FLOAT: u64 = 3;
-/// The one strong reference of an object, with the weak one that all strong ones own together.
+/// The reference counts of an object with one strong reference, and the weak one that all strong
+/// ones share.
 const BOTH_ONE: u64 = (1 << 32) | 1;
 
-/// A packed function that is called.
+/// The callee of a packed call.
 #[derive(Clone, Copy)]
 pub(super) enum Callee<'a> {
-    /// By its global name, or that in the imports of the library.
+    /// A function by its global name, or by its name in the imports of the library.
     Name(&'a str),
-    /// By its C symbol.
+    /// A function by its C symbol.
     Symbol(&'a str),
 }
 
-/// A call that went well: its result.
+/// The result of a successful call.
 pub(super) struct Returned<'ctx> {
     pub(super) type_index: IntValue<'ctx>,
     pub(super) value: Value<'ctx>,
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Calls a packed function. Arguments are the values `begin .. end` of `stack`, the result is number `end`. Ends the function with
-    /// the error if there is one.
+    /// Calls a packed function. The arguments are the values `begin .. end` of `stack`, the result
+    /// is number `end`. On an error, ends the function with it.
     pub(super) fn call_packed(
         &mut self,
         callee: Callee<'_>,
@@ -69,7 +70,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(Returned { type_index, value })
     }
 
-    /// The result as a type; an object that is not the result is released.
+    /// Converts the result to a type; an object of another type is released.
     fn returned(
         &mut self,
         dtype: DataType,
@@ -103,7 +104,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(value)
     }
 
-    /// Keeps a result until the function ends, or the same call returns another one.
+    /// Keeps a result until the function ends, or until the same call returns another one.
     fn own(&mut self, type_index: IntValue<'ctx>, object: PointerValue<'ctx>) -> Result<()> {
         let any = self.any_type();
         let place = self.stack_array(any, 1, 8, "result")?;
@@ -116,7 +117,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Writes None to a place at the beginning of the function.
+    /// Stores None to a location at the start of the function.
     fn clear_at_entry(&self, place: PointerValue<'ctx>) -> Result<()> {
         let here = self.current_block()?;
         let Some(end) = self.state.entry.and_then(|entry| entry.get_terminator()) else {
@@ -140,7 +141,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Releases what calls returned, at the end of the function.
+    /// Releases the results of calls, at the end of the function.
     pub(super) fn release_owned(&mut self) -> Result<()> {
         for place in core::mem::take(&mut self.state.owned) {
             self.release_at(place)?;
@@ -148,7 +149,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// An FFI value in memory.
+    /// The type of an FFI value in memory.
     pub(super) fn any_type(&self) -> inkwell::types::BasicTypeEnum<'ctx> {
         let (int, wide) = (self.context.i32_type(), self.context.i64_type());
         self.context.struct_type(&[int.into(), int.into(), wide.into()], false).into()
@@ -168,13 +169,13 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(unsafe { self.builder.build_in_bounds_gep(self.context.i8_type(), pointer, &[offset], "")? })
     }
 
-    /// A packed function, looked up at its first call.
+    /// The handle of a packed function, which is looked up at its first call.
     fn packed_handle(&mut self, name: &str) -> Result<PointerValue<'ctx>> {
         let (handle, init) = self.handle_of(name)?;
         let place = handle.as_pointer_value();
         let known = self.builder.build_load(self.pointer_type(), place, "")?;
         if let Some(load) = super::emit::instruction(known) {
-            // A thread that reads the handle sees the function behind it.
+            // A thread that reads the handle also sees the function behind it.
             let ordered = load.set_atomic_ordering(AtomicOrdering::Acquire).and_then(|()| load.set_alignment(8));
             if let Err(error) = ordered {
                 fail!(Internal, "an atomic load: {error}");
@@ -197,7 +198,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(phi.as_basic_value().into_pointer_value())
     }
 
-    /// The variable for a packed function, and what sets it.
+    /// The variable for a packed function, and the function that initializes it.
     fn handle_of(&mut self, name: &str) -> Result<(GlobalValue<'ctx>, FunctionValue<'ctx>)> {
         if let Some(known) = self.handles.get(name) {
             return Ok(*known);
@@ -226,7 +227,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok((handle, init))
     }
 
-    /// `void release(i32 type_index, ptr object)`: gives up a reference, if it is one. The counts of objects are part of the ABI.
+    /// `void release(i32 type_index, ptr object)`: releases a value if it is an object reference.
+    /// The reference counts of objects are part of the ABI.
     fn releaser(&mut self) -> Result<FunctionValue<'ctx>> {
         const NAME: &str = "__kernpack_release";
         if let Some(function) = self.module.get_function(NAME) {

@@ -1,5 +1,6 @@
-//! Parallel loops: the body becomes a function that does one task's part of the iterations, and the runtime's pool calls it for each task. And the
-//! compute scope: a body as a function of its own, whose pointers do not meet.
+//! Parallel loops: the body becomes a function for one task's part of the iterations, which the
+//! runtime's thread pool calls for each task. Also the compute scope: a body as a separate
+//! function, whose pointers do not alias.
 
 use inkwell::IntPredicate;
 use inkwell::module::Linkage;
@@ -16,7 +17,7 @@ use crate::error::{Result, fail};
 use crate::ir::visit::{Visit, walk_expr, walk_stmt};
 use crate::ir::{Expr, ExprNode, Stmt, StmtNode, Var};
 
-/// The variables that a body uses, in order.
+/// Collects the variables that a body uses, in order.
 #[derive(Default)]
 struct Used(Vec<Var>, std::collections::HashSet<Var>);
 
@@ -51,7 +52,8 @@ impl Visit for Used {
 }
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The variables of the current function that some expressions and a body use, with their values.
+    /// The variables of the current function that some expressions and a body use, with their
+    /// values.
     fn captured(&self, exprs: &[&Expr], body: &Stmt) -> Vec<(Var, Value<'ctx>)> {
         let mut used = Used::default();
         exprs.iter().for_each(|expr| used.visit_expr(expr));
@@ -59,7 +61,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         used.0.into_iter().filter_map(|var| Some((var.clone(), *self.state.vars.get(&var)?))).collect()
     }
 
-    /// Begins a function that belongs to the current one; the outer state comes back.
+    /// Starts a function that belongs to the current one; returns the state of the outer one.
     fn begin_inner(&mut self, function: FunctionValue<'ctx>, name: &str) -> Result<State<'ctx>> {
         let inner = State {
             modular: self.state.modular.clone(),
@@ -76,7 +78,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(outer)
     }
 
-    /// A body as a function of its own, whose parameters are the values that it uses.
+    /// Emits a body as a separate function, whose parameters are the values that it uses.
     pub(super) fn compute_scope(&mut self, name: &Any, body: &Stmt) -> Result<()> {
         let captured = self.captured(&[], body);
         let name = match name.to::<Str>() {
@@ -113,7 +115,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A parallel loop. `is_strided`: of so many tasks each takes every so many-th iteration.
+    /// Emits a parallel loop. `is_strided`: with `n` tasks, each one runs every `n`-th iteration.
     pub(super) fn parallel_for(
         &mut self,
         var: &Var,
@@ -124,9 +126,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     ) -> Result<()> {
         let strided = |task: Task<'ctx>| Task { is_strided: task.is_strided || is_strided, ..task };
         match self.state.task {
-            // Inside of a launch point this loop is the one that is split.
+            // Inside of a launch point, this loop is the one that is split.
             Some(task) if task.is_open => self.task_loop(strided(task), var, min, extent, hints, body),
-            // Inside of a task there are no more threads.
+            // Inside of a task, there are no further threads.
             Some(_) => {
                 let (begin, end) = self.bounds(min, extent)?;
                 let step = begin.get_type().const_int(1, false);
@@ -143,7 +145,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A body that all tasks run; parallel loops in it are split among them.
+    /// Emits a body that all tasks run; parallel loops in it are split among them.
     pub(super) fn launch_point(&mut self, body: &Stmt) -> Result<()> {
         if self.state.task.is_some() {
             return self.body(body);
@@ -163,7 +165,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.check_status(status)
     }
 
-    /// The iterations of one task.
+    /// Emits the iterations of one task.
     fn task_loop(
         &mut self,
         task: Task<'ctx>,
@@ -202,7 +204,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// `i32 lambda(i32 task_id, ptr environment, ptr data)`, where `data` holds the captured values.
+    /// `i32 lambda(i32 task_id, ptr environment, ptr data)`, where `data` contains the captured
+    /// values.
     fn lambda(
         &mut self,
         captured: &[(Var, Value<'ctx>)],
@@ -242,14 +245,15 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(function)
     }
 
-    /// The task with this number; its environment has the number of tasks.
+    /// The task with this number; its environment contains the number of tasks.
     fn task(&self, id: IntValue<'ctx>, environment: PointerValue<'ctx>) -> Result<Task<'ctx>> {
         let count = self.bytes_behind(environment, 8)?;
         let count = self.builder.build_load(self.context.i32_type(), count, "num_task")?.into_int_value();
         Ok(Task { id, count, environment, is_strided: false, is_open: false })
     }
 
-    /// At the beginning of a function that all tasks of a launch call: its last two parameters say which task this is.
+    /// Sets the task at the start of a function that all tasks of a launch call: its last two
+    /// parameters identify the task.
     pub(super) fn begin_task(&mut self, function: FunctionValue<'ctx>) -> Result<()> {
         let params = function.get_params();
         let [.., Value::IntValue(id), Value::PointerValue(environment)] = params[..] else {
@@ -259,7 +263,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// Says of a loaded pointer what would be attributes of a parameter.
+    /// Annotates a loaded pointer with the facts that are attributes of a parameter elsewhere.
     fn annotate_pointer(&self, load: inkwell::values::InstructionValue<'ctx>, var: &Var) {
         let Some(facts) = self.state.pointers.get(var) else { return };
         let number = |value: u64| self.context.metadata_node(&[self.context.i64_type().const_int(value, false).into()]);
@@ -275,7 +279,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Runs a task function: on the pool, or here if there are `count` iterations, which is one or none.
+    /// Runs a task function: in the thread pool, or directly if `count`, the number of iterations,
+    /// is 0 or 1.
     fn launch(
         &mut self,
         lambda: FunctionValue<'ctx>,

@@ -1,4 +1,4 @@
-//! Errors of the program: conditions that are checked, and the cold functions that raise.
+//! Errors of the program: checked conditions, and the cold functions that raise.
 
 use inkwell::AddressSpace;
 use inkwell::attributes::AttributeLoc;
@@ -10,16 +10,16 @@ use super::runtime::Runtime;
 use crate::error::Result;
 use crate::ir::Expr;
 
-/// How many parts of a message the shared functions take.
+/// The numbers of parts of a message that the shared functions accept.
 const PARTS: [usize; 3] = [4, 8, 16];
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The address of a text; equal ones are one constant.
+    /// The address of a text; equal texts share one constant.
     pub(super) fn string(&mut self, text: &str) -> PointerValue<'ctx> {
         if let Some(known) = self.strings.get(text) {
             return known.as_pointer_value();
         }
-        // A text ends at its first NUL byte for C.
+        // In C, a text ends at its first NUL byte.
         let text_bytes = text.split('\0').next().unwrap_or_default().as_bytes();
         let bytes = self.context.const_string(text_bytes, true);
         let global = self.module.add_global(bytes.get_type(), Some(AddressSpace::default()), ".str");
@@ -50,7 +50,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     /// Raises an error of a kind.
     pub(super) fn raise(&mut self, kind: &str, parts: &[String]) -> Result<()> {
         let mut parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-        // Longer messages than the longest function takes are joined here.
+        // Parts beyond the limit of the largest function are joined here.
         let joined;
         let most = PARTS[PARTS.len() - 1];
         if parts.len() > most {
@@ -68,7 +68,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// The function that raises an error with this many parts, of which the last ones may be null.
+    /// The function that raises an error with this number of parts, of which the last ones may be
+    /// null.
     fn raiser(&mut self, count: usize) -> Result<FunctionValue<'ctx>> {
         if let Some(raiser) = self.raisers.get(&count) {
             return Ok(*raiser);

@@ -1,4 +1,4 @@
-//! The functions of the runtime that code calls, and how it reaches them.
+//! The functions of the runtime that code calls, and the ways to access them.
 
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::Linkage;
@@ -52,7 +52,7 @@ impl Runtime {
         }
     }
 
-    /// Whether loaders set a variable with its address.
+    /// Returns true if loaders set a variable with its address.
     fn has_variable(self) -> bool {
         !matches!(self, Self::RaiseParts | Self::RegisterSymbol)
     }
@@ -97,7 +97,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         global
     }
 
-    /// The variable with the handle of the library that code is in: its own, or the runtime's where that is linked with it.
+    /// The variable with the handle of the library that contains the code: its own, or the
+    /// runtime's if the runtime is linked into it.
     pub(super) fn library_variable(&self) -> GlobalValue<'ctx> {
         let name = format!("{}_library_ctx", super::PREFIX);
         if !matches!(self.target.runtime, RuntimeSymbols::Prefixed(_)) {
@@ -116,7 +117,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         })
     }
 
-    /// Calls a function of the runtime. The result is 0 if it has none.
+    /// Calls a function of the runtime. The result is 0 if the function returns none.
     pub(super) fn call_runtime(&mut self, function: Runtime, args: &[Value<'ctx>]) -> Result<Value<'ctx>> {
         let prefix = match &self.target.runtime {
             // A system library is linked with the runtime.
@@ -149,8 +150,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(call.try_as_basic_value().basic().unwrap_or(self.context.i32_type().const_zero().into()))
     }
 
-    /// Raises an error in a library. Loaders give no variable for the function that takes parts, and the dynamic linker finds it only where
-    /// the process has one libtvm_ffi for all: else the parts are joined here, for the function that takes a message.
+    /// Raises an error in a library. Loaders set no variable for the function that takes parts, and
+    /// the dynamic linker finds it only where the process has a single shared libtvm_ffi: otherwise
+    /// the parts are joined here, for the function that takes a message.
     fn raise_parts(&mut self, args: &[Value<'ctx>]) -> Result<Value<'ctx>> {
         let &[kind, Value::PointerValue(parts), Value::IntValue(count)] = args else {
             fail!(Internal, "an error of {} values", args.len())
@@ -172,7 +174,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.builder.position_at_end(joined);
         let joiner = self.joiner()?;
         let none = self.pointer_type().const_null();
-        // Measures, then writes.
+        // Computes the length, then writes.
         let length = self.builder.build_direct_call(joiner, &[none.into(), parts.into(), count.into()], "")?;
         let Some(Value::IntValue(length)) = length.try_as_basic_value().basic() else {
             fail!(Internal, "a length that is no integer")
@@ -185,8 +187,9 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(self.context.i32_type().const_zero().into())
     }
 
-    /// `i64 join(char* message, const char** parts, i32 count)`: how long the joined parts are, with the NUL byte at the end; written to `message`
-    /// unless that is null. Parts may be null.
+    /// `i64 join(char* message, const char** parts, i32 count)`: returns the length of the joined
+    /// parts, including the terminating NUL byte; writes them to `message` unless it is null. Parts
+    /// may be null.
     fn joiner(&mut self) -> Result<FunctionValue<'ctx>> {
         const NAME: &str = "__kernpack_join_parts";
         if let Some(function) = self.module.get_function(NAME) {
@@ -281,7 +284,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(function)
     }
 
-    /// Gives a workspace back. What that says is of no use any more.
+    /// Frees a workspace. The status is ignored, because it is of no use at this point.
     pub(super) fn free_workspace(
         &mut self,
         device: (Value<'ctx>, Value<'ctx>),
@@ -291,7 +294,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// The constructor of a system library: tells the runtime its symbols.
+    /// The constructor of a system library: registers its symbols with the runtime.
     pub(super) fn register_symbols(&mut self) -> Result<()> {
         let ty = self.context.void_type().fn_type(&[], false);
         let function = self.module.add_function("__tvm_module_startup", ty, Some(Linkage::Internal));

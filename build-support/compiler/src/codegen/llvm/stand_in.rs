@@ -1,7 +1,9 @@
-//! What code does where its loader told it nothing.
+//! Fallbacks for functions that the loader did not provide.
 //!
-//! The variables with functions of the runtime are set by the loaders of Apache TVM and of kernpack; the stock libtvm_ffi alone sets none. Then what it
-//! exports itself is found by name. It has no thread pool and no workspaces: loops run in one thread, and memory is that of the C library.
+//! The variables with functions of the runtime are set by the loaders of Apache TVM and of
+//! kernpack; the stock libtvm_ffi alone sets none. Then the functions that it exports are found by
+//! name. It has neither a thread pool nor workspaces: loops run in one thread, and memory comes
+//! from the C library.
 
 use inkwell::AddressSpace;
 use inkwell::module::Linkage;
@@ -12,11 +14,11 @@ use super::emit::Value;
 use super::runtime::Runtime;
 use crate::error::{Result, fail};
 
-/// Alignment of workspaces in bytes.
+/// The alignment of workspaces, in bytes.
 const ALIGNMENT: u64 = 64;
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// The function in a variable of a loader, or the one that stands in for it while that variable is null.
+    /// The function in a variable of the loader, or its fallback while that variable is null.
     pub(super) fn or_stand_in(&mut self, told: PointerValue<'ctx>, function: Runtime) -> Result<PointerValue<'ctx>> {
         let stand_in = self.stand_in(function)?;
         let is_missing = self.builder.build_is_null(told, "")?;
@@ -49,7 +51,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(made)
     }
 
-    /// One task does it all.
+    /// Runs all iterations in one task.
     fn launch_alone(&mut self, params: &[Value<'ctx>]) -> Result<()> {
         let &[Value::PointerValue(lambda), data, _] = params else { fail!(Internal, "the parameters of a launch") };
         let (pointer, int) = (self.pointer_type(), self.context.i32_type());
@@ -65,7 +67,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         Ok(())
     }
 
-    /// One task waits for nothing.
+    /// With one task, there is nothing to wait for.
     fn no_barrier(&mut self, _: &[Value<'ctx>]) -> Result<()> {
         self.builder.build_return(Some(&self.context.i32_type().const_zero()))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What the generator knows while it writes a function.
+//! The state of the generator during a function.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,28 +13,28 @@ use super::many_checks::ManyChecks;
 use super::modular::ModularFacts;
 use crate::ir::{Expr, Var};
 
-/// How a function gives back its value, and says that it failed.
+/// The way in which a function returns its value and reports errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Convention {
     /// Returns 0, or -1 with an error raised.
     #[default]
     Status,
-    /// As `Status`; the value goes to the memory that the last parameter points to.
+    /// Like `Status`; the value is stored to the memory that the last parameter points to.
     StatusAndValue,
-    /// A C function with this return type; without a value if there is none. It has no way to say that it failed but its value: -1 of an
-    /// integer, 0 of other types.
+    /// A C function with this return type, or without a value for `None`. It can report errors only
+    /// through its value: -1 of an integer, 0 of other types.
     Plain(Option<DataType>),
 }
 
-/// Something to be done when a function ends before it comes there itself.
+/// A cleanup for a function that ends early.
 pub(super) struct Cleanup<'ctx> {
-    /// A workspace: kind and number of its device.
+    /// The kind and the number of the workspace's device.
     pub(super) device: (Value<'ctx>, Value<'ctx>),
-    /// The memory; null if there was none.
+    /// The memory; null if the allocation failed.
     pub(super) pointer: PointerValue<'ctx>,
-    /// The variable that stands for the memory.
+    /// The variable of the memory.
     pub(super) var: Var,
-    /// Where an error goes on: frees this one and those below it.
+    /// The block for errors: frees this workspace and those below it.
     pub(super) block: Option<BasicBlock<'ctx>>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Cleanup<'ctx> {
 pub(super) struct LoopFrame<'ctx> {
     pub(super) break_to: BasicBlock<'ctx>,
     pub(super) continue_to: BasicBlock<'ctx>,
-    /// How many clean-ups there were when it began.
+    /// The number of cleanups at its start.
     pub(super) cleanups: usize,
 }
 
@@ -52,28 +52,28 @@ pub(super) struct Task<'ctx> {
     pub(super) id: IntValue<'ctx>,
     pub(super) count: IntValue<'ctx>,
     pub(super) environment: PointerValue<'ctx>,
-    /// Iterations `id, id + count, ..` in place of a range of them.
+    /// True if the task runs the iterations `id, id + count, ..` instead of a range of them.
     pub(super) is_strided: bool,
-    /// Whether the loop that is split comes yet: inside of a launch point.
+    /// True before the loop that is split, inside of a launch point.
     pub(super) is_open: bool,
 }
 
-/// What the generator knows while it writes a function.
+/// The state of the generator during a function.
 #[derive(Default)]
 pub(super) struct State<'ctx> {
-    /// The function in line tables, if there are any.
+    /// The function's entry in line tables, if there are any.
     pub(super) subprogram: Option<DISubprogram<'ctx>>,
     /// The line of the current statement.
     pub(super) line: u32,
     pub(super) function: Option<FunctionValue<'ctx>>,
-    /// What messages and metadata call it.
+    /// The function's name in messages and metadata.
     pub(super) name: String,
-    /// Where allocations on the stack are made.
+    /// The block of stack allocations.
     pub(super) entry: Option<BasicBlock<'ctx>>,
-    /// Where all returns meet, and what they return.
+    /// The block where all returns join, and the values that they return.
     pub(super) exit: Option<BasicBlock<'ctx>>,
     pub(super) returns: Vec<(Value<'ctx>, BasicBlock<'ctx>)>,
-    /// Where errors return.
+    /// The block where errors return.
     pub(super) failure: Option<BasicBlock<'ctx>>,
     pub(super) convention: Convention,
     pub(super) vars: HashMap<Var, Value<'ctx>>,
@@ -81,30 +81,30 @@ pub(super) struct State<'ctx> {
     pub(super) many_checks: Option<ManyChecks<'ctx>>,
     pub(super) modular: ModularFacts,
     pub(super) regions: Regions<'ctx>,
-    /// Integer variables whose values come from data.
+    /// The integer variables whose values come from data.
     pub(super) data_vars: HashSet<Var>,
     pub(super) index_memo: HashMap<Expr, bool>,
     pub(super) in_index: bool,
     pub(super) loops: Vec<LoopFrame<'ctx>>,
     pub(super) cleanups: Vec<Cleanup<'ctx>>,
-    /// Places on the stack for values that are released when the function ends.
+    /// The stack slots of values that are released when the function ends.
     pub(super) owned: Vec<PointerValue<'ctx>>,
     /// LLVM's flags for floating-point instructions.
     pub(super) fast_math: u32,
-    /// Arguments do not overlap.
+    /// True if arguments do not overlap.
     pub(super) noalias: bool,
-    /// What the data pointers of arguments are multiples of; 0: of their elements' size.
+    /// The alignment of the data pointers of arguments; 0 for the size of their elements.
     pub(super) argument_alignment: u64,
-    /// What is known of data pointers: alignment, and how many bytes there are.
+    /// The facts about data pointers: alignment, and number of bytes.
     pub(super) pointers: HashMap<Var, PointerFacts>,
     pub(super) task: Option<Task<'ctx>>,
 }
 
-/// What is known of a data pointer.
+/// The facts about a data pointer.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct PointerFacts {
-    /// What its address is a multiple of; 0: of its elements' size.
+    /// The alignment of its address; 0 for the size of its elements.
     pub(super) align: u64,
-    /// How many bytes there are at least; 0: it may be null.
+    /// The minimum number of bytes; 0 if it may be null.
     pub(super) bytes: u64,
 }

@@ -12,7 +12,7 @@ use crate::error::{Result, fail};
 use crate::ir::{CallKind, DataTypeExt, Expr, ExprNode, ForKind, Stmt, StmtNode, Var, builtin, with_stack};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// Writes a statement.
+    /// Emits a statement.
     pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
         let outer = self.enter_line(stmt);
         let done = with_stack(|| self.write(stmt));
@@ -75,7 +75,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// The first value of a loop's variable, and the first one behind it.
+    /// The first value of a loop's variable, and the value after the last one.
     pub(super) fn bounds(&mut self, min: &Expr, extent: &Expr) -> Result<(IntValue<'ctx>, IntValue<'ctx>)> {
         let (begin, extent) = (self.index_value(min)?, self.index_value(extent)?);
         match (begin, extent) {
@@ -91,7 +91,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Gives a name to a value.
+    /// Binds a name to a value.
     fn bind(&mut self, var: &Var, value: &Expr) -> Result<()> {
         if var.dtype().is_handle() {
             let region = self.region_of(value, var.name());
@@ -190,7 +190,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
     }
 }
 
-/// What annotations say to LLVM.
+/// The LLVM loop hints of annotations.
 fn hints(annotations: &Map<Str, Any>) -> LoopHints {
     let number = |name: &str| annotations.get(name).and_then(|value| value.to::<i64>().ok());
     LoopHints {

@@ -10,7 +10,7 @@ use crate::error::{Result, fail};
 use crate::ir::{Buffer, DataTypeExt, Expr};
 
 impl<'ctx> CodeGenLLVM<'ctx, '_> {
-    /// A store of the lanes for which the mask holds.
+    /// Emits a store of the lanes for which the mask is true.
     pub(super) fn store(&mut self, buffer: &Buffer, index: &Expr, value: &Expr, mask: Option<&Expr>) -> Result<()> {
         let dtype = value.dtype();
         let lanes = index.lanes();
@@ -78,7 +78,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// Lanes one after the other: if places are equal, the last lane stays.
+    /// Stores lanes in order: for equal locations, the last lane remains.
     pub(super) fn scatter_lanes(&mut self, buffer: &Buffer, index: &Expr, value: Value<'ctx>) -> Result<()> {
         let base = self.data_pointer(buffer)?;
         let places = self.index_value(index)?;
@@ -143,7 +143,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.masked_effect(call, buffer)
     }
 
-    /// A value as it is in memory.
+    /// Converts a value to its representation in memory.
     pub(super) fn to_memory(&self, dtype: DataType, value: Value<'ctx>) -> Result<Value<'ctx>> {
         if !dtype.is_bool() {
             return Ok(value);

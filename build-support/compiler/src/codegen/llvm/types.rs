@@ -1,4 +1,4 @@
-//! Types of LLVM.
+//! LLVM types.
 
 use core::num::NonZeroU32;
 
@@ -16,8 +16,8 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.context.ptr_type(AddressSpace::default())
     }
 
-    /// The type of one lane in a register. Floats without arithmetic of their own are their bits, bfloat16 among them: LLVM rounds to it by a function that
-    /// few systems have.
+    /// The type of one lane in a register. Float types without native arithmetic are represented by
+    /// their bits, including bfloat16: LLVM rounds to it with a function that few systems provide.
     pub(super) fn scalar_type(&self, dtype: DataType) -> Result<BasicTypeEnum<'ctx>> {
         let context = self.context;
         if dtype.is_handle() {
@@ -46,7 +46,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         }
     }
 
-    /// A vector of scalars; one lane is the scalar.
+    /// A vector of scalars; for one lane, the scalar.
     pub(super) fn vector_type(&self, scalar: BasicTypeEnum<'ctx>, lanes: u16) -> Result<BasicTypeEnum<'ctx>> {
         if lanes == 1 {
             return Ok(scalar);
@@ -78,7 +78,7 @@ impl<'ctx> CodeGenLLVM<'ctx, '_> {
         self.vector_type(self.memory_scalar(dtype)?, dtype.lanes())
     }
 
-    /// How the name of an overloaded intrinsic says a type.
+    /// The encoding of a type in the name of an overloaded intrinsic.
     pub(super) fn mangled(&self, ty: BasicTypeEnum<'ctx>) -> String {
         match ty {
             BasicTypeEnum::VectorType(vector) => {

@@ -1,4 +1,5 @@
-//! What LLVM is busy with, for whom a build seems to hang: some loops of LLVM's passes take a time that grows without bounds, and LLVM cannot be interrupted.
+//! Reports of slow LLVM compilations, for users for whom a build seems to hang: some loops of
+//! LLVM's passes take an unbounded time, and LLVM cannot be interrupted.
 
 use std::io::Write;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,31 +10,32 @@ use kernpack::Str;
 use crate::ir::visit::for_each_stmt;
 use crate::ir::{IrModule, LoweredFunc, NODES};
 
-/// How long LLVM may take for a module without a word.
+/// The time that LLVM may take for a module without a report.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Functions that are named.
+/// The number of functions that a report names.
 const NAMED: usize = 3;
 
-/// Says on the standard error what LLVM has been compiling after a minute, and again after each further one, until it is dropped.
+/// Reports on the standard error stream what LLVM has been compiling, after one minute and after
+/// each further one, until it is dropped.
 pub(super) struct Watchdog {
-    /// Dropped to end the thread.
+    /// Dropping it ends the thread.
     _end: Sender<()>,
 }
 
 impl Watchdog {
-    /// Begins to watch.
+    /// Starts to watch.
     pub(super) fn of(functions: &IrModule) -> Self {
         let largest = largest(functions);
         let (end, ended) = channel();
         let start = Instant::now();
         let watch = move || {
             while ended.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                // Nobody may read it.
+                // The stream may be closed.
                 let _ = writeln!(std::io::stderr(), "{}", report(start.elapsed(), &largest));
             }
         };
-        // Without a thread there is no word, and the code is the same.
+        // Without a thread there is no report, and the code is the same.
         let _ = std::thread::Builder::new().name("kernpack-watchdog".to_owned()).spawn(watch);
         Self { _end: end }
     }
@@ -48,7 +50,7 @@ fn report(elapsed: Duration, largest: &[String]) -> String {
     )
 }
 
-/// The functions with most statements: their names, numbers of statements and nodes.
+/// The functions with the most statements: their names, and their numbers of statements and nodes.
 fn largest(functions: &IrModule) -> Vec<String> {
     let mut sizes: Vec<(usize, LoweredFunc)> = functions
         .functions

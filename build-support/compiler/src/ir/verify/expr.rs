@@ -1,4 +1,4 @@
-//! Expressions: types, lanes, scopes.
+//! Verification of expressions: types, lanes, scopes.
 
 use super::{Added, Check, Stage, Verifier, name};
 use crate::ir::builtin;
@@ -25,7 +25,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// A load or store.
+    /// Checks a load or store.
     pub(super) fn access(
         &mut self,
         buffer: &Buffer,
@@ -53,7 +53,7 @@ impl Verifier {
     }
 
     pub(super) fn expr(&mut self, expr: &Expr) -> Check {
-        // A node that is shared is checked once for each scope, so that the work is not exponential.
+        // A shared node is checked once for each scope, so that the work is not exponential.
         if matches!(**expr, ExprNode::Var { .. }) || !self.checked.contains(&expr.address()) {
             with_stack(|| self.expr_node(expr))?;
             if self.checked.insert(expr.address()) {
@@ -234,7 +234,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// A combiner, whose variables nothing else defines.
+    /// Checks a reducer, whose variables must not be defined elsewhere.
     pub(super) fn reducer(&mut self, reducer: &Reducer) -> Check {
         let mark = self.added.len();
         reducer.lhs.iter().chain(reducer.rhs.iter()).for_each(|var| self.enter(var));
@@ -246,7 +246,7 @@ impl Verifier {
     }
 }
 
-/// Whether there is such an operation on such values.
+/// Returns true if the operation is defined for values of this type.
 fn is_defined(op: BinaryOp, dtype: DataType) -> bool {
     match op {
         BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Mod => {

@@ -1,4 +1,5 @@
-//! Checks that a pass left a sound program: what later passes and code generators take for granted.
+//! The verifier: checks that a pass left a valid program, with the invariants that later passes and
+//! code generators rely on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,20 +22,20 @@ macro_rules! ensure {
 
 mod expr;
 
-/// How far a program is lowered: each stage has the rules of those before.
+/// The lowering stage of a program: each stage includes the rules of the previous ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
     /// Loops over tensors: after ScheduleOps.
     Scheduled,
-    /// Loads and stores with one flat index: after StorageFlatten. No tensors any more.
+    /// Loads and stores with one flat index: after StorageFlatten. There are no tensors left.
     Flat,
-    /// After LoopPartition: no `likely`.
+    /// After LoopPartition: without `likely`.
     Partitioned,
-    /// After VectorizeLoop: no vectorized loops.
+    /// After VectorizeLoop: without vectorized loops.
     Vectorized,
 }
 
-/// Checks all functions of a module, and that calls between them fit.
+/// Checks all functions of a module, and that calls between them match.
 ///
 /// # Errors
 /// See [`verify`].
@@ -68,11 +69,12 @@ pub fn verify_module(module: &IrModule, stage: Stage) -> Result<()> {
     CompileError::all(errors).map_or(Ok(()), Err)
 }
 
-/// Checks a function: every variable is defined once, before it is used, and is in scope where it is used; types and lanes agree; indices are integers; what
-/// the stage rules out is not there.
+/// Checks a function: every variable is defined once, before it is used, and is in scope where it
+/// is used; types and lanes match; indices are integers; and there are no nodes that the stage
+/// excludes.
 ///
 /// # Errors
-/// `InternalError` with the statement and the text of the function around it.
+/// Returns an `InternalError` with the statement and the text of the function around it.
 pub fn verify(func: &LoweredFunc, stage: Stage) -> Result<()> {
     let mut verifier = Verifier {
         stage,
@@ -109,16 +111,16 @@ pub(super) enum Added {
 pub(super) struct Verifier {
     pub(super) stage: Stage,
     pub(super) ret: DataType,
-    /// Variables that were defined so far, in scope or not.
+    /// The variables that were defined so far, in scope or not.
     pub(super) defined: HashSet<Var>,
-    /// Variables of device threads, which several statements may name.
+    /// The variables of device threads, which several statements may define.
     pub(super) threads: HashSet<Var>,
     pub(super) scope: HashSet<Var>,
-    /// `Let` nodes by variable: a node may occur several times.
+    /// The `Let` nodes by variable: a node may occur several times.
     pub(super) lets: HashMap<Var, usize>,
-    /// Expressions that were checked in the scopes around, by node.
+    /// The expressions that were checked in the surrounding scopes, by node.
     pub(super) checked: HashSet<usize>,
-    /// What was added to `scope` and `checked`, to be taken back at the end of a scope.
+    /// The additions to `scope` and `checked`, which are removed at the end of a scope.
     pub(super) added: Vec<Added>,
     pub(super) at: Option<Stmt>,
     pub(super) loops: usize,
@@ -140,7 +142,7 @@ impl Verifier {
                 }
             }
         }
-        // Symbols of shapes, wherever they stand; then what is computed of them.
+        // Symbols in shapes, at any position, come first; then expressions of them.
         let buffers: Vec<Buffer> = func.params.iter().filter_map(|param| param.buffer.clone()).collect();
         let parts = |buffer: &Buffer| -> Vec<Expr> {
             let offset = core::iter::once(buffer.elem_offset.clone());
@@ -203,7 +205,7 @@ impl Verifier {
         }
     }
 
-    /// Ends the scope that began when so much was added.
+    /// Ends the scope that started when `added` had `mark` elements.
     pub(super) fn leave(&mut self, mark: usize) {
         for added in self.added.drain(mark..) {
             match added {

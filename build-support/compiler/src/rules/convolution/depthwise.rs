@@ -1,33 +1,37 @@
-//! Convolutions of each channel by itself: a few rows of results of a column of vectors are computed together, in registers. Each row of the image is loaded once for
-//! all of them, and nothing is copied: what is around the image are conditions, which only the code for the first and the last rows and columns has.
+//! Depthwise convolutions: for a vector of columns, a few rows of results are computed together in
+//! registers. Each image row is loaded once for all of them, and nothing is copied: padding is
+//! handled by conditions, which only the code for the first and the last rows and columns contains.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, memory, serial};
 use super::Convolution;
 use crate::ir::{Buffer, Expr, ForKind, Operation, Stmt, Var};
 
-/// Elements of the largest window: all of it is written out.
+/// The maximum number of elements of a window, which is completely unrolled.
 const LARGEST: i64 = 49;
 
-/// Products of a vector with a weight that are written out for the rows that are computed together, at most.
+/// The maximum number of products of a vector with a weight that are unrolled for the rows that are
+/// computed together.
 const WRITTEN_OUT: i64 = 64;
 
-/// Rows that are computed together, at most.
+/// The maximum number of rows that are computed together.
 const ROWS: i64 = 7;
 
-/// How the work is cut.
+/// The tiling of the work.
 struct Plan {
     vectors: Vectors,
-    /// Rows of results that are computed together, such groups, and rows of the last one.
+    /// The number of result rows that are computed together, the number of such groups, and the
+    /// rows of the last one.
     height: i64,
     groups: i64,
     last_height: i64,
-    /// Whole vectors of a row; behind them the lanes of the last vector, and how many of them are results.
+    /// The number of whole vectors of a row; then the lanes of the last partial vector, and how
+    /// many of them are results.
     whole: i64,
     rest: Option<(i64, i64)>,
 }
 
-/// The convolution in this way, or why not.
+/// Returns the convolution in this form, or the reason why it does not apply.
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
     let [rows, columns] = &convolution.spatial;
     let dtype = convolution.out.output(0).dtype;
@@ -43,7 +47,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
         return Err("its rows are short".into());
     }
     let plan = Plan::new(Vectors { dtype, lanes: most }, [rows.extent, columns.extent], size);
-    // It takes about four times as long as the products of the same number of multiplications.
+    // It takes about four times as long as a matrix product with the same number of
+    // multiplications.
     let shared = convolution.shared_kind_of(4, target);
     Ok(convolution.operation("depthwise", |inputs, out| {
         let extents: Vec<Expr> = convolution.batch.iter().cloned().chain([convolution.channels.into()]).collect();
@@ -63,7 +68,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
 impl Plan {
     fn new(vectors: Vectors, [rows, columns]: [i64; 2], size: i64) -> Self {
         let most = (WRITTEN_OUT / size).clamp(1, ROWS).min(rows);
-        // A height that divides the rows, if it is not much lower: there is less code then.
+        // A height that divides the rows, if it is not much smaller, because the code is then
+        // smaller.
         let divisor = (1..=most).rev().find(|height| rows % height == 0).unwrap_or(1);
         let height = if divisor * 2 > most { divisor } else { most };
         let groups = (rows + height - 1) / height;
@@ -95,7 +101,7 @@ struct Plane<'a> {
 impl Plane<'_> {
     fn run(&self, code: &mut Code) {
         let Plan { height, groups, last_height, .. } = *self.plan;
-        // The first and the last rows read what is around the image; those between them have no conditions.
+        // The first and the last rows read padding; those in between have no conditions.
         self.group(&Expr::int(0), if groups == 1 { last_height } else { height }, code);
         if groups > 2 {
             code.push(serial("rows", groups - 2, |at, code| self.group(&((at + 1) * height), height, code)));
@@ -105,13 +111,13 @@ impl Plane<'_> {
         }
     }
 
-    /// Rows of results from one on, a vector of columns after the other.
+    /// Emits result rows starting at `y`, one vector of columns after another.
     fn group(&self, y: &Expr, height: i64, code: &mut Code) {
         let Plan { vectors, whole, rest, .. } = *self.plan;
         let lanes = vectors.lanes;
         let tile = |x: &Expr, count: i64, is_last: bool, code: &mut Code| {
             let lanes = if count < lanes { rest.map_or(lanes, |(lanes, _)| lanes) } else { lanes };
-            // A body of its own: names and memory end with it.
+            // A separate body: names and memory end with it.
             let mut own = Code::default();
             self.tile(Vectors { lanes, ..vectors }, (y, height), (x, count), is_last, &mut own);
             code.push(Stmt::if_then(true, own.finish(), None));
@@ -131,7 +137,7 @@ impl Plane<'_> {
         }
     }
 
-    /// `height` rows of `count` results, which are in a vector.
+    /// Emits `height` rows of `count` results in a vector.
     fn tile(
         &self,
         vectors: Vectors,
@@ -188,7 +194,7 @@ impl Plane<'_> {
         }
     }
 
-    /// What the results of a vector read of a row, for each column of the window.
+    /// The elements of a row that the results of a vector read, for each column of the window.
     fn columns(&self, vectors: Vectors, y: &Expr, x: &Expr, is_last: bool, code: &mut Code) -> Vec<Expr> {
         let [_, columns] = &self.convolution.spatial;
         let mut pairs: Vec<(i64, [Vec<Expr>; 2])> = Vec::new();
@@ -198,7 +204,7 @@ impl Plane<'_> {
                 if columns.stride == 1 {
                     return self.pixels(vectors, y, &(x + place), is_last, code);
                 }
-                // Two vectors beside each other have every second pixel of two columns of the window.
+                // Two adjacent vectors contain every second pixel of two columns of the window.
                 let even = place / 2 * 2;
                 if !pairs.iter().any(|(known, _)| *known == even) {
                     let first = x * 2 + even;
@@ -211,7 +217,7 @@ impl Plane<'_> {
             .collect()
     }
 
-    /// Pixels of the source beside each other. The last vectors of a row may go over its end.
+    /// Adjacent pixels of the source. The last vectors of a row may extend beyond its end.
     fn pixels(&self, vectors: Vectors, y: &Expr, x: &Expr, is_last: bool, code: &mut Code) -> Expr {
         let place = memory("pixels", vectors.dtype, &[vectors.lanes], "local");
         code.alloc(&place);
@@ -228,7 +234,8 @@ impl Plane<'_> {
     }
 }
 
-/// Loops over dimensions. Threads share out the first one that has something to share out.
+/// Emits loops over dimensions. The first loop with more than one iteration is distributed over
+/// threads.
 fn over(extents: &[Expr], kind: ForKind, indices: &mut Vec<Expr>, body: &dyn Fn(&[Expr], &mut Code)) -> Stmt {
     let Some((extent, rest)) = extents.split_first() else {
         let mut code = Code::default();

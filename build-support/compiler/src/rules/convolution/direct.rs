@@ -1,7 +1,9 @@
-//! The convolution itself: rows of a product are output channels, its columns are pixels, and the sum goes over input channels and the window.
+//! Direct convolution: the rows of a product are output channels, its columns are pixels, and the
+//! sum is over input channels and the window.
 //!
-//! The source is copied once, with what is around the image, so that pixels that neighbours of the result read are beside each other. The vectors of all positions
-//! of the window are loaded from the copy as they are, weights are read in place. How columns of the product go over the image is a [`Layout`].
+//! The source is copied once, with its padding, so that pixels that adjacent results read are
+//! adjacent. Vectors for all positions of the window are loaded directly from the copy, and weights
+//! are read in place. The mapping of the product's columns to the image is a [`Layout`].
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
@@ -10,17 +12,19 @@ use super::Convolution;
 use super::planes::Copied;
 use crate::ir::{Buffer, Expr, ForKind, Operation, Stmt, Var};
 
-/// Vectors that are copied in the time of a multiply-add of one, roughly.
+/// The approximate cost of copying a vector, relative to a multiply-add.
 const COPY: i64 = 4;
 
-/// How the columns of the product go over the image.
+/// The mapping of the product's columns to the image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// Rows of the image by themselves: they are whole vectors. Results are written from registers.
+    /// Image rows are separate: they consist of whole vectors. Results are written from registers.
     Rows,
-    /// All pixels as one row: each column of the window has a copy that has the pixels of the result and no other. Results are written from registers.
+    /// All pixels are one row: for each column of the window there is a copy with exactly the
+    /// pixels of the result. Results are written from registers.
     Flat,
-    /// All pixels as one row, with a few at the end of each row of the image that are not kept. Results go through memory.
+    /// All pixels are one row, with a few unused ones at the end of each image row. Results are
+    /// staged in memory.
     Staged,
 }
 
@@ -30,7 +34,8 @@ impl Layout {
         if columns.extent % lanes == 0 {
             return Self::Rows;
         }
-        // For each row of the image and input channel: pixels that are computed and not kept, and those that are copied once more.
+        // For each image row and input channel: the pixels that are computed but unused, and those
+        // that are copied once more.
         let not_kept = (Copied::of(convolution, false, 0).pitch() - columns.extent)
             * rows.window
             * columns.window
@@ -41,21 +46,21 @@ impl Layout {
     }
 }
 
-/// How the product is cut.
+/// The tiling of the product.
 struct Plan {
     layout: Layout,
     vectors: Vectors,
-    /// How loops are run that threads can share out.
+    /// The kind of loops that can be distributed over threads.
     shared: ForKind,
-    /// Rows of a register tile, and such tiles.
+    /// The rows of a register tile, and the number of such tiles.
     height: i64,
     tiles: i64,
-    /// Vectors of a register tile.
+    /// The vectors of a register tile.
     wide: i64,
-    /// Pixels of a line of columns, and such lines.
+    /// The pixels of a line of columns, and the number of such lines.
     width: i64,
     lines: i64,
-    /// Bytes of the second cache that a chunk may take.
+    /// The number of bytes of the L2 cache that a chunk may use.
     chunk_bytes: i64,
     copied: Copied,
 }
@@ -70,7 +75,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let (width, lines) = match layout {
         Layout::Rows => (columns.extent, rows.extent),
         Layout::Flat => (rows.extent * columns.extent, 1),
-        // Rows one after the other without the end of the last one.
+        // Consecutive rows, without the end of the last one.
         Layout::Staged => ((rows.extent - 1) * Copied::of(convolution, false, 0).pitch() + columns.extent, 1),
     };
     let terms = convolution.depth * rows.window * columns.window;
@@ -92,7 +97,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
         over_batch(&convolution.batch, &mut Vec::new(), &|batch, code| {
             let image = Image { plan: &plan, convolution, inputs, batch, out };
             plan.copied.fill((convolution, inputs, batch), vectors, plan.shared, code);
-            // What the last vectors read behind the last plane is not kept, but it is read.
+            // Elements after the last plane are read by the last vectors, though the results are
+            // unused.
             for vector in 0..wide {
                 let index = Expr::int(plan.copied.size() + vector * vectors.lanes);
                 code.push(vectors.store(&plan.copied.buffer, index, vectors.splat(0.0)));
@@ -102,7 +108,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     })
 }
 
-/// One image's product.
+/// The product for one image.
 struct Image<'a> {
     plan: &'a Plan,
     convolution: &'a Convolution,
@@ -112,13 +118,14 @@ struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// The product, a chunk of columns at a time, which stay in the second cache while the channels go by.
+    /// Emits the product in chunks of columns, which stay in the L2 cache while the channels are
+    /// processed.
     fn chunks(&self, code: &mut Code) {
         let Plan { vectors, shared, tiles, wide, width, lines, chunk_bytes, layout, .. } = *self.plan;
         let [rows, columns] = &self.convolution.spatial;
         let across = wide * vectors.lanes;
         let (full, rest) = (width / across, width % across);
-        // What a chunk is counted in: lines, or panels of the only one.
+        // The units of a chunk: lines, or panels if there is only one line.
         let (units, unit) = if layout == Layout::Rows { (lines, width) } else { (full, across) };
         let bytes = self.convolution.depth * rows.window * columns.window * unit * i64::from(vectors.dtype.bits()) / 8;
         let most = (chunk_bytes / bytes.max(1)).clamp(1, units.max(1));
@@ -169,7 +176,7 @@ impl Image<'_> {
         }));
     }
 
-    /// Code for the first channel of a tile, and for how many there are.
+    /// Emits code for the first channel of a tile and its number of channels.
     fn by_height(&self, at: &Expr, code: &mut Code, body: impl Fn(&Expr, i64, &mut Code)) {
         let Plan { height, tiles, .. } = *self.plan;
         let first = code.bind("channel", at * height);
@@ -186,7 +193,8 @@ impl Image<'_> {
         });
     }
 
-    /// A register tile: channels from `first` on, pixels from a place on. `cut`: how many of the pixels there are, if not all.
+    /// Emits a register tile: channels starting at `first`, pixels starting at a position. `cut` is
+    /// the number of existing pixels, if some are missing.
     fn tile(
         &self,
         (first, height): (&Expr, i64),
@@ -216,7 +224,7 @@ impl Image<'_> {
         });
     }
 
-    /// The sums of a register tile whose columns begin at a place of the copy.
+    /// Emits the sums of a register tile whose columns start at a position in the copy.
     fn sums(
         &self,
         (first, height): (&Expr, i64),
@@ -240,7 +248,7 @@ impl Image<'_> {
         );
     }
 
-    /// The product, a tile of channels at a time, with columns that are not kept.
+    /// Emits the product in tiles of channels, with unused columns.
     fn staged(&self, code: &mut Code) {
         let Plan { vectors, shared, tiles, wide, width, ref copied, .. } = *self.plan;
         let [rows, columns] = &self.convolution.spatial;
@@ -282,7 +290,7 @@ impl Image<'_> {
     }
 }
 
-/// Loops over the dimensions before the channels.
+/// Emits loops over the dimensions before the channels.
 pub(super) fn over_batch(extents: &[Expr], indices: &mut Vec<Expr>, body: &dyn Fn(&[Expr], &mut Code)) -> Stmt {
     let Some((extent, rest)) = extents.split_first() else {
         let mut code = Code::default();
@@ -303,16 +311,17 @@ pub(super) fn over_batch(extents: &[Expr], indices: &mut Vec<Expr>, body: &dyn F
     Stmt::for_loop(var, 0, extent, ForKind::Serial, inner)
 }
 
-/// Rows and vectors of a tile, for `rows` rows in all.
+/// The rows and vectors of a tile, for `rows` rows in total.
 fn shape(target: &TargetDescription, rows: i64, row_bytes: i64, vectors: i64) -> (i64, i64) {
     let (mut height, mut wide) = tile(target, Some(rows), Some(row_bytes));
     if vectors <= 4 && vectors > 2 && target.vector_registers >= 32 {
-        // All columns at once: the weights are read once.
+        // All columns at once, so that the weights are read once.
         let most = (target.vector_registers - vectors - 1) / vectors;
         let tiles = (rows + most - 1) / most;
         (height, wide) = ((rows + tiles - 1) / tiles, vectors);
     } else if target.vector_registers >= 32 && height * wide + wide + 1 >= target.vector_registers - 1 {
-        // Three loops around the sums: LLVM keeps all of them in registers only if one is to spare.
+        // With three loops around the sums, LLVM keeps all of them in registers only if one
+        // register is left.
         let tiles = (rows + height - 2) / (height - 1);
         height = (rows + tiles - 1) / tiles;
     }

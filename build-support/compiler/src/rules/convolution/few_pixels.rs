@@ -1,8 +1,11 @@
-//! Convolutions with few pixels and many channels: vectors go over output channels, rows of the product are pixels. Rows of an image of 7 pixels fill no vectors,
-//! but channels do.
+//! Convolutions with few pixels and many channels: vectors span output channels, and the rows of
+//! the product are pixels. Rows of an image of 7 pixels do not fill vectors, but channels do.
 //!
-//! The source is copied as for the [direct](super::direct) convolution, unless the window is a single pixel. A panel of weights is transposed, stays in the second cache while the pixels go by, and its
-//! sums are transposed back when they are written. Weights that have the output channels inside, or lie in [panels](super::FilterForm::Panels), are read in place.
+//! The source is copied as for the [direct](super::direct) convolution, unless the window is a
+//! single pixel. A panel of weights is transposed and stays in the L2 cache while the pixels are
+//! processed; its sums are transposed back when they are written. Weights whose innermost dimension
+//! is the output channel, or that are packed in [panels](super::FilterForm::Panels), are read in
+//! place.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, memory, prefetch, serial};
@@ -11,20 +14,22 @@ use super::planes::{Copied, pitch_of};
 use super::{Convolution, PANEL, Spatial};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, Operation, Stmt, Tensor, Var};
 
-/// Pixels of a register tile. Its width is one vector: with two, LLVM does not keep the sums of three loops in registers.
+/// The maximum number of pixels of a register tile. Its width is one vector: with two, LLVM does
+/// not keep the sums of three loops in registers.
 const MOST: i64 = 14;
 
 struct Plan {
     vectors: Vectors,
-    /// Rows of the image in a register tile.
+    /// The image rows of a register tile.
     rows: i64,
-    /// Weights of an output channel.
+    /// The number of weights of an output channel.
     terms: i64,
-    /// Weights of which those of the next output channels lie behind these.
+    /// The weights to prefetch, if those of the next output channels follow the current ones in
+    /// memory.
     ahead: Option<Tensor>,
 }
 
-/// Whether vectors of so many lanes go over the output channels with profit, or why not.
+/// Checks that vectors of `lanes` output channels are profitable; otherwise returns the reason.
 pub(super) fn fits([rows, columns]: &[Spatial; 2], channels: i64, terms: i64, lanes: i64) -> Result<(), String> {
     let pixels = rows.extent * columns.extent;
     if lanes < 8 || columns.extent > MOST || pixels < 16 || channels % lanes != 0 {
@@ -37,13 +42,14 @@ pub(super) fn fits([rows, columns]: &[Spatial; 2], channels: i64, terms: i64, la
     Ok(())
 }
 
-/// Whether it is a product of the weights with the image as it lies in memory.
+/// Returns true if the convolution is a product of the weights with the image in its memory layout.
 fn is_pointwise(convolution: &Convolution) -> bool {
     let [rows, columns] = &convolution.spatial;
     [rows, columns].iter().all(|spatial| (spatial.window, spatial.stride) == (1, 1)) && convolution.source_is_flat()
 }
 
-/// The same of weights in panels, for a window of a single pixel. Others are fastest as [products](super::pointwise) over the pixels.
+/// Returns the convolution in this form for packed weights and a window of a single pixel. Others
+/// are fastest as [products](super::pointwise) over the pixels.
 pub(super) fn of_panels(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
     if !is_pointwise(convolution) || convolution.weights_in_panels().is_none() {
         return Err("its window is not a single pixel, or its weights are not in panels".into());
@@ -51,7 +57,7 @@ pub(super) fn of_panels(convolution: &Convolution, target: &TargetDescription) -
     operation(convolution, target)
 }
 
-/// The convolution in this way, or why not.
+/// Returns the convolution in this form, or the reason why it does not apply.
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
     let [rows, columns] = &convolution.spatial;
     let dtype = convolution.out.output(0).dtype;
@@ -96,7 +102,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
 }
 
 impl Plan {
-    /// The weights of a panel, transposed: `[term][output channel]`.
+    /// Packs the weights of a panel, transposed: `[term][output channel]`.
     fn pack(&self, convolution: &Convolution, inputs: &Inputs, to: &Buffer, first: &Expr, code: &mut Code) {
         let Self { vectors, terms, .. } = *self;
         let lanes = vectors.lanes;
@@ -117,7 +123,8 @@ impl Plan {
         }));
     }
 
-    /// The sums of a panel: `[pixel][output channel]`, and zeros up to whole vectors of pixels.
+    /// Emits the sums of a panel: `[pixel][output channel]`, padded with zeros to whole vectors of
+    /// pixels.
     fn products(
         &self,
         (convolution, inputs, batch): (&Convolution, &Inputs, &[Expr]),
@@ -142,7 +149,8 @@ impl Plan {
                 Some(_) => (&all[..], (c.expr() * rows.window + ky.expr()) * columns.window + kx.expr()),
                 None => (&all[..1], c.expr().clone()),
             };
-            // Weights are read once: while this panel is computed, the next one comes from memory.
+            // Weights are read once: while this panel is computed, the next one is loaded from
+            // memory.
             let next = self.ahead.as_ref().map(|weights| {
                 let tiles = (rows.extent + self.rows - 1) / self.rows;
                 let share = (lanes + tiles - 1) / tiles;
@@ -159,7 +167,7 @@ impl Plan {
                         let place = pixel / columns.extent * copied.pitch() + pixel % columns.extent;
                         Expr::load(&copied.buffer, base + place)
                     }
-                    // Pixel after pixel, as if they were one row.
+                    // Pixels are consecutive, as if they were one row.
                     None => {
                         let pixel = y * columns.extent + pixel;
                         inputs.loads(&convolution.source(batch, c.expr(), &Expr::int(0), &pixel))
@@ -195,7 +203,7 @@ impl Plan {
         results
     }
 
-    /// Writes the results of a panel, a vector of pixels at a time.
+    /// Writes the results of a panel, one vector of pixels at a time.
     fn write(
         &self,
         (convolution, inputs, batch): (&Convolution, &Inputs, &[Expr]),

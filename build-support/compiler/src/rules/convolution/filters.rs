@@ -1,65 +1,71 @@
-//! Weights of convolutions that are known when a model is compiled, in the order in which kernels read them: no call transposes or transforms them.
+//! Constant weights of convolutions, packed at compile time in the order in which kernels read
+//! them: no call transposes or transforms them.
 //!
-//! One form serves all CPU levels: blocks of 16 or 32 output channels are whole vectors of each.
+//! One form serves all CPU levels: blocks of 16 or 32 output channels consist of whole vectors on
+//! each level.
 
 use super::{Spatial, few_pixels, winograd};
 use crate::ir::{Expr, OperationNode, Tensor};
 use crate::te::compute;
 
-/// The attribute of the tensor that stands for weights before they were transformed: pixels of the result along one side of a tile.
+/// The attribute of the tensor that represents weights before their transformation: the number of
+/// result pixels along one side of a tile.
 pub(super) const TILES: &str = "winograd";
 
-/// Output channels of a block.
+/// The output channels of a block.
 const BLOCK: i64 = 16;
 
-/// A convolution of one group over two dimensions, whose weights are known in `f32` as `[output channel][input channel][y][x]`.
+/// A convolution with one group over two dimensions, whose weights are constant `f32` values in the
+/// layout `[output channel][input channel][y][x]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Filters {
-    /// Output channels.
+    /// The number of output channels.
     pub channels: i64,
-    /// Input channels.
+    /// The number of input channels.
     pub depth: i64,
-    /// Rows and columns of the result.
+    /// The rows and columns of the result.
     pub pixels: [i64; 2],
-    /// Rows and columns of the window.
+    /// The rows and columns of the window.
     pub window: [i64; 2],
-    /// Pixels of the source between neighbours of the result.
+    /// The strides, in pixels of the source.
     pub strides: [i64; 2],
-    /// Pixels of the source between neighbours of the window.
+    /// The dilations, in pixels of the source.
     pub dilations: [i64; 2],
 }
 
-/// In which order such weights lie in memory, and whether they are transformed.
+/// The memory layout of packed weights, and their transformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterForm {
     /// `[output channel / 16][input channel][y][x][output channel % 16]`.
     Panels,
-    /// Transformed for Winograd's algorithm with tiles of `result` x `result` pixels, 2 or 4: `[output channel / width][place][input channel][output channel % width]`,
-    /// where a tile has `(result + 2)^2` places.
+    /// Transformed for Winograd's algorithm with tiles of `result` x `result` pixels, where
+    /// `result` is 2 or 4:
+    /// `[output channel / width][place][input channel][output channel % width]`, where a tile has
+    /// `(result + 2)^2` places.
     Tiles {
-        /// Pixels of the result along one side of a tile.
+        /// The number of result pixels along one side of a tile.
         result: i64,
     },
 }
 
-/// Three weights at the points 0, 1, -1, 2, -2 and infinity.
+/// Transforms three weights to the points 0, 1, -1, 2, -2 and infinity.
 fn at_six_points([a, b, c]: [f64; 3]) -> [f64; 6] {
     let (outer, inner) = ((a + c) / -6.0, b / -6.0);
     let (far, near) = (a / 24.0 + c / 6.0, b / 12.0);
     [a / 4.0, outer + inner, outer - inner, far + near, far - near, c]
 }
 
-/// Three weights at the points 0, 1, -1 and infinity.
+/// Transforms three weights to the points 0, 1, -1 and infinity.
 fn at_four_points([a, b, c]: [f64; 3]) -> [f64; 4] {
     let (outer, inner) = ((a + c) / 2.0, b / 2.0);
     [a, outer + inner, outer - inner, c]
 }
 
-/// What transforms three weights to those of `PLACES` points.
+/// A function that transforms three weights to `PLACES` points.
 type Points<const PLACES: usize> = fn([f64; 3]) -> [f64; PLACES];
 
 impl Filters {
-    /// The form that the rules read fastest; none: the weights as they are.
+    /// The form that the rules read fastest; `None` if it is the unpacked weights.
     pub fn form(&self) -> Option<FilterForm> {
         let spatial = self.spatial()?;
         if self.depth % BLOCK == 0 {
@@ -72,7 +78,8 @@ impl Filters {
         self.form_of_same_size()
     }
 
-    /// The form that the rules read fastest of those that are not larger than the weights themselves.
+    /// The form that the rules read fastest among those that are not larger than the weights
+    /// themselves.
     pub fn form_of_same_size(&self) -> Option<FilterForm> {
         let spatial = self.spatial()?;
         let terms = self.depth * self.window.iter().product::<i64>();
@@ -81,7 +88,7 @@ impl Filters {
         fits.then_some(FilterForm::Panels)
     }
 
-    /// The dimensions of the image, if channels come in blocks and all extents are positive.
+    /// The dimensions of the image, if the channels form whole blocks and all extents are positive.
     fn spatial(&self) -> Option<[Spatial; 2]> {
         let spatial = [0, 1].map(|at| Spatial {
             extent: self.pixels[at],
@@ -95,7 +102,7 @@ impl Filters {
         fits.then_some(spatial)
     }
 
-    /// Output channels that lie side by side.
+    /// The number of output channels that are adjacent in memory.
     fn width(&self, form: FilterForm) -> i64 {
         if form != FilterForm::Panels && self.channels % (2 * BLOCK) == 0 { 2 * BLOCK } else { BLOCK }
     }
@@ -111,7 +118,8 @@ impl Filters {
         }
     }
 
-    /// The weights in a form. Transforms are computed in `f64` and rounded once. `None`: there are not as many weights as the convolution has.
+    /// Packs the weights into a form. Transforms are computed in `f64` and rounded once. Returns
+    /// `None` if the number of weights is wrong.
     pub fn laid_out(&self, form: FilterForm, weights: &[f32]) -> Option<Vec<f32>> {
         let all = [self.channels, self.depth, self.window[0], self.window[1]];
         let [channels, depth, rows, columns] = all.map(|extent| usize::try_from(extent).unwrap_or(0));
@@ -137,11 +145,12 @@ impl Filters {
         }
     }
 
-    /// What gives the weight of an output channel, an input channel, a row and a column of the window, of weights in a form. A convolution of such weights is what the
-    /// rules know.
+    /// Returns a closure that reads the weight of an output channel, an input channel, a row and a
+    /// column of the window from packed weights. The rules recognize convolutions with such
+    /// weights.
     ///
     /// # Panics
-    /// At indices that are not four.
+    /// The closure panics if the number of indices is not four.
     pub fn reads(&self, form: FilterForm, laid_out: &Tensor) -> impl Fn(&[Expr]) -> Expr + use<> {
         let width = self.width(form);
         let tensor = match form {
@@ -167,14 +176,15 @@ impl Filters {
     }
 }
 
-/// One of three weights, of their values at so many points.
+/// One of three weights, from their values at this number of points.
 fn of_points(count: i64, at: &Expr, value: impl Fn(i64) -> Expr) -> Expr {
     let [first, middle] =
         if count == 6 { [value(0) * 4.0, (value(2) - value(1)) * 3.0] } else { [value(0), value(1) - value(2)] };
     Expr::select(at.equals(0), first, Expr::select(at.equals(1), middle, value(count - 1)))
 }
 
-/// Windows of 3 x 3 as tiles: `[channel / width][place][depth][channel % width]`. Threads share the blocks of channels out: build scripts are compiled without
+/// Transforms windows of 3 x 3 to tiles: `[channel / width][place][depth][channel % width]`. The
+/// blocks of channels are distributed over threads, because build scripts are compiled without
 /// optimization, and a model has millions of weights.
 fn transformed<const SIDE: usize>(
     weights: &[f32],
@@ -200,7 +210,8 @@ fn transformed<const SIDE: usize>(
     to
 }
 
-/// A block of channels. Loops over few elements are written as they are fastest without optimization.
+/// Transforms a block of channels. Loops over few elements are written in the form that is fastest
+/// without optimization.
 fn transform_block<const SIDE: usize>(
     weights: &[f32],
     to: &mut [f32],
@@ -227,7 +238,8 @@ fn transform_block<const SIDE: usize>(
     }
 }
 
-/// Transformed weights that a tensor stands for, with the pixels of a tile along one side.
+/// The transformed weights that a tensor represents, with the number of pixels along one side of a
+/// tile.
 pub(super) fn tiles_of(weights: &Tensor) -> Option<(Tensor, i64)> {
     let OperationNode::Compute { attrs, .. } = &*weights.op else { return None };
     let result = attrs.get(TILES)?.to::<i64>().ok()?;
@@ -288,11 +300,12 @@ mod tests {
             let tiles = filters.laid_out(form, &weights).unwrap();
             let value = |o: usize, c: usize, y: usize, x: usize| tiles[((y * side + x) * 2 + c) * 32 + o];
             for (o, c) in [(0, 0), (7, 1), (31, 0)] {
-                // Corners are the corners of the window, but for the factor of the point 0.
+                // Corners are the corners of the window, except for the factor of the point 0.
                 let factor = if result == 4 { 0.25 } else { 1.0 };
                 assert_eq!(value(o, c, 0, 0), factor * factor * weight(o, c, 0, 0));
                 assert_eq!(value(o, c, side - 1, side - 1), weight(o, c, 2, 2));
-                // At the point 1 in both directions: the sum of all, with the factor of the point.
+                // At the point 1 in both directions: the sum of all weights, with the factor of the
+                // point.
                 let sum: f32 = (0..9).map(|at| weight(o, c, at / 3, at % 3)).sum();
                 let factor = if result == 4 { 1.0 / 36.0 } else { 0.25 };
                 assert!((value(o, c, 1, 1) - sum * factor).abs() < 1e-6);

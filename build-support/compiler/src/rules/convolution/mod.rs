@@ -1,5 +1,6 @@
-//! Convolutions whose result has the channels before the pixels, as `NCHW`: a sum over input channels and a window of `source * weights`, where the weights
-//! depend on the output channel. What comes before, such as zeros around the image, and the expression behind it are taken in.
+//! Convolutions whose result has the channels before the pixels, like `NCHW`: a sum over input
+//! channels and a window of `source * weights`, where the weights depend on the output channel.
+//! Operations before it, such as padding, and an elementwise epilogue are fused.
 
 mod depthwise;
 mod direct;
@@ -26,42 +27,42 @@ use crate::ir::{
 };
 use crate::schedule::{Attach, Schedule, StageId};
 
-/// Output channels that lie side by side in weights in panels.
+/// The number of output channels that are adjacent in packed weights.
 const PANEL: i64 = 16;
 
-/// Why the other rules do not take a convolution of each channel by itself.
+/// The reason why the other rules decline a depthwise convolution.
 const OF_EACH_CHANNEL: &str = "its source depends on the output channel";
 
-/// A dimension of the image.
+/// A spatial dimension of the image.
 pub(crate) struct Spatial {
-    /// Pixels of the result.
+    /// The number of result pixels.
     pub(crate) extent: i64,
-    /// Pixels of the source between neighbours of the result.
+    /// The stride, in pixels of the source.
     pub(crate) stride: i64,
-    /// Pixels of the source between neighbours of the window.
+    /// The dilation, in pixels of the source.
     pub(crate) dilation: i64,
-    /// Pixels of the window.
+    /// The number of pixels of the window.
     pub(crate) window: i64,
 }
 
 impl Spatial {
-    /// Pixels of the source.
+    /// The number of source pixels.
     pub(crate) fn source(&self) -> i64 {
         self.stride * (self.extent - 1) + self.dilation * (self.window - 1) + 1
     }
 }
 
-/// A convolution over two dimensions with everything around it as functions of positions.
+/// A convolution over two dimensions, with fused operations, as functions of positions.
 pub(crate) struct Convolution {
     /// The operation that is computed.
     pub(crate) out: Operation,
-    /// Extents of the dimensions before the channel.
+    /// The extents of the dimensions before the channel.
     pub(crate) batch: Vec<Expr>,
-    /// Output channels.
+    /// The number of output channels.
     pub(crate) channels: i64,
-    /// Input channels.
+    /// The number of input channels.
     pub(crate) depth: i64,
-    /// Rows and columns.
+    /// The rows and the columns.
     pub(crate) spatial: [Spatial; 2],
     batch_vars: Vec<Var>,
     channel: Var,
@@ -73,9 +74,10 @@ pub(crate) struct Convolution {
     source: Expr,
     weight: Expr,
     value: Expr,
-    /// Weights that were transformed when the model was compiled, and the pixels of a tile along one side.
+    /// Weights that were transformed at compile time, and the number of pixels along one side of a
+    /// tile.
     tiles: Option<(Tensor, i64)>,
-    /// Whether each output channel reads one input channel, which it names.
+    /// True if each output channel reads a single input channel, which it determines.
     is_depthwise: bool,
 }
 
@@ -88,14 +90,15 @@ impl Convolution {
         self.batch_vars.iter().cloned().zip(batch.iter().cloned())
     }
 
-    /// An element of the source: of an image, a channel and a pixel, counted from the first one that a window has.
+    /// An element of the source, by image, channel and pixel, where pixels are counted from the
+    /// first one of a window.
     pub(crate) fn source(&self, batch: &[Expr], depth: &Expr, y: &Expr, x: &Expr) -> Expr {
         let [py, px] = &self.positions;
         let own = [(self.depth_var.clone(), depth.clone()), (py.clone(), y.clone()), (px.clone(), x.clone())];
         with(self.batched(batch).chain(own), &self.source)
     }
 
-    /// An element of the source of a convolution of each channel by itself: of an image, an output channel and a pixel.
+    /// An element of the source of a depthwise convolution, by image, output channel and pixel.
     fn own_source(&self, batch: &[Expr], channel: &Expr, y: &Expr, x: &Expr) -> Expr {
         let own = [(self.channel.clone(), channel.clone())];
         with(own, &self.source(batch, &Expr::int(0), y, x))
@@ -113,7 +116,7 @@ impl Convolution {
         with(own, &self.weight)
     }
 
-    /// What is written for a pixel, of the sum.
+    /// The value that is written for a pixel, given the sum.
     pub(crate) fn value(&self, batch: &[Expr], channel: &Expr, y: &Expr, x: &Expr, sum: &Expr) -> Expr {
         let [py, px] = &self.pixels;
         let own = [
@@ -136,7 +139,8 @@ impl Convolution {
         indices
     }
 
-    /// Weights from one output channel, input channel, row and column of the window to the next; none: they are not in such places.
+    /// The strides of the weights for the output channel, the input channel, and the row and column
+    /// of the window; `None` if the layout is not strided.
     pub(crate) fn weight_strides(&self) -> Option<[i64; 4]> {
         let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
         let buffer = Buffer::new("w", tensor.dtype, tensor.shape.iter(), "global");
@@ -146,7 +150,8 @@ impl Convolution {
         strides.try_into().ok().filter(|_| form.base.is_int(0))
     }
 
-    /// The weights, if those of an output channel lie in the order of the sum, and channel after channel.
+    /// The weights, if those of an output channel are in the order of the sum, and channels are
+    /// consecutive.
     pub(crate) fn weights_in_rows(&self) -> Option<Tensor> {
         let ExprNode::TensorRead { tensor, .. } = &*self.weight else { return None };
         let [_, columns] = &self.spatial;
@@ -160,7 +165,8 @@ impl Convolution {
         self.weight_strides().is_some_and(is_wanted).then(|| tensor.clone())
     }
 
-    /// The weights, if they lie in blocks of 16 output channels, `[channel / 16][depth][y][x][channel % 16]`.
+    /// The weights, if they are packed in blocks of 16 output channels,
+    /// `[channel / 16][depth][y][x][channel % 16]`.
     pub(crate) fn weights_in_panels(&self) -> Option<Tensor> {
         let ExprNode::TensorRead { tensor, indices } = &*self.weight else { return None };
         let [block, depth, y, x, lane] = &indices.to_vec()[..] else { return None };
@@ -179,12 +185,12 @@ impl Convolution {
         is_wanted.then(|| tensor.clone())
     }
 
-    /// How loops are run that threads can share out.
+    /// The kind of loops that can be distributed over threads.
     pub(crate) fn shared_kind(&self, target: &TargetDescription) -> crate::ir::ForKind {
         self.shared_kind_of(1, target)
     }
 
-    /// The same for a convolution whose multiplications take so many times as long.
+    /// The same for a convolution whose multiplications take `times` times as long.
     fn shared_kind_of(&self, times: i64, target: &TargetDescription) -> crate::ir::ForKind {
         let [rows, columns] = &self.spatial;
         let terms = self.depth * rows.window * columns.window;
@@ -195,12 +201,12 @@ impl Convolution {
         super::shared_kind(target, multiplications)
     }
 
-    /// The operation that computes it by statements.
+    /// Creates the operation that computes the convolution by statements.
     pub(crate) fn operation(&self, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
         self.operation_of(&self.weight, name, body)
     }
 
-    /// As [`Self::operation`], which reads the weights by an expression of its own.
+    /// Like [`Self::operation`], with another expression for the weights.
     fn operation_of(&self, weight: &Expr, name: &str, body: impl FnOnce(&Inputs, &Buffer) -> Stmt) -> Operation {
         let inputs = Inputs::of([&self.source, weight, &self.value]);
         inputs.operation(&format!("{}.{name}", self.out.name()), &self.out, body)
@@ -222,7 +228,7 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// Schedules a convolution of each channel by itself.
+/// Schedules a depthwise convolution.
 pub(crate) fn apply_depthwise(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let convolution = match find(schedule, id)? {
         Ok(convolution) if !convolution.is_depthwise => decline!("its output channels read all input channels"),
@@ -236,7 +242,8 @@ pub(crate) fn apply_depthwise(schedule: &mut Schedule, id: StageId, target: &Tar
     Ok(Outcome::Applied)
 }
 
-/// Schedules a convolution with a window of 3 x 3 by Winograd's algorithm: a quarter of the multiplications.
+/// Schedules a convolution with a window of 3 x 3 with Winograd's algorithm, which needs a quarter
+/// of the multiplications.
 pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let convolution = match find(schedule, id)? {
         Ok(convolution) if convolution.is_depthwise => decline!("{OF_EACH_CHANNEL}"),
@@ -250,7 +257,7 @@ pub(crate) fn apply_winograd(schedule: &mut Schedule, id: StageId, target: &Targ
     Ok(Outcome::Applied)
 }
 
-/// The convolution that a stage computes, or why it computes none.
+/// Returns the convolution that a stage computes, or the reason why there is none.
 fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolution, String>> {
     let out_name = schedule[id].name().to_owned();
     let no = |reason: String| Ok(Err(reason));
@@ -269,7 +276,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolu
         let [core] = found[..] else { return no(format!("`{out_name}` has no convolution of its own")) };
         core
     };
-    // What only the convolution reads is computed where it is read: it is copied anyway.
+    // Stages that only the convolution reads are inlined, because the source is copied anyway.
     let mut inlined = schedule.clone();
     loop {
         let next = inlined.stages().find(|&other| {
@@ -296,13 +303,13 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Convolu
         .map_err(|reason| format!("`{}`: {reason}", core_op.name())))
 }
 
-/// Whether a tensor stands for weights that were transformed when the model was compiled.
+/// Returns true if the operation represents weights that were transformed at compile time.
 fn stands_for_tiles(op: &Operation) -> bool {
     matches!(&**op, OperationNode::Compute { attrs, .. } if attrs.get(filters::TILES).is_some())
 }
 
 impl Convolution {
-    /// The same with tensors of the schedule itself, of which the other one is a copy.
+    /// The same convolution with the tensors of the schedule itself, of which `normal` is a copy.
     fn current(mut self, schedule: &Schedule, normal: &Schedule) -> Self {
         for expr in [&mut self.source, &mut self.weight, &mut self.value] {
             *expr = current(expr, schedule, normal);
@@ -314,7 +321,8 @@ impl Convolution {
     }
 }
 
-/// How an operand goes along an axis of the result: its factor in the index, and the axis of the sum that is added to it, with its factor.
+/// The access pattern of an operand along an axis of the result: the factor of the axis in the
+/// index, and the reduction axis that is added to it, with its factor.
 fn window_of(source: &Expr, axis: &IterVar, reduce_axes: &[IterVar]) -> Option<(i64, Option<(IterVar, i64)>)> {
     let mut index = reads(source).into_iter().flat_map(|(_, indices)| indices).find(|index| depends_on(index, axis))?;
     // Sources with gaps between their pixels are read at quotients of positions.
@@ -360,7 +368,7 @@ fn describe(
     if !matches!(dtype.bits(), 32 | 64) || !dtype.is_float() || core_op.output(0).dtype != dtype {
         return fail("its elements are no f32 or f64");
     }
-    // Axes of the convolution as those of the result.
+    // The axes of the convolution, expressed as those of the result.
     let out_of: Vec<Expr> = if is_whole {
         parts.axes.iter().map(|axis| axis.var.expr().clone()).collect()
     } else {
@@ -373,7 +381,7 @@ fn describe(
         first.clone()
     };
     let result_axes = if is_whole { &parts.axes } else { &out.axes };
-    // The axis of the convolution that each axis of the result is; axes of extent 1 may be left out.
+    // The axis of the convolution for each axis of the result; axes of extent 1 may be left out.
     let mut role: Vec<Option<IterVar>> = vec![None; result_axes.len()];
     let mut left_out: Vec<Var> = Vec::new();
     for (index, axis) in out_of.iter().zip(&parts.axes) {
@@ -456,7 +464,8 @@ fn describe(
                 has_window = true;
                 left.retain(|other| *other != reduce);
                 (entry.dilation, entry.window) = (dilation, window);
-                // The position is `stride * axis + dilation * reduce`: solved for one of them, the other one must go.
+                // The position is `stride * axis + dilation * reduce`: it is solved for one axis,
+                // and the other one must disappear.
                 if stride == 1 {
                     let solved = position.expr() - &(reduce.var.expr() * dilation);
                     values.insert(axis.var.clone(), solved);
@@ -497,7 +506,7 @@ fn describe(
     let roles = (0..role.len())
         .filter_map(|place| Some((role[place].clone()?.var.clone(), result_axes[place].var.expr().clone())));
     let rename: VarMap = roles.chain(left_out.into_iter().map(|var| (var, Expr::int(0)))).collect();
-    // The source as a function of positions alone.
+    // The source as a function of positions only.
     let moved = analyzer.simplify(&substitute(source, &values));
     let gone = |var: &Var| {
         let is_position = positions.contains(var);
@@ -535,16 +544,17 @@ fn describe(
     })
 }
 
-/// Whether an operand is read at axes alone, in whatever order they lie in memory, and not along the last axis of the result: weights.
+/// Returns true if an operand is indexed only by axes, in any order in memory, and not by the last
+/// axis of the result: such operands are weights.
 fn is_weight(operand: &Expr, parts: &Computed) -> bool {
-    // They may be in fewer bits than what is computed.
+    // The weights may have fewer bits than the computation.
     let read = match &**operand {
         ExprNode::Cast { value, .. } if value.dtype().is_float() => value,
         _ => operand,
     };
     let ExprNode::TensorRead { tensor, indices } = &**read else { return false };
     let all: Vec<IterVar> = parts.axes.iter().chain(&parts.reduce_axes).cloned().collect();
-    // Blocks of channels are quotients and remainders.
+    // Indices of channel blocks are quotients and remainders.
     let is_block = |index: &Expr| match &**index {
         ExprNode::Binary { op: BinaryOp::FloorDiv | BinaryOp::FloorMod, a, b, .. } => {
             b.is_int(PANEL) && axis_of(a, &parts.axes).is_some()

@@ -1,27 +1,30 @@
-//! A copy of a convolution's source in which the pixels that neighbours of the result read are beside each other: one plane for each remainder of the position by
-//! the stride. What is around the image is in it.
+//! A copy of a convolution's source in which the pixels that adjacent results read are adjacent:
+//! one plane for each remainder of the position by the stride. It includes the padding.
 
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, serial};
 use super::{Convolution, Spatial};
 use crate::ir::{Buffer, Expr, ForKind, Stmt, Var};
 
-/// Vectors of a plane that are made together, of twice as many of the source.
+/// The number of vectors of a plane that are generated together, from twice as many vectors of the
+/// source.
 const GROUP: i64 = 4;
 
 /// The planes of one dimension.
 struct Planes {
-    /// Where planes begin in the source: the remainders by the stride that the window has, or its positions.
+    /// The start of each plane in the source: the remainders by the stride that occur in the
+    /// window, or its positions.
     remainders: Vec<i64>,
-    /// For each position of the window: which plane, and how many pixels further.
+    /// For each position of the window, the plane and the offset in pixels.
     positions: Vec<(i64, i64)>,
-    /// Pixels of a plane.
+    /// The number of pixels of a plane.
     extent: i64,
-    /// Whether each position of the window has a plane of its own.
+    /// True if each position of the window has its own plane.
     is_apart: bool,
 }
 
 impl Planes {
-    /// A plane for each position of the window: it has a pixel for each of the result, and no other.
+    /// Creates a plane for each position of the window, with exactly one pixel for each pixel of
+    /// the result.
     fn apart(spatial: &Spatial) -> Self {
         let remainders: Vec<i64> = (0..spatial.window).map(|window| window * spatial.dilation).collect();
         let positions = (0..spatial.window).map(|window| (window, 0)).collect();
@@ -44,7 +47,7 @@ impl Planes {
         Self { remainders, positions, extent: spatial.extent + furthest, is_apart: false }
     }
 
-    /// Plane and offset as expressions of the position in the window.
+    /// The plane and the offset, as expressions of the position in the window.
     fn position(&self, spatial: &Spatial, window: &Expr) -> (Expr, Expr) {
         if let ([(plane, offset)], true) = (&self.positions[..], true) {
             return (Expr::int(*plane), Expr::int(*offset));
@@ -56,7 +59,8 @@ impl Planes {
         if spatial.stride == 1 {
             return (Expr::int(0), at);
         }
-        // Planes are in the order in which the window meets them: with gaps of 1 that is the remainder itself.
+        // Planes are ordered by their first use in the window: with a dilation of 1, that is the
+        // remainder itself.
         if spatial.dilation == 1 {
             return (at.floor_mod(spatial.stride), at.floor_div(spatial.stride));
         }
@@ -70,7 +74,7 @@ impl Planes {
     }
 }
 
-/// Pixels from one row of a plane to the next, where the positions of a window share planes.
+/// The row stride of a plane in pixels, where the positions of a window share planes.
 pub(super) fn pitch_of(columns: &Spatial) -> i64 {
     Planes::of(columns).extent
 }
@@ -84,7 +88,8 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// With so many elements behind the last plane. `is_apart`: each column of the window has a plane of its own, whose rows have no pixels that are not used.
+    /// Creates the layout of a copy with `behind` elements after the last plane. `is_apart`: each
+    /// column of the window has its own plane, whose rows contain no unused pixels.
     pub(super) fn of(convolution: &Convolution, is_apart: bool, behind: i64) -> Self {
         let [rows, columns] = &convolution.spatial;
         let mut copied = Self {
@@ -97,12 +102,12 @@ impl Copied {
         copied
     }
 
-    /// Elements of all planes.
+    /// The number of elements of all planes.
     pub(super) fn size(&self) -> i64 {
         self.depth * (self.rows.remainders.len() * self.columns.remainders.len()) as i64 * self.plane()
     }
 
-    /// Pixels from one row of a plane to the next.
+    /// The row stride of a plane, in pixels.
     pub(super) fn pitch(&self) -> i64 {
         self.columns.extent
     }
@@ -111,13 +116,14 @@ impl Copied {
         self.rows.extent * self.columns.extent
     }
 
-    /// Where the first plane of an input channel begins that has these remainders.
+    /// The start of the first plane of an input channel with these remainders.
     fn base(&self, c: &Expr, row: impl Into<Expr>, column: impl Into<Expr>) -> Expr {
         let counts = [self.rows.remainders.len() as i64, self.columns.remainders.len() as i64];
         ((c * counts[0] + row.into()) * counts[1] + column.into()) * self.plane()
     }
 
-    /// Where the first pixel of the result reads an input channel for a position of the window.
+    /// The position at which the first pixel of the result reads an input channel, for a position
+    /// of the window.
     pub(super) fn place(&self, convolution: &Convolution, c: &Expr, ky: &Expr, kx: &Expr) -> Expr {
         let [rows, columns] = &convolution.spatial;
         let (plane_y, offset_y) = self.rows.position(rows, ky);
@@ -125,7 +131,7 @@ impl Copied {
         self.base(c, plane_y, plane_x) + offset_y * self.columns.extent + offset_x
     }
 
-    /// Makes the copy.
+    /// Emits the copy.
     pub(super) fn fill(
         &self,
         (convolution, inputs, batch): (&Convolution, &Inputs, &[Expr]),
@@ -138,7 +144,8 @@ impl Copied {
         code.alloc(&self.buffer);
         code.push(for_each("c", self.depth, shared, |c, code| {
             for (a, remainder_y) in planes_y.remainders.iter().enumerate() {
-                // Planes are as long as the longest: their ends can be outside of the source.
+                // All planes are as long as the longest one: their ends can be outside of the
+                // source.
                 let ends_outside = (planes_y.extent - 1) * rows.stride + remainder_y >= rows.source();
                 let pixel = |y: &Expr, x: &Expr| {
                     let value = inputs.loads(&convolution.source(batch, c, y, x));
@@ -170,7 +177,8 @@ impl Copied {
         }));
     }
 
-    /// A row of all planes of columns whose pixels are every second one of the source: what is loaded is as it is in memory, and taken apart in registers.
+    /// Emits a row of all column planes with a stride of 2: adjacent source pixels are loaded, and
+    /// deinterleaved in registers.
     fn strided_row(
         &self,
         (columns, vectors): (&Spatial, Vectors),

@@ -1,8 +1,9 @@
-//! Convolutions with a window of one pixel: products of the weights with the image as it lies in memory. Rows of the product are output channels, its columns
-//! are pixels.
+//! Convolutions with a window of one pixel: products of the weights with the image in its memory
+//! layout. The rows of the product are output channels, its columns are pixels.
 //!
-//! Nothing is copied but the last pixels, where they do not fill a vector. The image goes by in chunks that stay in the second cache while all output channels
-//! are computed from them, and what follows the convolution is computed of the sums while they are in registers.
+//! Only the last pixels are copied, where they do not fill a vector. The image is processed in
+//! chunks that stay in the L2 cache while all output channels are computed from them, and the
+//! epilogue is applied to the sums while they are in registers.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, memory, prefetch, serial};
@@ -14,25 +15,26 @@ use crate::arith::{Analyzer, detect_linear};
 use crate::ir::visit::{Visit, walk_expr};
 use crate::ir::{Buffer, Expr, ExprNode, ForKind, Operation, Stmt, Var};
 
-/// How the product is cut.
+/// The tiling of the product.
 struct Plan {
     vectors: Vectors,
     depth: i64,
-    /// Output channels.
+    /// The number of output channels.
     channels: i64,
     pixels: i64,
-    /// Vectors of a register tile, and such panels of pixels.
+    /// The vectors of a register tile, and the number of such panels of pixels.
     wide: i64,
     panels: i64,
-    /// Panels that go by all output channels together.
+    /// The number of panels that are processed together for all output channels.
     chunk: i64,
-    /// Whole vectors behind the last panel.
+    /// The number of whole vectors after the last panel.
     rest: i64,
-    /// Pixels behind the last whole vector, and lanes of the vector that they are computed in.
+    /// The number of pixels after the last whole vector, and the lanes of the vector in which they
+    /// are computed.
     edge: (i64, i64),
 }
 
-/// The convolution as such a product, or why it is none.
+/// Returns the convolution as such a product, or the reason why it does not apply.
 pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -> Result<Operation, String> {
     let [rows, columns] = &convolution.spatial;
     if [rows, columns].iter().any(|spatial| (spatial.window, spatial.stride) != (1, 1)) {
@@ -50,7 +52,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     Ok(convolution.operation("pointwise", |inputs, out| {
         let run = Run { plan: &plan, convolution, inputs, out, target, shared };
         match &images {
-            // Threads share out the images as well.
+            // The images are also distributed over threads.
             Some(images) => run.images(images.iter().product(), &|image| {
                 let mut rest = image.clone();
                 let mut batch = vec![Expr::int(0); images.len()];
@@ -79,7 +81,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// So many images, whose indices a closure gives.
+    /// Emits `count` images; `batch_of` returns the indices of an image.
     fn images(&self, count: i64, batch_of: &dyn Fn(&Expr) -> Vec<Expr>) -> Stmt {
         let Self { plan, convolution, inputs, out, .. } = *self;
         let dtype = plan.vectors.dtype;
@@ -146,8 +148,9 @@ impl Plan {
     }
 }
 
-/// Rows of a register tile of so many vectors, and how many such tiles there are. A height that divides the rows is taken if it is not much lower: there is a
-/// single piece of code then.
+/// The rows of a register tile with this number of vectors, and the number of such tiles. A height
+/// that divides the rows is preferred if it is not much smaller, because a single copy of the code
+/// is then sufficient.
 fn heights(target: &TargetDescription, rows: i64, wide: i64) -> (i64, i64) {
     let most = ((target.vector_registers - wide - 1) / wide).clamp(1, 14).min(rows);
     let divisor = (1..=most).rev().find(|height| rows % height == 0).unwrap_or(1);
@@ -158,7 +161,7 @@ fn heights(target: &TargetDescription, rows: i64, wide: i64) -> (i64, i64) {
     ((rows + tiles - 1) / tiles, tiles)
 }
 
-/// One image's part of the work.
+/// The work for one image.
 struct Part<'a> {
     plan: &'a Plan,
     convolution: &'a Convolution,
@@ -170,7 +173,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Some output channels of a chunk; behind the last one also of what is left.
+    /// Emits some output channels of a chunk; after the last chunk also the remaining pixels.
     fn channels(&self, (first, height): (&Expr, i64), (chunk, chunks): (&Expr, i64), code: &mut Code) {
         let Plan { vectors, panels, wide, rest, edge, pixels, .. } = *self.plan;
         let lanes = vectors.lanes;
@@ -202,7 +205,8 @@ impl Part<'_> {
         }
     }
 
-    /// A register tile: output channels from `first` on, pixels from `start` on. With `edge`, of which only so many are there, they are those at the end.
+    /// Emits a register tile: output channels starting at `first`, pixels starting at `start`. With
+    /// `edge`, the tile contains the last pixels, and only that number of them exists.
     fn tile(
         &self,
         vectors: Vectors,
@@ -213,7 +217,7 @@ impl Part<'_> {
         let (convolution, zero) = (self.convolution, Expr::int(0));
         let c = Var::index("c");
         let source = self.inputs.loads(&convolution.source(self.batch, c.expr(), &zero, start));
-        // With few pixels, most of the time goes by until the weights are there.
+        // With few pixels, most of the time is spent waiting for the weights.
         let next = convolution.weights_in_rows().filter(|_| self.plan.pixels <= 256).map(|weights| {
             let first = (first + height).min(self.plan.channels - height);
             prefetch(&self.inputs.buffer(&weights), first * self.plan.depth + c.expr() * height)
@@ -246,12 +250,13 @@ impl Part<'_> {
 }
 
 impl Convolution {
-    /// Whether the image lies pixel after pixel: row `y`, column `x` is where row 0, column `y * columns + x` is.
+    /// Returns true if the image is contiguous: row `y`, column `x` is at the position of row 0,
+    /// column `y * columns + x`.
     pub(super) fn source_is_flat(&self) -> bool {
         matches!(&*self.source, ExprNode::TensorRead { .. }) && self.reads_flat(&self.source, &self.positions, true)
     }
 
-    /// Whether what is read behind the convolution lies so.
+    /// Returns true if the tensors that the epilogue reads are contiguous in the same way.
     pub(super) fn value_is_flat(&self) -> bool {
         let mut other = OutsideOfReads { vars: &self.pixels, found: false };
         other.visit_expr(&self.value);
@@ -273,7 +278,7 @@ impl Convolution {
     }
 }
 
-/// Looks for variables that are used for something else than to read tensors.
+/// Searches for variables that are used outside of indices of tensor reads.
 struct OutsideOfReads<'a> {
     vars: &'a [Var],
     found: bool,

@@ -1,10 +1,14 @@
-//! Winograd's algorithm F(4 x 4, 3 x 3): 16 pixels of the result from 36 of the source with 36 multiplications in place of 144. For images of 7 to 12 pixels there is
-//! F(2 x 2, 3 x 3), which has 16 in place of 36; transforms of its weights in each call would cost what it saves, so that takes weights that
-//! [are transformed](super::FilterForm::Tiles) already.
+//! Winograd's algorithm F(4 x 4, 3 x 3): computes 16 pixels of the result from 36 of the source
+//! with 36 multiplications instead of 144.
 //!
-//! Weights and source are transformed to tiles; for each of their places there is a product of matrices over the channels, and the products are
-//! transformed back. Transforms work on vectors of channels, so the source is copied with the channels inside, and results are transposed when they are
-//! written. A few rows of tiles go through all steps while they are in the second cache.
+//! For images of 7 to 12 pixels there is F(2 x 2, 3 x 3), with 16 instead of 36 multiplications; a
+//! transform of its weights in each call would cost as much as it saves, so this requires weights
+//! that are already [transformed](super::FilterForm::Tiles).
+//!
+//! Weights and source are transformed to tiles; for each of their places there is a matrix product
+//! over the channels, and the products are transformed back. Transforms work on vectors of
+//! channels, so the source is copied with the channels innermost, and results are transposed when
+//! they are written. A few rows of tiles go through all steps while they are in the L2 cache.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, Vectors, for_each, in_vectors, memory, prefetch_later, serial};
@@ -13,45 +17,50 @@ use super::direct::over_batch;
 use super::{Convolution, Spatial};
 use crate::ir::{Buffer, Expr, F32, ForKind, Operation, Stmt, Tensor, Var};
 
-/// Pixels of the result along one side of a tile, if the weights are transformed in each call.
+/// The number of result pixels along one side of a tile, if the weights are transformed in each
+/// call.
 const RESULT: i64 = 4;
 
-/// Elements between the parts of memory for two places: their addresses would else often be a multiple of 4 KiB apart, and meet in the first cache.
+/// The number of padding elements between the memory of two places: otherwise their addresses would
+/// often differ by a multiple of 4 KiB, and conflict in the L1 cache.
 const GAP: i64 = 16;
 
-/// How the work is cut.
+/// The tiling of the work.
 struct Plan {
     vectors: Vectors,
-    /// Pixels of the result and of the source along one side of a tile, and places of a tile.
+    /// The numbers of result pixels and source pixels along one side of a tile, and the number of
+    /// places of a tile.
     result: i64,
     side: i64,
     places: i64,
-    /// Input channels.
+    /// The number of input channels.
     depth: i64,
-    /// Rows of tiles, and tiles in a row.
+    /// The rows of tiles, and the tiles in a row.
     rows: i64,
     columns: i64,
-    /// How loops are run that threads can share out.
+    /// The kind of loops that can be distributed over threads.
     shared: ForKind,
-    /// Rows of tiles that go through all steps together.
+    /// The number of rows of tiles that go through all steps together.
     block: i64,
-    /// Output channels that are computed together.
+    /// The number of output channels that are computed together.
     panel: i64,
-    /// Pixels of a row of the source's copy.
+    /// The number of pixels in a row of the source's copy.
     pitch: i64,
-    /// Rows of a register tile.
+    /// The rows of a register tile.
     height: i64,
 }
 
 /// Transformed weights.
 enum Weights<'a> {
-    /// In memory of the kernel's own, `[place][input channel][output channel]` of one panel, from an element on.
+    /// In temporary memory of the kernel, `[place][input channel][output channel]` of one panel,
+    /// starting at an element.
     Own(&'a Buffer, Expr),
-    /// As they were laid out when the model was compiled, in blocks of so many output channels.
+    /// Packed at compile time, in blocks of this number of output channels.
     LaidOut(&'a Buffer, i64),
 }
 
-/// Whether tiles of `result` x `result` pixels pay for a convolution, or why not.
+/// Checks that tiles of `result` x `result` pixels are profitable for a convolution; otherwise
+/// returns the reason.
 pub(super) fn pays([rows, columns]: &[Spatial; 2], channels: i64, depth: i64, result: i64) -> Result<(), String> {
     for spatial in [rows, columns] {
         if (spatial.window, spatial.stride, spatial.dilation) != (3, 1, 1) {
@@ -60,20 +69,21 @@ pub(super) fn pays([rows, columns]: &[Spatial; 2], channels: i64, depth: i64, re
     }
     let tiles = tiles_of([rows, columns], result);
     let count = tiles[0] * tiles[1];
-    // Multiplications with and without, per pixel; the transforms and the weights' own cost have to pay as well.
+    // The multiplications per pixel with and without the algorithm; the transforms and the cost of
+    // the weights have to be profitable as well.
     let (before, after) = (rows.extent * columns.extent * 9, count * (result + 2) * (result + 2));
     let (least, saves) = if result == RESULT { (16, after * 2 <= before) } else { (128, after * 3 <= before * 2) };
     if !saves || channels < least || depth < least {
         return Err("the transforms cost more than they save".into());
     }
-    // Transformed weights are larger, up to four times: they must be used often.
+    // Transformed weights are up to four times larger: they must be used often.
     if count < 16 {
         return Err("there are too few pixels for the transformed weights".into());
     }
     Ok(())
 }
 
-/// Rows and columns of tiles.
+/// The rows and columns of tiles.
 fn tiles_of(spatial: [&Spatial; 2], result: i64) -> [i64; 2] {
     spatial.map(|spatial| (spatial.extent + result - 1) / result)
 }
@@ -119,7 +129,7 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
     let is_single = convolution.batch.iter().all(|extent| extent.is_int(1));
     let blocks = plan.rows / plan.block;
     let is_fused = blocks == 1 && is_single;
-    // The tensor that stands for weights that are transformed already is not read.
+    // The tensor that represents already transformed weights is not read.
     let weight = laid_out.map_or(convolution.weight.clone(), |(tensor, _)| tensor.at([0, 0, 0, 0].map(Expr::int)));
     Ok(convolution.operation_of(&weight, "winograd", |inputs, out| {
         let mut whole = Code::default();
@@ -185,7 +195,8 @@ pub(super) fn operation(convolution: &Convolution, target: &TargetDescription) -
 }
 
 impl Plan {
-    /// The source with its channels inside, and zeros where tiles go over its end: `[y][x][channel]`.
+    /// Copies the source with its channels innermost, and zeros where tiles extend beyond its end:
+    /// `[y][x][channel]`.
     fn copy(&self, convolution: &Convolution, inputs: &Inputs, batch: &[Expr], code: &mut Code) -> Buffer {
         let Self { vectors, depth, pitch, shared, .. } = self;
         let lanes = vectors.lanes;
@@ -219,7 +230,8 @@ impl Plan {
         copied
     }
 
-    /// Transformed weights of a panel of output channels: `[place][input channel][output channel]`.
+    /// Emits the transformed weights of a panel of output channels:
+    /// `[place][input channel][output channel]`.
     fn weights(
         &self,
         convolution: &Convolution,
@@ -242,7 +254,7 @@ impl Plan {
                     code.push(serial("k", 9, |k, code| {
                         let place = k * lanes;
                         let at = |row: i64| {
-                            // Nine weights of each input channel, one after the other.
+                            // The nine weights of each input channel are consecutive.
                             let index = group * (lanes * 9) + &place;
                             let start = inputs.loads(&convolution.weight(
                                 &(&channel + row),
@@ -294,7 +306,7 @@ impl Plan {
         }));
     }
 
-    /// Three weights at the points 0, 1, -1, 2, -2 and infinity.
+    /// Transforms three weights to the points 0, 1, -1, 2, -2 and infinity.
     fn weight_places(&self, [a, b, c]: [Expr; 3], code: &mut Code) -> Vec<Expr> {
         let by = |value: &Expr, factor: f64| value * &self.vectors.splat(factor);
         let outer = code.bind("even", by(&(&a + &c), -1.0 / 6.0));
@@ -305,7 +317,7 @@ impl Plan {
         values.into_iter().map(|value| code.bind("u", value)).collect()
     }
 
-    /// The transformed tiles of one row of tiles: `[place][tile][channel]`.
+    /// Emits the transformed tiles of one row of tiles: `[place][tile][channel]`.
     fn tiles(&self, source: &Buffer, to: &Buffer, first: &Expr, row: &Expr, code: &mut Code) {
         let Self { vectors, depth, pitch, columns, block, result, side, .. } = self;
         let lanes = vectors.lanes;
@@ -332,7 +344,7 @@ impl Plan {
         }));
     }
 
-    /// Six pixels of the source, or four, as factors of the products.
+    /// Transforms six pixels of the source, or four, to factors of the products.
     fn source_places(&self, d: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
         if self.result == 2 {
             let values = [&d[0] - &d[2], &d[1] + &d[2], &d[2] - &d[1], &d[3] - &d[1]];
@@ -354,7 +366,7 @@ impl Plan {
         values.into_iter().map(|value| code.bind("v", value)).collect()
     }
 
-    /// Six products as four pixels of the result, or four as two.
+    /// Transforms six products to four pixels of the result, or four to two.
     fn result_pixels(&self, m: Vec<Expr>, code: &mut Code) -> Vec<Expr> {
         if self.result == 2 {
             let values = [&m[0] + &m[1] + &m[2], &m[1] - &m[2] + &m[3]];
@@ -367,14 +379,16 @@ impl Plan {
         values.into_iter().map(|value| code.bind("y", value)).collect()
     }
 
-    /// Where the transformed weights of a panel lie for a place and an input channel, in blocks of so many output channels.
+    /// The position of a panel's transformed weights for a place and an input channel, in blocks of
+    /// `width` output channels.
     fn laid_out(&self, width: i64, (at, place, c): (&Expr, &Expr, &Expr)) -> Expr {
         let channel = at * self.panel;
         let (block, lane) = (channel.floor_div(width), channel.floor_mod(width));
         ((block * self.places + place) * self.depth + c) * width + lane
     }
 
-    /// Asks for the weights of the next place, which would else be waited for: those of a whole model come from the last cache. Each part of the tiles asks for some.
+    /// Prefetches the weights of the next place, which would otherwise cause stalls: those of a
+    /// whole model come from the last-level cache. Each part of the tiles prefetches some of them.
     fn ahead(
         &self,
         buffer: &Buffer,
@@ -393,7 +407,7 @@ impl Plan {
         Stmt::seq((0..each).map(one))
     }
 
-    /// The products of a panel of output channels, and its pixels.
+    /// Emits the products of a panel of output channels, and its pixels.
     fn products(
         &self,
         convolution: &Convolution,
@@ -416,7 +430,7 @@ impl Plan {
                 let start = part * self.height;
                 let ahead = match weights {
                     Weights::Own(..) => None,
-                    // Many tiles take long enough for the first cache to ask by itself.
+                    // Many tiles take long enough for the hardware prefetcher of the L1 cache.
                     Weights::LaidOut(..) if parts > 4 => None,
                     Weights::LaidOut(buffer, width) => Some(self.ahead(buffer, *width, (at, place, part, &c), parts)),
                 };
@@ -450,7 +464,7 @@ impl Plan {
                 code.push(serial("part", 1, |_, code| rows(&Expr::int(full), last, code)));
             }
         }));
-        // Pixels with the channels inside, a row of tiles at a time; then channel by channel.
+        // Pixels with the channels innermost, one row of tiles at a time; then channel by channel.
         let width = (columns * result + lanes - 1) / lanes * lanes;
         let [rows_out, columns_out] = [convolution.spatial[0].extent, convolution.spatial[1].extent];
         code.push(serial("ty", *block, |row, code| {
@@ -477,7 +491,7 @@ impl Plan {
                     }
                 }));
             }));
-            // Vectors behind the last tile are transposed as well, and not written.
+            // Vectors after the last tile are also transposed, but not written.
             if width > columns * result {
                 code.push(serial("part", panel / lanes * result, |part, code| {
                     for x in columns * result..width {
@@ -521,7 +535,7 @@ impl Plan {
     }
 }
 
-/// Output channels that lie side by side.
+/// The number of output channels that are adjacent in memory.
 fn width_of(laid_out: &Tensor) -> i64 {
     laid_out.shape.iter().last().and_then(|extent| extent.as_int()).unwrap_or(0)
 }

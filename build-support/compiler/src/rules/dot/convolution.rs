@@ -1,8 +1,11 @@
-//! Convolutions of bytes over images whose channels lie beside each other four at a time: `[.., channel / 4, .., row, pixel, channel % 4]`, with everything around the
-//! image, and apart by the remainders of the stride, so that neighbours of the result read neighbours: a sum over `[channel / 4, window.., channel % 4]`.
+//! Convolutions of bytes over images whose channels are in groups of four:
+//! `[.., channel / 4, .., row, pixel, channel % 4]`. The image includes its padding, and is split
+//! by the remainders of the stride, so that adjacent results read adjacent pixels: a sum over
+//! `[channel / 4, window.., channel % 4]`.
 //!
-//! Rows of the product are output channels, each with the four bytes of its weights; columns are pixels of the image's plane, over whole rows of it, whose last few are not
-//! kept. The last columns are computed with some of those before them, so nothing is read behind the image.
+//! The rows of the product are output channels, with four bytes of weights each; columns are pixels
+//! of an image plane in whole rows, whose last few are unused. The last columns overlap with the
+//! previous ones, so that nothing is read after the image.
 
 use super::super::TargetDescription;
 use super::super::code::{Code, Inputs, for_each, in_vectors, memory, serial};
@@ -14,17 +17,18 @@ use crate::ir::{
     Buffer, Expr, ExprNode, ForKind, I8, I32, IterVar, Operation, Stmt, Tensor, U8, Var, VarMap, substitute,
 };
 
-/// A convolution with everything behind it as functions of positions.
+/// A convolution with its epilogue, as functions of positions.
 pub(super) struct Convolution {
     out: Operation,
-    /// The axes of the result: those of the batch, the output channel, the row and the pixel; and their extents.
+    /// The axes of the result: those of the batch, the output channel, the row and the pixel; and
+    /// their extents.
     axes: Vec<(Var, i64)>,
-    /// What is summed over, without the last axis, which counts four channels.
+    /// The reduction axes without the last one, which has the four channels.
     loops: Vec<(Var, i64)>,
     part: Var,
     pub(super) source: Expr,
     pub(super) weight: Expr,
-    /// Pixels of a row of the image.
+    /// The number of pixels in a row of the image.
     pitch: i64,
     pub(super) value: Expr,
     sum: Var,
@@ -56,7 +60,7 @@ pub(super) fn describe(
     else {
         return fail("its factors are not read as they are");
     };
-    // Weights: [output channel, what is summed over.., four channels].
+    // Weights: [output channel, reduction axes.., four channels].
     let sums: Vec<IterVar> = [channel].into_iter().chain(loops).chain([part]).cloned().collect();
     let in_order =
         weights.len() == sums.len() && weights.iter().zip(&sums).all(|(index, axis)| index == *axis.var.expr());
@@ -65,7 +69,7 @@ pub(super) fn describe(
     {
         return fail("its weights do not lie as the sum goes");
     }
-    // The image: its last axes are rows, pixels, four channels; one step of the result is one of the image.
+    // The image: its last axes are rows, pixels, four channels; the strides are 1.
     let analyzer = Analyzer::new();
     for (place, index) in indices.iter().enumerate().take(last) {
         for (axis, at) in [(row, last - 2), (pixel, last - 1)] {
@@ -111,7 +115,8 @@ pub(super) fn describe(
 }
 
 impl Convolution {
-    /// The operation that computes it by statements; or why there is none.
+    /// Returns the operation that computes the convolution by statements, or the reason why there
+    /// is none.
     pub(super) fn operation(&self, target: &TargetDescription) -> Result<Operation, String> {
         let [batch @ .., (_, channels), (_, height), (_, width)] = &self.axes[..] else {
             return Err("it has no channels and pixels".into());
@@ -172,7 +177,7 @@ impl Image<'_> {
         }
     }
 
-    /// Some output channels of all pixels.
+    /// Emits some output channels of all pixels.
     fn channels(&self, first: &Expr, height: i64, columns: i64, code: &mut Code) {
         let Convolution { axes, pitch, value, sum, .. } = self.of;
         let [.., (channel, _), (row, rows), (pixel, width)] = &axes[..] else { unreachable!("it has pixels") };
@@ -203,7 +208,7 @@ impl Image<'_> {
         }));
     }
 
-    /// Sums of some output channels and a panel of pixels.
+    /// Emits the sums of some output channels and a panel of pixels.
     fn tile(&self, first: &Expr, height: i64, start: &Expr, (sums, columns): (&Buffer, i64), code: &mut Code) {
         let Convolution { axes, loops, part, source, weight, .. } = self.of;
         let [.., (channel, _), (row, _), (pixel, _)] = &axes[..] else { unreachable!("it has pixels") };

@@ -1,4 +1,5 @@
-//! The loops of a product of bytes: a copy of the first operand where it is not read as it is, panels of the second one, and tiles of sums in registers.
+//! The loops of a product of bytes: a copy of the first operand unless it can be read in place,
+//! panels of the second one, and tiles of sums in registers.
 
 use super::super::code::{Code, Inputs, for_each, memory, serial};
 use super::super::{TargetDescription, shared_kind};
@@ -8,22 +9,23 @@ use crate::ir::{
     Buffer, DataTypeExt, Expr, ExprNode, ForKind, I8, I16, I32, I64, Operation, Stmt, U8, Var, VarMap, substitute,
 };
 
-/// How a target adds products of bytes.
+/// The way in which a target adds products of bytes.
 pub(super) struct Shape {
-    /// Sums of a vector.
+    /// The number of sums in a vector.
     pub(super) lanes: i64,
-    /// Columns of a vector of sums: each has two sums where bytes are widened.
+    /// The number of columns in a vector of sums: each has two sums where bytes are widened.
     pub(super) unit: i64,
-    /// Rows of a tile.
+    /// The rows of a tile.
     pub(super) height: i64,
-    /// Vectors of a tile for each row.
+    /// The vectors of a tile for each row.
     pub(super) units: i64,
-    /// Whether four bytes are multiplied at once; else they are widened.
+    /// True if four bytes are multiplied at once; otherwise they are widened.
     pub(super) bytes: bool,
 }
 
 impl Shape {
-    /// For a first factor of so many rows. `bytes`: one factor is unsigned bytes, the other one signed.
+    /// Returns the shape for a first factor with this number of rows. `bytes`: one factor is
+    /// unsigned bytes, the other one signed bytes.
     pub(super) fn of(target: &TargetDescription, rows: i64, bytes: bool) -> Self {
         let lanes = target.lanes(32).clamp(4, 16);
         let bytes = target.vnni && bytes;
@@ -40,21 +42,21 @@ impl Shape {
         Self { lanes, unit: if bytes { lanes } else { lanes / 2 }, height: (rows + tiles - 1) / tiles, units, bytes }
     }
 
-    /// Columns of a tile with so many vectors in a row.
+    /// The number of columns of a tile with this number of vectors in a row.
     pub(super) fn columns(&self, units: i64) -> i64 {
         units * self.unit
     }
 }
 
-/// The loops as an operation.
+/// Creates an operation from the loops.
 pub(super) fn operation(product: &Product, target: &TargetDescription) -> Operation {
     let shape = Shape::of(target, product.row_count(), product.a.dtype() == U8 && product.b.dtype() == I8);
     let (rows, columns, terms) = (product.row_count(), product.column.1, product.depth.1);
     let matrices: i64 = product.batch.iter().map(|(_, extent)| extent).product();
-    // A dozen multiply-adds or more are done in the time of another operation.
+    // A dozen or more multiply-adds take as long as one other operation.
     let work = |per: i64| shared_kind(target, Some(matrices.saturating_mul(per)));
     let all = work(rows.saturating_mul(columns).saturating_mul(terms) / if shape.bytes { 32 } else { 8 });
-    // Several matrices are shared out whole.
+    // Several matrices are distributed as wholes.
     let (outer, inner) = if matrices > 1 { (all, ForKind::Serial) } else { (ForKind::Serial, all) };
     let copying = if matrices > 1 { ForKind::Serial } else { work(rows.saturating_mul(terms)) };
     product.operation(|inputs, out| {
@@ -67,10 +69,10 @@ pub(super) fn operation(product: &Product, target: &TargetDescription) -> Operat
     })
 }
 
-/// Where the first operand is read: elements of four products lie beside each other.
+/// The location of the first operand: elements of four products are adjacent.
 struct First {
     buffer: Buffer,
-    /// The index of the first element of a row, of the row's number.
+    /// The index of the first element of a row, by the row's number.
     row: Box<dyn Fn(&Expr) -> Expr>,
 }
 
@@ -94,7 +96,8 @@ impl Matrix<'_> {
         self.inputs.loads(&substitute(expr, &values))
     }
 
-    /// The first operand as the tiles read it: in place, or a copy with zeros behind the last element of each row.
+    /// Provides the first operand to the tiles: in place, or as a copy with zeros after the last
+    /// element of each row.
     fn first_operand(&self, kind: ForKind, code: &mut Code) -> First {
         let Product { a, rows, depth: (depth, terms), .. } = self.product;
         let padded = (terms + DEPTH - 1) / DEPTH * DEPTH;
@@ -132,7 +135,7 @@ impl Matrix<'_> {
         First { buffer: copy, row: Box::new(move |row| row * padded) }
     }
 
-    /// The buffer of the first operand, if elements of a sum lie beside each other in it.
+    /// The buffer of the first operand, if the elements of a sum are adjacent in it.
     fn in_place(&self) -> Option<Buffer> {
         let ExprNode::TensorRead { tensor, indices } = &*self.product.a else { return None };
         let (last, others) = (indices.len().checked_sub(1)?, indices.to_vec());
@@ -141,7 +144,7 @@ impl Matrix<'_> {
         fits.then(|| self.inputs.buffer(tensor))
     }
 
-    /// The second operand in panels.
+    /// Packs the second operand into panels.
     fn panels(&self, code: &mut Code) -> Buffer {
         let Product { b, column: (column, columns), depth: (depth, terms), .. } = self.product;
         if let Some(tensor) = &self.product.panels {
@@ -174,15 +177,15 @@ impl Matrix<'_> {
         panels
     }
 
-    /// All tiles of the result.
+    /// Emits all tiles of the result.
     fn tiles(&self, a: &First, b: &Buffer, kind: ForKind, code: &mut Code) {
         let shape = self.shape;
         let (rows, columns) = (self.product.row_count(), self.product.column.1);
         let count = (rows + shape.height - 1) / shape.height;
         let last_height = rows - shape.height * (count - 1);
-        // Vectors behind the last column that has any element are not computed; panels have whole ones.
+        // Vectors without any existing column are not computed; panels consist of whole vectors.
         let vectors = (columns + shape.unit - 1) / shape.unit;
-        // Widened sums are put together two by two.
+        // Widened sums are combined in pairs.
         let vectors = if shape.bytes { vectors } else { vectors + vectors % 2 };
         let units = shape.units.min(vectors);
         let groups = (vectors + units - 1) / units;
@@ -208,7 +211,7 @@ impl Matrix<'_> {
         }));
     }
 
-    /// One tile: sums in registers while all of the depth goes by, then what is written of them.
+    /// Emits one tile: sums in registers over the whole depth, then the written values.
     fn tile(
         &self,
         a: &First,
@@ -230,7 +233,7 @@ impl Matrix<'_> {
             };
             tile.add(columns_of, |row| (a.buffer.clone(), &bases[row as usize] + group * DEPTH), code);
         }));
-        // Sums of columns, row by row.
+        // The sums of columns, row by row.
         let across = self.shape.columns(units);
         let block = memory("block", I32, &[height, across], "local");
         code.alloc(&block);
@@ -261,7 +264,7 @@ impl Matrix<'_> {
     }
 }
 
-/// Rows and vectors of sums that stay in registers.
+/// The rows and vectors of sums that stay in registers.
 pub(super) struct Tile<'a> {
     shape: &'a Shape,
     height: i64,
@@ -270,7 +273,7 @@ pub(super) struct Tile<'a> {
 }
 
 impl<'a> Tile<'a> {
-    /// Sums of nothing yet.
+    /// Creates sums that are zero.
     pub(super) fn new(shape: &'a Shape, height: i64, units: i64, code: &mut Code) -> Self {
         let memory = memory("sums", I32, &[height * units * shape.lanes], "local");
         code.alloc(&memory);
@@ -288,7 +291,8 @@ impl<'a> Tile<'a> {
         Expr::int((row * self.units + at) * self.shape.lanes).ramp(1, self.shape.lanes as u16)
     }
 
-    /// Adds products of four bytes to each sum. The closures tell where those of a vector of columns lie, and those of a row.
+    /// Adds products of four bytes to each sum. The closures return the positions of a vector of
+    /// columns, and of a row.
     pub(super) fn add(
         &self,
         columns: impl Fn(i64) -> (Buffer, Expr),
@@ -311,7 +315,7 @@ impl<'a> Tile<'a> {
             let all = code.bind("a", Expr::builtin(REINTERPRET, element.with_lanes(length as u16), [word]));
             for at in 0..self.units {
                 let column = columns[at as usize].clone();
-                // Instructions take the bytes without signs first.
+                // Instructions take the unsigned bytes first.
                 let [x, y] = if element == I8 { [column, all.clone()] } else { [all.clone(), column] };
                 let sums = Expr::load(&self.memory, self.place(own, at));
                 let sums = Expr::builtin(DOT, I32.with_lanes(lanes as u16), [sums, x, y]);
@@ -320,7 +324,7 @@ impl<'a> Tile<'a> {
         }
     }
 
-    /// The sums, as vectors of columns: row, first column, vector.
+    /// The sums as vectors of columns: row, first column, vector.
     pub(super) fn sums(&self) -> Vec<(i64, i64, Expr)> {
         let Shape { lanes, unit, bytes, .. } = *self.shape;
         let load = |row: i64, at: i64| Expr::load(&self.memory, self.place(row, at));
@@ -343,9 +347,9 @@ impl<'a> Tile<'a> {
     }
 }
 
-/// A loop over `0 .. extent` in vectors, all of which are whole.
+/// Emits a loop over `0 .. extent` in whole vectors.
 fn vectors(name: &str, extent: i64, lanes: i64, body: impl FnOnce(&Expr) -> Stmt) -> Stmt {
-    // As wide as the extent allows.
+    // The vectors are as wide as the extent allows.
     let lanes = (1..=lanes).rev().find(|lanes| extent % lanes == 0 && (lanes & (lanes - 1)) == 0).unwrap_or(1);
     let lane = Var::index(name);
     serial(&format!("{name}.outer"), extent / lanes, |outer, code| {

@@ -1,9 +1,12 @@
-//! Products of matrices of bytes: `C[.., i, j] = sum over k of i32(A[.., i, k]) * i32(B[.., k, j])`, with an expression over each element of `C` behind it.
+//! Matrix products of bytes: `C[.., i, j] = sum over k of i32(A[.., i, k]) * i32(B[.., k, j])`,
+//! with an elementwise epilogue on `C`.
 //!
-//! `B` lies in panels of 16 columns, and in a panel four rows at a time: `[column / 16][k / 4][column % 16][k % 4]`. Vectors for unsigned and signed bytes (VNNI) add
-//! four products to each sum. Elsewhere bytes are widened to 16 bits, of which two products are added: sums of the first and the second half of each four lie beside
-//! each other until the end. Both read the same panels, so constant weights that lie in them already are read in place: a tensor of that shape, read at these
-//! indices. Others are copied.
+//! `B` is packed in panels of 16 columns, and within a panel in groups of four rows:
+//! `[column / 16][k / 4][column % 16][k % 4]`. Vector instructions for unsigned and signed bytes
+//! (VNNI) add four products to each sum. On other targets, bytes are widened to 16 bits, of which
+//! two products are added: the sums of the first and the second half of each group of four are
+//! adjacent until the end. Both read the same panels, so constant weights that are already packed
+//! are read in place: a tensor of that shape, read at these indices. Other operands are copied.
 
 mod convolution;
 mod kernel;
@@ -21,44 +24,44 @@ use crate::ir::{
 };
 use crate::schedule::{Attach, Schedule, StageId};
 
-/// Columns of a panel.
+/// The number of columns of a panel.
 pub(crate) const COLUMNS: i64 = 16;
-/// Rows of the second operand that lie beside each other.
+/// The number of adjacent rows of the second operand.
 pub(crate) const DEPTH: i64 = 4;
 
-/// A product with everything around it as functions of positions.
+/// A product with fused operations, as functions of positions.
 struct Product {
     /// The operation that is computed.
     out: Operation,
-    /// Its axes.
+    /// The axes of the operation.
     axes: Vec<Var>,
-    /// Axes of the result that both operands have, and their extents.
+    /// The axes of the result that both operands have, and their extents.
     batch: Vec<(Var, i64)>,
-    /// Axes of the result that the first operand has alone.
+    /// The axes of the result that only the first operand has.
     rows: Vec<(Var, i64)>,
     /// The last axis.
     column: (Var, i64),
-    /// What is summed over.
+    /// The reduction axis.
     depth: (Var, i64),
     /// An element of the first operand, of 8 bits.
     a: Expr,
-    /// An element of the second one.
+    /// An element of the second operand.
     b: Expr,
-    /// The second operand, if it lies in panels.
+    /// The second operand, if it is packed in panels.
     panels: Option<Tensor>,
-    /// What is written, of the sum.
+    /// The value that is written, given the sum.
     value: Expr,
     sum: Var,
 }
 
 impl Product {
-    /// All rows of one matrix.
+    /// The number of rows of one matrix.
     fn row_count(&self) -> i64 {
         self.rows.iter().map(|(_, extent)| extent).product()
     }
 }
 
-/// The values of axes for a number that counts through all of them.
+/// The values of axes for a linear index over all of them.
 fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
     let mut rest = number.clone();
     let mut left: i64 = axes.iter().map(|(_, extent)| extent).product();
@@ -78,7 +81,8 @@ fn positions(axes: &[(Var, i64)], number: &Expr) -> VarMap {
     values
 }
 
-/// Schedules a product of bytes that is an output, or an output whose elements are expressions of a product's.
+/// Schedules a product of bytes that is an output, or an output whose elements are expressions of a
+/// product's elements.
 pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescription) -> Result<Outcome> {
     let operation = match find(schedule, id)? {
         Ok(Found::Product(product)) => kernel::operation(&product, target),
@@ -92,13 +96,13 @@ pub(crate) fn apply(schedule: &mut Schedule, id: StageId, target: &TargetDescrip
     Ok(Outcome::Applied)
 }
 
-/// What a stage computes.
+/// The computation of a stage.
 enum Found {
     Product(Product),
     Convolution(convolution::Convolution),
 }
 
-/// The product that a stage is or has behind it, or why there is none.
+/// Returns the product of a stage, which may have an epilogue, or the reason why there is none.
 fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, String>> {
     let name = schedule[id].name().to_owned();
     let is_whole = is_reduction(schedule[id].operation());
@@ -141,7 +145,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, 
         for expr in [&mut product.a, &mut product.b, &mut product.value] {
             *expr = current(expr, schedule, &normal);
         }
-        // It lies in panels still, whatever tensor it is in the schedule itself.
+        // The operand is still packed, whichever tensor it is in the schedule itself.
         if product.panels.is_some()
             && let ExprNode::TensorRead { tensor, .. } = &*product.b
         {
@@ -151,7 +155,7 @@ fn find(schedule: &Schedule, id: StageId) -> Result<core::result::Result<Found, 
     }))
 }
 
-/// The factors of what is summed, without the casts around them.
+/// The factors of the summed products, without the surrounding casts.
 fn factors(parts: &Computed) -> core::result::Result<(Expr, Expr), String> {
     let fail = |reason: &str| Err(reason.to_owned());
     let ExprNode::Reduce { reducer, sources, condition, init, .. } = &*parts.body else {
@@ -203,7 +207,7 @@ fn describe(
         (Some(extent), Some(dom)) if extent > 0 && dom.min.is_int(0) => Ok(extent),
         _ => Err("an axis has no constant extent".to_owned()),
     };
-    // Axes of the result, in their order, by those of the product.
+    // The axes of the result, in their order, by those of the product.
     let own: &[IterVar] = if is_whole { &parts.axes } else { &out.axes };
     let renamed: VarMap =
         parts.axes.iter().zip(own).map(|(axis, own)| (axis.var.clone(), own.var.expr().clone())).collect();
@@ -211,7 +215,8 @@ fn describe(
     let last = parts.axes.len() - 1;
     for (axis, own) in parts.axes.iter().zip(own).take(last) {
         let entry = (own.var.clone(), constant(axis)?);
-        // What only the second factor has is a batch, too: the first one is the same in all of it.
+        // An axis that only the second factor has is also a batch axis: the first factor is the
+        // same for all of it.
         if depends_on(&b, axis) { batch.push(entry) } else { rows.push(entry) }
     }
     let column = (own[last].var.clone(), constant(column)?);
@@ -234,7 +239,7 @@ fn describe(
     })
 }
 
-/// What is written, with a variable in the place of the sum.
+/// The value that is written, with a variable in place of the sum.
 fn written(out: &Computed, core: &Operation, sum: &Var, is_whole: bool) -> core::result::Result<Expr, String> {
     if is_whole {
         return Ok(sum.expr().clone());
@@ -246,14 +251,14 @@ fn written(out: &Computed, core: &Operation, sum: &Var, is_whole: bool) -> core:
     Ok(body)
 }
 
-/// The tensor that the second factor is read from, if it lies in panels.
+/// The tensor of the second factor, if it is packed in panels.
 fn panels_of(b: &Expr, column: &IterVar, depth: &IterVar, (columns, terms): (i64, i64)) -> Option<Tensor> {
     let ExprNode::TensorRead { tensor, indices } = &**b else { return None };
     let [panel, group, lane, part] = &indices.to_vec()[..] else { return None };
     let shape: Vec<i64> = tensor.shape.iter().map(|extent| extent.as_int()).collect::<Option<_>>()?;
     let wanted = [(columns + COLUMNS - 1) / COLUMNS, (terms + DEPTH - 1) / DEPTH, COLUMNS, DEPTH];
     let axes = [column.clone(), depth.clone()];
-    // An index that cannot be above 0 may have been simplified.
+    // An index that is always 0 may have been simplified.
     let is_part = |index: &Expr, axis: &IterVar, by: i64, op: BinaryOp| match &**index {
         ExprNode::Binary { op: own, a, b, .. } => *own == op && b.is_int(by) && axis_of(a, &axes) == Some(axis),
         _ => match op {
@@ -270,7 +275,7 @@ fn panels_of(b: &Expr, column: &IterVar, depth: &IterVar, (columns, terms): (i64
 }
 
 impl Product {
-    /// The operation that computes it by statements.
+    /// Creates the operation that computes the product by statements.
     fn operation(&self, body: impl FnOnce(&Inputs, &crate::ir::Buffer) -> Stmt) -> Operation {
         let inputs = Inputs::of([&self.a, &self.b, &self.value]);
         inputs.operation(&format!("{}.dot", self.out.name()), &self.out, body)

@@ -1,4 +1,4 @@
-//! How loops are run: vectorize, unroll, parallel, bind, and hints.
+//! Annotations of loops: vectorize, unroll, parallel, bind, and hints.
 
 use super::handle::{Context, StageHandle};
 use crate::error::Result;
@@ -17,28 +17,31 @@ fn done(annotation: Annotation) -> &'static str {
 }
 
 impl StageHandle<'_> {
-    /// The iterations become lanes of vectors. The extent has to be constant when the loop is lowered.
+    /// Vectorizes a loop: the iterations become vector lanes. The extent has to be constant when
+    /// the loop is lowered.
     ///
     /// # Errors
-    /// No loop of the stage, an axis that is no dimension, a loop that is annotated otherwise.
+    /// Returns an error if the axis is not a loop of the stage, is not a data dimension, or has
+    /// another annotation.
     #[track_caller]
     pub fn vectorize(&mut self, axis: &IterVar) -> Result<&mut Self> {
         self.annotate(&Context::new("vectorize"), axis, Annotation::Vectorized)
     }
 
-    /// The iterations are written out. The extent has to be constant when the loop is lowered.
+    /// Unrolls a loop. The extent has to be constant when the loop is lowered.
     ///
     /// # Errors
-    /// No loop of the stage, a loop that is annotated otherwise.
+    /// Returns an error if the axis is not a loop of the stage, or has another annotation.
     #[track_caller]
     pub fn unroll(&mut self, axis: &IterVar) -> Result<&mut Self> {
         self.annotate(&Context::new("unroll"), axis, Annotation::Unrolled)
     }
 
-    /// The iterations are run by the threads of the cpu, in any order.
+    /// Parallelizes a loop: CPU threads run the iterations, in any order.
     ///
     /// # Errors
-    /// No loop of the stage, an axis that is no dimension, a loop that is annotated otherwise, a second parallel loop of the stage.
+    /// Returns an error if the axis is not a loop of the stage, is not a data dimension, or has
+    /// another annotation, or if the stage has another parallel loop.
     #[track_caller]
     pub fn parallel(&mut self, axis: &IterVar) -> Result<&mut Self> {
         self.annotate(&Context::new("parallel"), axis, Annotation::Parallel)
@@ -91,11 +94,14 @@ impl StageHandle<'_> {
         self.schedule[id].attrs.entry(axis.clone()).or_default()
     }
 
-    /// The iterations are run by threads of a device: `s.stage(&c).bind(&i, &thread_axis(None, "threadIdx.x"))?`. Stages that share a thread share its extent.
+    /// Binds a loop to threads of a device:
+    /// `s.stage(&c).bind(&i, &thread_axis(None, "threadIdx.x"))?`. Stages that share a thread share
+    /// its extent.
     ///
     /// # Errors
-    /// No loop of the stage, time, something that is no thread, a loop that is annotated otherwise, a thread that another loop of the stage has, an axis of a
-    /// reduction for a virtual thread.
+    /// Returns an error if the axis is not a loop of the stage, is the time axis of a scan, or has
+    /// another annotation; if `thread` is not a thread, or is bound to another loop of the stage;
+    /// or if a reduction axis is bound to a virtual thread.
     #[track_caller]
     pub fn bind(&mut self, axis: &IterVar, thread: &IterVar) -> Result<&mut Self> {
         let context = Context::new("bind");
@@ -141,10 +147,11 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Threads that are started around all steps of a scan.
+    /// Launches threads around all steps of a scan.
     ///
     /// # Errors
-    /// A stage that is no scan, something that is no thread, a second call.
+    /// Returns an error if the stage is not a scan, if an element is not a thread, or on a second
+    /// call.
     #[track_caller]
     pub fn env_threads(&mut self, threads: &[IterVar]) -> Result<&mut Self> {
         let context = Context::new("env_threads");
@@ -168,11 +175,13 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// A hint for a loop: `auto_unroll_max_step`, `unroll_explicit`, `parallel_launch_point`, `parallel_stride_pattern`, `parallel_barrier_when_finish`,
-    /// `import_llvm`, `import_c`, `debug_skip_region`, or anything that a pass of yours reads; `unroll` and `vectorize` are the primitives.
+    /// Adds a hint to a loop: `auto_unroll_max_step`, `unroll_explicit`, `parallel_launch_point`,
+    /// `parallel_stride_pattern`, `parallel_barrier_when_finish`, `import_llvm`, `import_c`,
+    /// `debug_skip_region`, or any key that a user-defined pass reads; `unroll` and `vectorize` are
+    /// the primitives.
     ///
     /// # Errors
-    /// No loop of the stage; those of the primitives.
+    /// Returns an error if the axis is not a loop of the stage, and the errors of the primitives.
     #[track_caller]
     pub fn pragma(&mut self, axis: &IterVar, key: &str, value: impl Into<Expr>) -> Result<&mut Self> {
         let context = Context::new("pragma");
@@ -196,10 +205,12 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Touches what the stage reads of a tensor, or writes of its own, `ahead` iterations of the loop before it does.
+    /// Prefetches the elements that the stage reads from a tensor, or writes to its own, `ahead`
+    /// iterations of the loop in advance.
     ///
     /// # Errors
-    /// No loop of the stage, a tensor that the stage neither reads nor computes, a distance that is no integer.
+    /// Returns an error if the axis is not a loop of the stage, if the stage neither reads nor
+    /// computes the tensor, or if the distance is not an integer.
     #[track_caller]
     pub fn prefetch(&mut self, tensor: &Tensor, axis: &IterVar, ahead: impl Into<Expr>) -> Result<&mut Self> {
         let context = Context::new("prefetch");
@@ -223,10 +234,12 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Replaces a loop and all loops inside by an instruction. What they compute is compared with what it computes when the loop is lowered.
+    /// Replaces a loop and all loops inside it by an instruction. Lowering verifies that the loops
+    /// and the instruction compute the same.
     ///
     /// # Errors
-    /// No loop of the stage; a second loop of the stage that is tensorized; a loop that is annotated otherwise; loops that are bound or annotated inside.
+    /// Returns an error if the axis is not a loop of the stage or has another annotation, if
+    /// another loop of the stage is tensorized, or if inner loops are bound or annotated.
     #[track_caller]
     pub fn tensorize(&mut self, axis: &IterVar, intrin: &TensorIntrin) -> Result<&mut Self> {
         let context = Context::new("tensorize");

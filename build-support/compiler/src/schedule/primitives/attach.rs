@@ -1,4 +1,4 @@
-//! Where stages are computed: in a loop of a reader, in the expressions of the readers, on their own.
+//! Attachment of stages: in a loop of a reader, inlined into the readers, or separately.
 
 use super::handle::{Context, StageHandle, StageKey};
 use crate::error::Result;
@@ -6,11 +6,13 @@ use crate::ir::{ExprNode, IterVar, OperationNode};
 use crate::schedule::stage::{Attach, Schedule, StageId};
 
 impl StageHandle<'_> {
-    /// Computes what one iteration of a loop of another stage needs, at the beginning of that iteration.
+    /// Computes the part of the tensor that one iteration of a loop of another stage needs, at the
+    /// beginning of that iteration.
     ///
     /// # Errors
-    /// No loop of that stage, a stage that is an output, an input or what a scan updates itself with, a stage of another group, stages that would be computed
-    /// in each other. Readers that are not in that loop are an error of bound inference.
+    /// Returns an error if the axis is not a loop of that stage; for a stage that is an output, an
+    /// input or an update of a scan; for a stage of another group; or for stages that would be
+    /// computed in each other. Readers outside of that loop are an error of bound inference.
     #[track_caller]
     pub fn compute_at(&mut self, parent: impl Into<StageKey>, axis: &IterVar) -> Result<&mut Self> {
         let context = Context::new("compute_at");
@@ -61,10 +63,11 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Puts the expression in wherever the tensor is read.
+    /// Inlines the expression into every reader of the tensor.
     ///
     /// # Errors
-    /// A stage that is an output, an input, a reduction, a scan or an extern operation; a reader that is not computed by an expression.
+    /// Returns an error for a stage that is an output, an input, a reduction, a scan or an extern
+    /// operation, or for a reader that is not computed by an expression.
     #[track_caller]
     pub fn compute_inline(&mut self) -> Result<&mut Self> {
         let context = Context::new("compute_inline");
@@ -78,10 +81,10 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Computes all of it on its own, before its first reader.
+    /// Computes the whole tensor separately, before its first reader.
     ///
     /// # Errors
-    /// What a scan updates itself with.
+    /// Returns an error for an update of a scan.
     #[track_caller]
     pub fn compute_root(&mut self) -> Result<&mut Self> {
         let context = Context::new("compute_root");
@@ -95,7 +98,7 @@ impl StageHandle<'_> {
 }
 
 impl Schedule {
-    /// Whether a stage is a part of a group, or of a group inside it.
+    /// Returns true if a stage is a part of a group, or of a group inside it.
     fn is_in_group(&self, stage: StageId, group: StageId) -> bool {
         let mut around = self[stage].group;
         while let Some(id) = around {
@@ -119,7 +122,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Whether the expression of a stage can stand where it is read.
+    /// Checks that the expression of a stage can be inlined into its readers.
     pub(crate) fn check_inline(&self, id: StageId) -> Result<()> {
         use crate::error::{CompileError, ErrorKind};
         let stage = &self[id];

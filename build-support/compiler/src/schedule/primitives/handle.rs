@@ -1,4 +1,4 @@
-//! The handle that primitives are methods of, and their errors.
+//! The handle that has the primitives as methods, and their errors.
 
 use core::fmt;
 use core::panic::Location;
@@ -8,7 +8,7 @@ use crate::ir::{IterVar, Operation, OperationNode, Tensor};
 use crate::schedule::stage::{Schedule, Stage, StageId};
 use crate::te::placeholder::counted;
 
-/// What names a stage: a tensor, an operation, an id.
+/// The key of a stage: a tensor, an operation, or an id.
 #[derive(Clone)]
 pub enum StageKey {
     /// The stage that computes an operation.
@@ -36,9 +36,9 @@ impl From<StageId> for StageKey {
 }
 
 impl Schedule {
-    /// The stage of a tensor, to apply primitives to: `s.stage(&c).split(&i, 8)?`.
+    /// Returns the stage of a tensor, for primitives: `s.stage(&c).split(&i, 8)?`.
     ///
-    /// A tensor that the schedule does not compute is an error of the primitive.
+    /// If the schedule does not compute the tensor, the primitive returns an error.
     pub fn stage(&mut self, of: impl Into<StageKey>) -> StageHandle<'_> {
         let id = self.find(&of.into());
         StageHandle { schedule: self, id }
@@ -58,7 +58,8 @@ impl Schedule {
     }
 }
 
-/// A stage of a schedule that is being changed. Each primitive returns an error that names the stage, the axis and the caller's line.
+/// A stage of a schedule for modification. Each primitive returns an error that names the stage,
+/// the axis and the caller's line.
 pub struct StageHandle<'a> {
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) id: Result<StageId>,
@@ -73,7 +74,7 @@ impl fmt::Debug for StageHandle<'_> {
     }
 }
 
-/// What an error of a primitive says besides its cause.
+/// The context of an error of a primitive.
 pub(crate) struct Context {
     pub(crate) primitive: &'static str,
     pub(crate) here: &'static Location<'static>,
@@ -89,17 +90,17 @@ impl Context {
         place(self.here)
     }
 
-    /// The place after ` at`, or nothing if it is unknown.
+    /// The place after ` at`, or an empty string if it is unknown.
     pub(crate) fn at_place(&self) -> String {
         at_place(&self.place())
     }
 
-    /// An error of this primitive without loops.
+    /// An error of this primitive, without a list of loops.
     pub(crate) fn error(&self, what: impl fmt::Display) -> CompileError {
         CompileError::new(ErrorKind::Schedule, format!("{}: {what}", self.primitive)).at(self.place())
     }
 
-    /// An error that another part of the compiler found.
+    /// Wraps an error of another part of the compiler.
     pub(crate) fn wrap(&self, error: &CompileError) -> CompileError {
         let mut wrapped = self.error(error.what());
         for line in error.to_string().lines().skip(1) {
@@ -112,13 +113,13 @@ impl Context {
         wrapped
     }
 
-    /// An error of this primitive that says which loops the stage has.
+    /// An error of this primitive that lists the loops of the stage.
     pub(crate) fn stage_error(&self, stage: &Stage, what: impl fmt::Display) -> CompileError {
         self.error(what).note(loops_of(stage))
     }
 }
 
-/// The place after ` at`, or nothing if it is unknown.
+/// The place after ` at`, or an empty string if it is unknown.
 pub(crate) fn at_place(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!(" at {place}") }
 }
@@ -132,31 +133,31 @@ fn loops_of(stage: &Stage) -> String {
 }
 
 impl StageHandle<'_> {
-    /// The stage's id, with the primitive's name and place in the error.
+    /// The stage's id; the error contains the primitive's name and place.
     pub(crate) fn checked(&self, context: &Context) -> Result<StageId> {
         self.id.clone().map_err(|error| context.wrap(&error))
     }
 
-    /// The position of a leaf, or why it is none.
+    /// The position of a leaf; the error contains the reason why the axis is not a leaf.
     pub(crate) fn leaf(&self, context: &Context, axis: &IterVar) -> Result<(StageId, usize)> {
         let id = self.checked(context)?;
         let position = self.schedule.leaf_of(context, id, axis)?;
         Ok((id, position))
     }
 
-    /// The id.
+    /// The id of the stage.
     ///
     /// # Errors
-    /// A tensor that the schedule does not compute.
+    /// Returns an error if the schedule does not compute the tensor.
     #[track_caller]
     pub fn id(&self) -> Result<StageId> {
         self.checked(&Context::new("stage"))
     }
 
-    /// The stage as it is now.
+    /// The current state of the stage.
     ///
     /// # Errors
-    /// A tensor that the schedule does not compute.
+    /// Returns an error if the schedule does not compute the tensor.
     #[track_caller]
     pub fn get(&self) -> Result<&Stage> {
         let id = self.checked(&Context::new("stage"))?;
@@ -166,25 +167,25 @@ impl StageHandle<'_> {
     /// The axes of the tensor's dimensions: `let [i, j] = s.stage(&c).axes()?;`.
     ///
     /// # Errors
-    /// Another number of dimensions.
+    /// Returns an error if the number of dimensions differs from `N`.
     #[track_caller]
     pub fn axes<const N: usize>(&self) -> Result<[IterVar; N]> {
         self.fixed(&Context::new("axes"), "dimension", data_axes)
     }
 
-    /// The axes of the reduction: `let [k] = s.stage(&c).reduce_axes()?;`.
+    /// The reduction axes: `let [k] = s.stage(&c).reduce_axes()?;`.
     ///
     /// # Errors
-    /// Another number of axes.
+    /// Returns an error if the number of axes differs from `N`.
     #[track_caller]
     pub fn reduce_axes<const N: usize>(&self) -> Result<[IterVar; N]> {
         self.fixed(&Context::new("reduce_axes"), "axis of reduction", reduction_axes)
     }
 
-    /// The loops as they are now, from the outermost to the innermost.
+    /// The current loops, from the outermost to the innermost.
     ///
     /// # Errors
-    /// Another number of loops.
+    /// Returns an error if the number of loops differs from `N`.
     #[track_caller]
     pub fn loops<const N: usize>(&self) -> Result<[IterVar; N]> {
         let context = Context::new("loops");
@@ -248,7 +249,8 @@ impl Schedule {
         Err(error)
     }
 
-    /// The leaf is not needed as it is: by an annotation, or by a stage that is computed in its loop.
+    /// Checks that the leaf can be changed: it has no annotation, and no stage is computed in its
+    /// loop.
     pub(crate) fn check_free(&self, context: &Context, id: StageId, axis: &IterVar) -> Result<()> {
         let stage = &self[id];
         let name = axis.name();

@@ -1,4 +1,4 @@
-//! Loops of other shapes: split, tile, fuse, reorder.
+//! Transformations of loops: split, tile, fuse, reorder.
 
 use super::handle::{Context, StageHandle};
 use crate::error::Result;
@@ -27,28 +27,32 @@ fn kind_name(kind: IterKind) -> &'static str {
 }
 
 impl StageHandle<'_> {
-    /// Splits a loop into parts of `factor` iterations: `(outer, inner)`, inner from 0 to `factor`. If the extent may not be a multiple, the rest is guarded.
+    /// Splits a loop into parts of `factor` iterations: `(outer, inner)`, where inner runs from 0
+    /// to `factor`. If the extent may not be a multiple, the tail is guarded.
     ///
     /// # Errors
-    /// No loop of the stage; a factor that is no integer, or not positive; a loop that is bound or annotated already, or in which a stage is computed.
+    /// Returns an error if the axis is not a loop of the stage; if the factor is not an integer, or
+    /// not positive; or if the loop is already bound or annotated, or a stage is computed in it.
     #[track_caller]
     pub fn split(&mut self, axis: &IterVar, factor: impl Into<Expr>) -> Result<(IterVar, IterVar)> {
         self.split_loop(&Context::new("split"), axis, Some(factor.into()), None, Tail::Guard)
     }
 
-    /// Splits a loop into `parts` parts of equal size: `(outer, inner)`, outer from 0 to `parts`.
+    /// Splits a loop into `parts` parts of equal size: `(outer, inner)`, where outer runs from 0 to
+    /// `parts`.
     ///
     /// # Errors
-    /// As [`split`](Self::split).
+    /// Returns the errors of [`split`](Self::split).
     #[track_caller]
     pub fn split_nparts(&mut self, axis: &IterVar, parts: impl Into<Expr>) -> Result<(IterVar, IterVar)> {
         self.split_loop(&Context::new("split_nparts"), axis, None, Some(parts.into()), Tail::Guard)
     }
 
-    /// [`split`](Self::split) that says what is done with the rest.
+    /// [`split`](Self::split) with an explicit treatment of the tail.
     ///
     /// # Errors
-    /// As [`split`](Self::split); [`Tail::ShiftInwards`] of an axis of a reduction, of a tensor that is a reduction, or of an axis that is not the tensor's own.
+    /// Returns the errors of [`split`](Self::split), and an error for [`Tail::ShiftInwards`] of a
+    /// reduction axis, of a tensor that is a reduction, or of an axis that is not the tensor's own.
     #[track_caller]
     pub fn split_tail(&mut self, axis: &IterVar, factor: impl Into<Expr>, tail: Tail) -> Result<(IterVar, IterVar)> {
         self.split_loop(&Context::new("split_tail"), axis, Some(factor.into()), None, tail)
@@ -112,10 +116,11 @@ impl StageHandle<'_> {
         Ok((outer, inner))
     }
 
-    /// Splits two loops and puts both outer parts outside: `(x_outer, y_outer, x_inner, y_inner)`.
+    /// Splits two loops and reorders both outer parts outside:
+    /// `(x_outer, y_outer, x_inner, y_inner)`.
     ///
     /// # Errors
-    /// As [`split`](Self::split) and [`reorder`](Self::reorder).
+    /// Returns the errors of [`split`](Self::split) and [`reorder`](Self::reorder).
     #[track_caller]
     pub fn tile(
         &mut self,
@@ -125,7 +130,7 @@ impl StageHandle<'_> {
         y_factor: impl Into<Expr>,
     ) -> Result<(IterVar, IterVar, IterVar, IterVar)> {
         let context = Context::new("tile");
-        // Nothing is done if the second axis does not fit.
+        // If the second axis is invalid, nothing is changed.
         let (id, _) = self.leaf(&context, y)?;
         self.schedule.check_free(&context, id, y)?;
         if x == y {
@@ -145,20 +150,22 @@ impl StageHandle<'_> {
         tiled
     }
 
-    /// Makes one loop of two adjacent ones; given in the reverse order they are swapped.
+    /// Fuses two adjacent loops into one; if they are given in the reverse order, they are swapped.
     ///
     /// # Errors
-    /// No loops of the stage, loops that are not adjacent or of different kinds (an axis of a reduction and a dimension), loops that are bound or annotated, or
-    /// in which a stage is computed.
+    /// Returns an error for axes that are not loops of the stage, loops that are not adjacent or of
+    /// different kinds (a reduction axis and a data dimension), or loops that are bound or
+    /// annotated, or in which a stage is computed.
     #[track_caller]
     pub fn fuse(&mut self, outer: &IterVar, inner: &IterVar) -> Result<IterVar> {
         self.fuse_two(&Context::new("fuse"), outer, inner)
     }
 
-    /// Makes one loop of adjacent ones, from the outermost to the innermost. One stays itself; of none comes a loop with one iteration, outside all others.
+    /// Fuses adjacent loops, from the outermost to the innermost, into one. A single loop is
+    /// unchanged; without loops, creates a loop with one iteration outside of all others.
     ///
     /// # Errors
-    /// As [`fuse`](Self::fuse).
+    /// Returns the errors of [`fuse`](Self::fuse).
     #[track_caller]
     pub fn fuse_all(&mut self, axes: &[IterVar]) -> Result<IterVar> {
         let context = Context::new("fuse_all");
@@ -226,10 +233,11 @@ impl StageHandle<'_> {
         Ok(fused)
     }
 
-    /// Puts loops in another order: those given, within the positions that they hold.
+    /// Reorders the given loops within the positions that they occupy.
     ///
     /// # Errors
-    /// No loops of the stage, one given twice, time of a scan.
+    /// Returns an error for axes that are not loops of the stage, a loop that is given twice, or
+    /// the time axis of a scan.
     #[track_caller]
     pub fn reorder<'b>(&mut self, order: impl IntoIterator<Item = &'b IterVar>) -> Result<&mut Self> {
         let order: Vec<IterVar> = order.into_iter().cloned().collect();

@@ -1,14 +1,14 @@
-//! The memory of stages: scope, alignment, double buffers, conditions of stores.
+//! The memory of stages: scope, alignment, double buffers, store predicates.
 
 use super::handle::{Context, StageHandle};
 use crate::error::Result;
 use crate::ir::{DataTypeExt, Expr, IterVar, OperationNode};
 use crate::schedule::stage::Attach;
 
-/// Scopes of memory, without their tags.
+/// Memory scopes, without their tags.
 const SCOPES: [&str; 4] = ["global", "shared", "warp", "local"];
 
-/// Whether a scope is known; a tag may follow after a dot (`local.accumulator`).
+/// Checks that a scope is known; a tag may follow after a dot (`local.accumulator`).
 pub(crate) fn check_scope(context: &Context, scope: &str) -> Result<()> {
     let base = scope.split_once('.').map_or(scope, |(base, _)| base);
     if SCOPES.contains(&base) {
@@ -18,10 +18,12 @@ pub(crate) fn check_scope(context: &Context, scope: &str) -> Result<()> {
 }
 
 impl StageHandle<'_> {
-    /// Where the memory of the tensor is: `global`, `shared`, `warp`, `local`; else it follows from the threads around the stage.
+    /// Sets the memory scope of the tensor: `global`, `shared`, `warp`, `local`. By default it is
+    /// derived from the threads around the stage.
     ///
     /// # Errors
-    /// An unknown scope; a tensor that is an argument in another scope than `global`.
+    /// Returns an error for an unknown scope, or for a tensor that is an argument in another scope
+    /// than `global`.
     #[track_caller]
     pub fn set_scope(&mut self, scope: &str) -> Result<&mut Self> {
         let context = Context::new("set_scope");
@@ -39,10 +41,11 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Only elements for which the condition holds are stored; whether that is right is up to the caller.
+    /// Sets a condition for stores: only elements for which it holds are stored. The caller is
+    /// responsible for the correctness of that.
     ///
     /// # Errors
-    /// Something that is no scalar truth value.
+    /// Returns an error if the condition is not a scalar truth value.
     #[track_caller]
     pub fn set_store_predicate(&mut self, condition: impl Into<Expr>) -> Result<&mut Self> {
         let context = Context::new("set_store_predicate");
@@ -59,10 +62,12 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// The stride of a dimension in memory becomes a multiple of `factor` plus `offset`, in elements.
+    /// Aligns the stride of a dimension in memory to a multiple of `factor`, plus `offset`, in
+    /// elements.
     ///
     /// # Errors
-    /// An axis that is no dimension of the tensor, a factor below 1, a negative offset; an argument of the function.
+    /// Returns an error for an axis that is not a dimension of the tensor, a factor below 1, a
+    /// negative offset, or a tensor that is an argument of the function.
     #[track_caller]
     pub fn storage_align(&mut self, axis: &IterVar, factor: i64, offset: i64) -> Result<&mut Self> {
         let context = Context::new("storage_align");
@@ -87,10 +92,12 @@ impl StageHandle<'_> {
         Ok(self)
     }
 
-    /// Doubles the memory: the part for the next iteration of the loop around it is computed while this one's is read.
+    /// Doubles the memory: the part for the next iteration of the loop around it is computed while
+    /// that of the current one is read.
     ///
     /// # Errors
-    /// An output, an input. That the stage is computed in a loop is checked when the schedule is normalized.
+    /// Returns an error for an output or an input. Normalization of the schedule checks that the
+    /// stage is computed in a loop.
     #[track_caller]
     pub fn double_buffer(&mut self) -> Result<&mut Self> {
         let context = Context::new("double_buffer");

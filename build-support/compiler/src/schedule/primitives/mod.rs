@@ -1,4 +1,4 @@
-//! The primitives: what a schedule can be told.
+//! The schedule primitives.
 
 mod annotate;
 mod attach;

@@ -1,4 +1,4 @@
-//! The conditions under which an expression reads elements that exist.
+//! The conditions under which an expression reads only elements that exist.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use crate::ir::{Expr, ExprNode, OperationNode, Tensor, Var, VarMap, substitute};
 use crate::te::in_bounds::Checks;
 use crate::text;
 
-/// A read that may be outside. Its condition reads no element that does not exist itself.
+/// A read that may be out of bounds. The condition itself reads only elements that exist.
 #[derive(Clone)]
 pub(super) struct Check {
     pub(super) condition: Expr,
     pub(super) message: Rc<str>,
-    /// An error of the call, not an element that nothing needs.
+    /// True if a violation is an error of the call; false if the element is not needed.
     pub(super) raises: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The checks; those that others depend on come first.
+    /// The checks, ordered such that a check comes after those that it depends on.
     pub(super) fn checks(&self) -> &[Check] {
         &self.checks
     }
@@ -37,7 +37,7 @@ impl Found {
         self.of.get(message).map_or_else(|| Expr::bool(true), |&at| self.checks[at].condition.clone())
     }
 
-    /// All of the conditions at once.
+    /// The conjunction of the conditions.
     fn all(&self) -> Option<Expr> {
         self.checks.iter().map(|check| check.condition.clone()).reduce(|a, b| a.and(b))
     }
@@ -57,12 +57,12 @@ impl Found {
         }
     }
 
-    /// Adds the checks of an expression that is evaluated, too.
+    /// Adds the checks of another expression that is also evaluated.
     pub(super) fn join(&mut self, other: &Self) {
         other.checks.iter().for_each(|check| self.put(check.clone()));
     }
 
-    /// The checks whose conditions are not among those of other checks.
+    /// The checks whose conditions are not among those of `others`.
     pub(super) fn without(self, others: &Self) -> Self {
         let mut left = Self::default();
         for check in self.checks {
@@ -74,7 +74,8 @@ impl Found {
         left
     }
 
-    /// Each condition, changed. It is evaluated only where what it reads by the change exists.
+    /// Applies a change to each condition. The new condition is evaluated only where the elements
+    /// that it reads exist.
     fn each(&self, needed: &Self, change: impl Fn(&Expr) -> Expr) -> Vec<Check> {
         let needed = needed.all();
         let safe = |condition: Expr| match &needed {
@@ -85,7 +86,8 @@ impl Found {
     }
 }
 
-/// Finds the checks of expressions. Each part is looked at once: parts that choices share have the same checks in each.
+/// Finds the checks of expressions. Each part is visited once: parts that are shared between
+/// selects have the same checks in each.
 pub(super) struct Conditions<'a> {
     checks: &'a Checks,
     raises: bool,
@@ -128,7 +130,7 @@ impl<'a> Conditions<'a> {
         found
     }
 
-    /// The checks of an expression, which is kept as long as these conditions are used.
+    /// The checks of an expression, which is kept alive as long as these conditions are used.
     pub(super) fn of(&mut self, expr: &Expr) -> Rc<Found> {
         if let Some(known) = self.known.get(&expr.address()) {
             return known.clone();
@@ -148,7 +150,7 @@ impl<'a> Conditions<'a> {
                 own.into_iter().for_each(|check| found.put(check));
                 found
             }
-            // A select whose sides read memory becomes a choice, too: `RewriteUnsafeSelect`.
+            // A select whose sides read memory also becomes lazy: see `RewriteUnsafeSelect`.
             ExprNode::IfThenElse { condition, then_value: a, else_value: b }
             | ExprNode::Select { condition, true_value: a, false_value: b }
                 if condition.lanes() == 1 =>
@@ -172,7 +174,7 @@ impl<'a> Conditions<'a> {
                 let mut found = self.of(value).as_ref().clone();
                 self.analyzer.with(|state| state.mark_value(var, value));
                 let inner = self.of(body).each(&found, |check| {
-                    // A name is defined in one place.
+                    // A name must be defined only once.
                     let own = Var::new(var.name(), var.dtype());
                     let check = substitute(check, &VarMap::from([(var.clone(), own.expr().clone())]));
                     Expr::from_node(ExprNode::Let { var: own, value: value.clone(), body: check })

@@ -1,4 +1,4 @@
-//! Builtin functions of one element.
+//! Builtin functions, for one element.
 
 use kernpack::DataType;
 
@@ -8,7 +8,8 @@ use crate::ir::DataTypeExt;
 use crate::ir::builder::{round_float, wrap_int};
 use crate::ir::float_math::{float_math, small_fma};
 
-/// A builtin that depends on its arguments alone. Floats are computed in double precision and rounded once.
+/// Evaluates a builtin that depends only on its arguments. Floats are computed in double precision
+/// and rounded once.
 pub(crate) fn call(name: &str, from: DataType, dtype: DataType, args: &[Value]) -> Result<Value> {
     let arg = |index: usize| args.get(index).copied().unwrap_or(Value::Int(0));
     let x = arg(0).float();
@@ -35,7 +36,8 @@ pub(crate) fn call(name: &str, from: DataType, dtype: DataType, args: &[Value]) 
     let value = match name {
         "abs" => x.abs(),
         "copysign" => x.copysign(arg(1).float()),
-        // The product of singles is exact in a double, but the sum is not: rounding it twice may miss the nearest single.
+        // The product of singles is exact in a double, but the sum is not: double rounding may miss
+        // the nearest single.
         "fma" if dtype.bits() == 32 => f64::from((x as f32).mul_add(arg(1).float() as f32, arg(2).float() as f32)),
         "fma" if dtype.bits() == 16 => small_fma(x, arg(1).float(), arg(2).float()),
         "fma" => x.mul_add(arg(1).float(), arg(2).float()),

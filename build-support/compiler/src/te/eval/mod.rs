@@ -1,7 +1,9 @@
-//! The reference evaluator: what a graph computes, without a schedule and without lowering. The oracle of everything that is derived from the graph.
+//! The reference evaluator: computes a graph without a schedule and without lowering. It is the
+//! oracle for everything that is derived from the graph.
 //!
-//! Floats are rounded to their type after each operation; reductions go over their axes in order, the last one fastest. Tensors are evaluated whole, in the
-//! order of the graph; scans step by step.
+//! Floats are rounded to their type after each operation; reductions iterate over their axes in
+//! order, the last one fastest. Tensors are evaluated completely, in the order of the graph; scans
+//! are evaluated step by step.
 //!
 //! ```
 //! use kernpack_compiler::ir::F32;
@@ -38,7 +40,7 @@ use super::operation::post_order;
 use crate::error::{Result, fail, require, take_reported};
 use crate::ir::{DataTypeExt, Expr, ExprNode, Operation, OperationNode, Tensor, Var};
 
-/// Evaluates graphs: inputs, sizes, then `run`.
+/// Evaluates graphs: set inputs and sizes, then call `run`.
 #[derive(Default)]
 pub struct Evaluator {
     inputs: Vec<(Tensor, Elements)>,
@@ -49,19 +51,19 @@ pub struct Evaluator {
 type Function = Rc<dyn Fn(&[Elements], &mut [Elements]) -> Result<()>>;
 
 impl Evaluator {
-    /// Without inputs.
+    /// Creates an evaluator without inputs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The elements of a placeholder; sizes in its shape get their values from it.
+    /// Sets the elements of a placeholder; sizes in its shape get their values from it.
     #[must_use]
     pub fn input(mut self, tensor: &Tensor, elements: Elements) -> Self {
         self.inputs.push((tensor.clone(), elements));
         self
     }
 
-    /// The value of a scalar or of a size that no input has.
+    /// Sets the value of a scalar, or of a size that no input determines.
     #[must_use]
     pub fn scalar(mut self, var: &Var, value: impl Into<f64>) -> Self {
         let value = Value::Float(value.into());
@@ -69,7 +71,8 @@ impl Evaluator {
         self
     }
 
-    /// What a packed or C function called by an extern operation does: it gets the inputs and the results.
+    /// Sets the implementation of a packed or C function that an extern operation calls: it gets
+    /// the inputs and the results.
     #[must_use]
     pub fn function(
         mut self,
@@ -80,11 +83,13 @@ impl Evaluator {
         self
     }
 
-    /// The elements of these tensors.
+    /// Evaluates the elements of these tensors.
     ///
     /// # Errors
-    /// Mistakes that the graph's construction reported; inputs without elements, or with others than the placeholder says; a size without a value; a read
-    /// outside of a tensor, a division by zero, a state that a scan reads before it is computed: with the tensor and the element.
+    /// Returns errors that were reported during the construction of the graph, and errors for
+    /// inputs without elements, or with elements that do not match the placeholder; for a size
+    /// without a value; and for a read outside of a tensor, a division by zero, or a state that a
+    /// scan reads before it is computed: these with the tensor and the element.
     pub fn run(mut self, outputs: &[Tensor]) -> Result<Vec<Elements>> {
         take_reported()?;
         let mut done: HashMap<Key, Rc<Source>> = HashMap::new();
@@ -106,7 +111,7 @@ impl Evaluator {
             }
         }
         for op in &order {
-            // What is inside a scan is evaluated by it; where it is an output, too, it has no value of its own.
+            // Operations inside of a scan are evaluated by the scan; they have no value as outputs.
             if inside.contains(op) {
                 require!(!ops.contains(op), Run, "evaluate: `{}` is a part of a scan", op.name());
                 continue;
@@ -120,7 +125,7 @@ impl Evaluator {
         results.collect()
     }
 
-    /// Gives the sizes that are dimensions by themselves the extents that the elements have.
+    /// Sets the sizes that are dimensions themselves to the extents of the elements.
     fn bind_shape(&mut self, tensor: &Tensor, elements: &Elements) -> Result<()> {
         let name = tensor.name();
         require!(
@@ -155,7 +160,7 @@ impl Machine {
         Program::new(self.scalars.clone())
     }
 
-    /// The value of an expression of scalars.
+    /// Evaluates an expression of scalars.
     fn scalar(&self, expr: &Expr) -> Result<i64> {
         let mut program = self.program();
         let node = program.add(expr)?;
@@ -187,7 +192,7 @@ impl Machine {
 
     fn evaluate(&self, op: &Operation, order: &[Operation], done: &mut HashMap<Key, Rc<Source>>) -> Result<()> {
         match &**op {
-            // One without elements needs no input that tells them.
+            // A placeholder without elements needs no input.
             OperationNode::Placeholder { .. } => {
                 let tensor = op.output(0);
                 if !done.contains_key(&tensor.key())
@@ -222,7 +227,7 @@ fn find(done: &HashMap<Key, Rc<Source>>, tensor: &Tensor) -> Result<Rc<Source>> 
     }
 }
 
-/// For expressions that read no tensor.
+/// Sources for expressions that read no tensor.
 struct Nothing;
 
 impl program::Sources for Nothing {

@@ -1,4 +1,4 @@
-//! One computed operation, ready to be evaluated element by element.
+//! A computed operation, prepared for evaluation element by element.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ enum Body {
 }
 
 struct Reduction {
-    /// Slot, first value, number of values.
+    /// For each axis: slot, first value, number of values.
     axes: Vec<(usize, i64, i64)>,
     values: Vec<NodeId>,
     condition: NodeId,
@@ -94,7 +94,7 @@ impl CompiledOp {
         self.program.frame()
     }
 
-    /// All elements of all outputs.
+    /// Evaluates all elements of all outputs.
     pub(super) fn whole(&self) -> Result<Vec<Elements>> {
         let outputs = self.op.outputs();
         let mut elements: Vec<Elements> =
@@ -111,7 +111,7 @@ impl CompiledOp {
         Ok(elements)
     }
 
-    /// One element of all outputs.
+    /// Evaluates one element of all outputs.
     pub(super) fn element(&self, frame: &mut Frame, at: &[i64]) -> Result<Vec<Value>> {
         for (&slot, &index) in self.axes.iter().zip(at) {
             frame.set(slot, Value::Int(index));
@@ -168,7 +168,7 @@ impl CompiledOp {
         }
     }
 
-    /// The error with the element that it was met in.
+    /// Adds the element at which an error occurred.
     fn located(&self, error: &CompileError, at: &[i64]) -> CompileError {
         if error.what().starts_with("evaluate: ") {
             return error.clone();
@@ -178,7 +178,7 @@ impl CompiledOp {
     }
 }
 
-/// The next element, row by row.
+/// Advances to the next element, in row-major order.
 pub(super) fn advance(at: &mut [i64], shape: &[usize]) {
     for dimension in (0..at.len()).rev() {
         at[dimension] += 1;

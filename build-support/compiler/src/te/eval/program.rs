@@ -1,4 +1,4 @@
-//! Expressions compiled to nodes by number, which are evaluated for one element after the other.
+//! Expressions compiled to numbered nodes, which are evaluated for one element after another.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::values::{Value, binary, cast, compare};
 use crate::error::{Result, fail};
 use crate::ir::{BinaryOp, CallKind, CompareOp, DataTypeExt, Expr, ExprNode, LogicOp, Tensor, Var, with_stack};
 
-/// Number of a node.
+/// The number of a node.
 pub(super) type NodeId = usize;
 
 /// One operation on the values of other nodes.
@@ -29,7 +29,7 @@ enum Node {
 }
 
 impl Node {
-    /// The nodes that it is made of.
+    /// The operands of the node.
     fn parts(&self) -> impl Iterator<Item = NodeId> {
         let (few, many): (&[NodeId], &[NodeId]) = match self {
             Self::Constant(_) | Self::Slot(_) => (&[], &[]),
@@ -46,19 +46,19 @@ impl Node {
     }
 }
 
-/// What evaluation needs to know of a node.
+/// Properties of a node for the evaluation.
 #[derive(Clone, Copy)]
 struct Info {
-    /// Nodes on the longest way down.
+    /// The number of nodes on the longest path to a leaf.
     depth: u32,
-    /// Whether several nodes have it as a part: then its value is kept.
+    /// True if several nodes use it: its value is then memoized.
     is_shared: bool,
 }
 
-/// The stack is looked at once for so many levels.
+/// The number of levels between two checks of the stack.
 const LEVELS: u32 = 32;
 
-/// The nodes of several expressions; parts that they share are one node.
+/// The nodes of several expressions; shared parts are one node.
 pub(super) struct Program {
     nodes: Vec<Node>,
     info: Vec<Info>,
@@ -70,10 +70,10 @@ pub(super) struct Program {
     scalars: Rc<HashMap<Var, Value>>,
 }
 
-/// Variables, and the values of nodes for them.
+/// Variables, and memoized values of nodes.
 pub(super) struct Frame {
     slots: Vec<Value>,
-    /// For each node the state of the variables that the value is of.
+    /// For each node, its value and the state of the variables for which it was computed.
     memo: Vec<(u64, Value)>,
     state: u64,
 }
@@ -85,9 +85,9 @@ impl Frame {
     }
 }
 
-/// What a program reads tensors from.
+/// The tensors from which a program reads.
 pub(super) trait Sources {
-    /// An element of a tensor of `Program::reads`.
+    /// Reads an element of a tensor in `Program::reads`.
     fn read(&self, source: usize, indices: &[i64]) -> Result<Value>;
 }
 
@@ -104,13 +104,13 @@ impl Program {
         }
     }
 
-    /// The place of a variable in frames.
+    /// The slot of a variable in frames.
     pub(super) fn slot(&mut self, var: &Var) -> usize {
         let next = self.slots.len();
         *self.slots.entry(var.clone()).or_insert(next)
     }
 
-    /// To be called when all expressions are added.
+    /// Creates a frame. Must be called after all expressions are added.
     pub(super) fn frame(&self) -> Frame {
         Frame {
             slots: vec![Value::Int(0); self.slots.len()],
@@ -163,7 +163,8 @@ impl Program {
             }
             ExprNode::Logic { op, a, b } => Node::Logic { op: *op, a: self.add(a)?, b: self.add(b)? },
             ExprNode::Not { value } => Node::Not { value: self.add(value)? },
-            // A tensor may be read outside its shape for the value that is not taken, also of a select: lowering makes it lazy then.
+            // A tensor may be read outside its shape on the side that is not selected, also by a
+            // select: lowering then makes it lazy.
             ExprNode::Select { condition, true_value: a, false_value: b }
             | ExprNode::IfThenElse { condition, then_value: a, else_value: b } => {
                 Node::Choice { condition: self.add(condition)?, a: self.add(a)?, b: self.add(b)? }
@@ -194,7 +195,7 @@ impl Program {
         })
     }
 
-    /// The value of a node for the variables of the frame.
+    /// Evaluates a node with the variables of the frame.
     pub(super) fn value(&self, id: NodeId, frame: &mut Frame, sources: &dyn Sources) -> Result<Value> {
         match &self.nodes[id] {
             Node::Constant(value) => return Ok(*value),

@@ -1,4 +1,5 @@
-//! What reads of tensors come from: whole tensors, the states of a scan so far, and operations inside a scan, element by element on demand.
+//! The sources of tensor reads: whole tensors, the current states of a scan, and operations inside
+//! a scan, which are evaluated element by element on demand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,10 +15,10 @@ use crate::ir::{IterVar, Operation, OperationNode, Tensor, with_stack};
 use crate::te::operation::input_tensors;
 use crate::te::scan::scan_body;
 
-/// Identity of a tensor.
+/// The identity of a tensor.
 pub(super) type Key = (usize, i64);
 
-/// Elements of one tensor.
+/// The elements of one tensor.
 pub(super) struct Source {
     tensor: Tensor,
     content: Content,
@@ -25,12 +26,12 @@ pub(super) struct Source {
 
 enum Content {
     Whole(Elements),
-    /// The steps of a scan so far.
+    /// The steps of a scan that are computed so far.
     Steps {
         elements: RefCell<Elements>,
         steps: Cell<usize>,
     },
-    /// An operation inside a scan: elements that were asked for.
+    /// An operation inside a scan, with the elements that were requested.
     OnDemand {
         op: Rc<CompiledOp>,
         known: Rc<RefCell<HashMap<Vec<i64>, Vec<Value>>>>,

@@ -1,4 +1,4 @@
-//! Extern operations: functions that the caller gave, and statements, run one by one.
+//! Extern operations: functions from the caller, and statements, which are run one by one.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -127,7 +127,7 @@ impl Memory<'_> {
         }
     }
 
-    /// A call that is made for what it does.
+    /// Runs a call for its side effects.
     fn effect(&mut self, expr: &Expr) -> Result<()> {
         let ExprNode::Call { kind, name, args, .. } = &**expr else {
             return self.value(expr).map(|_| ());
@@ -146,7 +146,7 @@ impl Memory<'_> {
         self.call(&known, &args.to_vec())
     }
 
-    /// Calls a function with the buffers among the arguments: what it reads, and what it writes.
+    /// Calls a function with the buffers among the arguments, separated into read and written ones.
     fn call(&mut self, function: &Function, args: &[Expr]) -> Result<()> {
         let (mut read, mut written) = (Vec::new(), Vec::new());
         for arg in args {

@@ -6,10 +6,10 @@ use crate::error::{Result, fail, require};
 use crate::ir::builder::{fold_int, round_float, round_int, wrap_int};
 use crate::ir::{BinaryOp, CompareOp, DataTypeExt};
 
-/// An element: integers and truth values as the bits of an `i64`, floats as the `f64` that they are.
+/// An element: integers and truth values as the bits of an `i64`, floats as an `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
-    /// An integer, a truth value; the bits of one of 64 unsigned bits.
+    /// An integer or a truth value; for an unsigned 64-bit integer, its bits.
     Int(i64),
     /// A float.
     Float(f64),
@@ -37,7 +37,8 @@ impl Value {
     }
 }
 
-/// Arithmetic as the generated code does it: floats are rounded to their type after each operation.
+/// Arithmetic with the semantics of the generated code: floats are rounded to their type after each
+/// operation.
 pub(crate) fn binary(op: BinaryOp, dtype: DataType, a: Value, b: Value) -> Result<Value> {
     if !dtype.is_float() {
         let (a, b) = (a.int(), b.int());
@@ -71,7 +72,7 @@ pub(crate) fn compare(op: CompareOp, dtype: DataType, a: Value, b: Value) -> Val
     Value::Int(holds.into())
 }
 
-/// A conversion: float to integer saturates, NaN gives 0; a wider integer is cut.
+/// A conversion: float to integer saturates, NaN becomes 0; a wider integer is truncated.
 pub(crate) fn cast(from: DataType, to: DataType, value: Value) -> Value {
     match value {
         Value::Float(value) if to.is_float() => Value::Float(round_float(to, value)),
@@ -95,7 +96,7 @@ fn saturated(to: DataType, value: f64) -> i64 {
     }
 }
 
-/// A tensor's elements, row by row.
+/// The elements of a tensor, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Elements {
     dtype: DataType,
@@ -103,13 +104,13 @@ pub struct Elements {
     bytes: Vec<u8>,
 }
 
-/// Rust types that are elements.
+/// Rust types of elements.
 pub trait Element: Copy {
     /// The element type.
     const DTYPE: DataType;
-    /// The bytes of a value in memory.
+    /// Writes the bytes of the value to memory.
     fn put(self, bytes: &mut [u8]);
-    /// The value that bytes are.
+    /// Reads the value from its bytes.
     fn take(bytes: &[u8]) -> Self;
 }
 
@@ -155,16 +156,16 @@ impl Element for bool {
 }
 
 impl Elements {
-    /// All zero.
+    /// Creates elements that are all zero.
     pub fn zeros(dtype: DataType, shape: &[usize]) -> Self {
         let count: usize = shape.iter().product();
         Self { dtype, shape: shape.to_vec(), bytes: vec![0; count * dtype.lane_bytes()] }
     }
 
-    /// From values, row by row.
+    /// Creates elements from values, in row-major order.
     ///
     /// # Errors
-    /// Another number of values than the shape has.
+    /// Returns an error if the number of values differs from that of the shape.
     pub fn new<T: Element>(shape: &[usize], values: &[T]) -> Result<Self> {
         let count: usize = shape.iter().product();
         require!(count == values.len(), Run, "{} values for the shape {shape:?}", values.len());
@@ -176,7 +177,8 @@ impl Elements {
         Ok(elements)
     }
 
-    /// Each element by its indices, converted to the type: `Elements::from_fn(F32, &[2, 3], |at| (at[0] * 3 + at[1]) as f64)`.
+    /// Creates each element from its indices, converted to the type:
+    /// `Elements::from_fn(F32, &[2, 3], |at| (at[0] * 3 + at[1]) as f64)`.
     pub fn from_fn(dtype: DataType, shape: &[usize], mut value: impl FnMut(&[usize]) -> f64) -> Self {
         let mut elements = Self::zeros(dtype, shape);
         let mut at = vec![0; shape.len()];
@@ -194,17 +196,17 @@ impl Elements {
         elements
     }
 
-    /// The values, row by row.
+    /// Returns the values, in row-major order.
     ///
     /// # Errors
-    /// Another element type.
+    /// Returns an error for another element type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let (own, asked) = (self.dtype.short_name(), T::DTYPE.short_name());
         require!(self.dtype == T::DTYPE, Run, "elements of type {own} asked for as {asked}");
         Ok(self.bytes.chunks_exact(self.dtype.lane_bytes()).map(T::take).collect())
     }
 
-    /// All values as doubles, row by row, whatever the type is.
+    /// Returns all values as doubles, in row-major order, for any type.
     pub fn to_f64(&self) -> Vec<f64> {
         let unsigned = self.dtype.is_uint();
         let values = (0..self.len()).map(|index| match self.get(index) {
@@ -214,37 +216,37 @@ impl Elements {
         values.collect()
     }
 
-    /// Element type.
+    /// The element type.
     pub fn dtype(&self) -> DataType {
         self.dtype
     }
 
-    /// Elements along each dimension.
+    /// The extents of the dimensions.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The elements in memory, row by row: native byte order, truth values as bytes.
+    /// The elements in memory, in row-major order: native byte order, truth values as bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The elements in memory, to be written.
+    /// The mutable elements in memory.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// An element by its position, row by row.
+    /// Returns an element by its row-major position.
     pub fn get(&self, index: usize) -> Value {
         let width = self.dtype.lane_bytes();
         let bytes = &self.bytes[index * width..(index + 1) * width];
@@ -266,7 +268,7 @@ impl Elements {
         })
     }
 
-    /// Sets an element, which is of the right type.
+    /// Sets an element; the value must have the right type.
     pub fn set(&mut self, index: usize, value: Value) {
         let width = self.dtype.lane_bytes();
         let bits = if self.dtype.is_float() {
@@ -297,7 +299,7 @@ fn half_to_double(bits: u16) -> f64 {
     }
 }
 
-/// The bits of a value that half precision has.
+/// Converts a value that half precision can represent to its bits.
 fn double_to_half(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let size = value.abs();

@@ -1,4 +1,4 @@
-//! The elements of an operation that are computed.
+//! Domains: the elements of an operation that are computed.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use kernpack::structural;
 use crate::arith::{Analyzer, IntSet};
 use crate::ir::{Expr, Operation, OperationNode, Range, Tensor};
 
-/// The elements that are computed: a range for each dimension, which no element lies outside of.
+/// The elements that are computed: a range for each dimension that contains all of them.
 #[derive(Clone)]
 pub(super) struct Domain {
     pub(super) ranges: Vec<Range>,
-    /// The first and last elements are computed whenever no range is empty.
+    /// True if the first and last elements are computed whenever no range is empty.
     pub(super) exact: bool,
 }
 
@@ -21,7 +21,8 @@ impl Domain {
         Self { ranges: tensor.shape.iter().map(Range::until).collect(), exact: true }
     }
 
-    /// The domain is the whole tensor, of which the first and last elements may not be computed.
+    /// Returns true if the domain is the whole tensor; its first and last elements may not be
+    /// computed.
     pub(super) fn is_whole(&self, tensor: &Tensor) -> bool {
         self.ranges.len() == tensor.shape.len() && self.is(&Self::whole(tensor))
     }
@@ -36,7 +37,7 @@ fn same_ranges(a: &[Range], b: &[Range]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(&a.min, &b.min) && same(&a.extent, &b.extent))
 }
 
-/// The domains of operations, which their readers make.
+/// The domains of operations, which are determined by their readers.
 pub(super) struct Domains {
     of: HashMap<Operation, Domain>,
     analyzer: Analyzer,
@@ -49,16 +50,17 @@ impl Domains {
         domains
     }
 
-    /// The domain of an operation whose readers were all looked at.
+    /// The domain of an operation whose readers were all processed.
     pub(super) fn of(&self, op: &Operation) -> Domain {
         self.of.get(op).cloned().unwrap_or_else(|| Domain { exact: false, ..Domain::whole(&op.output(0)) })
     }
 
-    /// What an operation that is no expression reads: all of its inputs, and of the update of a scan the later steps.
+    /// Adds the reads of an operation that is not an expression: all of its inputs; for a scan, of
+    /// its updates only the later steps.
     pub(super) fn enter(&mut self, op: &Operation, domain: &Domain) {
         match &**op {
             OperationNode::Scan { init, update, scan_axis, inputs, .. } => {
-                // Steps are computed up to the last one that is read, all elements of each.
+                // Steps are computed up to the last one that is read, with all elements of each.
                 let is_all = |tensor: &Tensor, from: usize| {
                     let whole = Domain::whole(tensor);
                     let own = domain.ranges.get(from..).zip(whole.ranges.get(from..));
@@ -88,7 +90,7 @@ impl Domains {
         }
     }
 
-    /// Elements of a tensor are read.
+    /// Adds a read of elements of a tensor.
     pub(super) fn read(&mut self, tensor: &Tensor, mut part: Domain) {
         if matches!(*tensor.op, OperationNode::Placeholder { .. }) {
             return;
@@ -117,7 +119,7 @@ impl Domains {
                 _ => Range::until(extent),
             });
         }
-        // One of the parts may be all of it.
+        // One of the parts may contain the other.
         all.exact = known.exact && known.is(&all) || part.exact && part.is(&all);
         self.of.insert(tensor.op.clone(), all);
     }

@@ -1,12 +1,14 @@
-//! Reads of tensors, proved to lie inside of their extents.
+//! Bounds checks: proofs that reads of tensors are in bounds.
 //!
-//! [`check`] looks at each read of the operations of a kernel. A read that is proved costs nothing. One that is certainly
-//! outside is an error. Where sizes decide, a condition on them is checked at the entry of the kernel. What is left
-//! depends on data, or on conditions that are not understood: those tensors are named, and their reads are checked one by
-//! one (`schedule::read_checks`).
+//! [`check`] examines each read of the operations of a kernel. A proved read costs nothing. A read
+//! that is certainly out of bounds is an error. Where the result depends on sizes, a condition on
+//! them is checked at the entry of the kernel. The remaining reads depend on data, or on conditions
+//! that the analysis does not understand: their tensors are recorded, and the reads are checked one
+//! by one (`schedule::read_checks`).
 //!
-//! The proofs are about the elements that readers need. A schedule may compute more of an intermediate result, up to the
-//! whole of it: where reads are not in bounds for the whole, elements that would read outside are left out.
+//! The proofs apply to the elements that readers need. A schedule may compute more of an
+//! intermediate result, up to the whole of it: where reads are not in bounds for the whole,
+//! elements that would read out of bounds are skipped.
 
 mod domain;
 mod reads;
@@ -23,21 +25,22 @@ pub(crate) struct EntryCheck {
     pub(crate) message: String,
 }
 
-/// The checks that the reads of a kernel need when it is called.
+/// The checks that the reads of a kernel need at run time.
 #[derive(Default)]
 pub(crate) struct Checks {
-    /// Conditions on sizes and numbers.
+    /// The conditions on sizes and scalars.
     pub(crate) entry: Vec<EntryCheck>,
     /// The tensors whose reads are checked one by one, by [`Tensor::key`].
     pub(crate) reads: HashSet<(usize, i64)>,
-    /// The tensors that only elements which nothing needs read outside: those are not computed.
+    /// The tensors that are read out of bounds only by elements that are not needed: these are not
+    /// computed.
     pub(crate) partly: HashSet<(usize, i64)>,
-    /// The sizes and numbers that the arguments of the kernel have.
+    /// The sizes and scalars that the arguments of the kernel determine.
     pub(crate) known: HashSet<Var>,
 }
 
-/// Adds a tensor and all that it depends on: an operation may be computed wherever it is read, so what it reads is outside
-/// where it is.
+/// Adds a tensor and all tensors that it depends on: an operation may be computed wherever it is
+/// read, so its own reads are out of bounds in the same places.
 fn add(found: &mut HashSet<(usize, i64)>, tensor: &Tensor) {
     let mut left = vec![tensor.clone()];
     while let Some(tensor) = left.pop() {
@@ -47,17 +50,17 @@ fn add(found: &mut HashSet<(usize, i64)>, tensor: &Tensor) {
     }
 }
 
-/// The checks for the reads of all operations that outputs depend on. `known`: the sizes and numbers that the arguments
-/// of the kernel have.
+/// Returns the checks for the reads of all operations that the outputs depend on. `known` contains
+/// the sizes and scalars that the arguments of the kernel determine.
 ///
 /// # Errors
-/// Reads that are certainly out of bounds.
+/// Returns an error for reads that are certainly out of bounds.
 pub(crate) fn check(kernel: &str, outputs: &[Tensor], known: &HashSet<Var>) -> Result<Checks> {
     let mut domains = domain::Domains::of_outputs(outputs);
     let mut checks = Checks { known: known.clone(), ..Checks::default() };
     let mut errors = Vec::new();
     let ops: Vec<Operation> = outputs.iter().map(|output| output.op.clone()).collect();
-    // Readers come first: they say which elements of the others are computed.
+    // Readers come first: they determine which elements of the others are computed.
     for op in post_order(&ops).iter().rev() {
         let domain = domains.of(op);
         match &**op {

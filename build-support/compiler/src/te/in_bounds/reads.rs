@@ -15,8 +15,8 @@ use crate::ir::{BinaryOp, Expr, ExprNode, I64, IterVar, Mutate, Operation, Opera
 use crate::te::operation::{bodies_once, reads_tensor};
 use crate::text;
 
-/// Choices whose conditions are taken into account. Parts that choices share are looked at in each of them: without a
-/// limit chains of choices would take exponential time.
+/// The number of selects whose conditions are taken into account. Parts that selects share are
+/// examined in each of them: without a limit, chains of selects would take exponential time.
 const CHOICES: usize = 2000;
 
 pub(super) struct Reads<'a> {
@@ -25,18 +25,19 @@ pub(super) struct Reads<'a> {
     known: &'a HashSet<Var>,
     domains: &'a mut Domains,
     analyzer: Analyzer,
-    /// Does not know that numbers of the caller wrap: the ends of an interval that are checked at the entry may.
+    /// An analyzer that ignores that scalars of the caller wrap; the ends of an interval that are
+    /// checked at the entry may wrap.
     plain: Analyzer,
     axes: HashSet<Var>,
     sets: SetMap,
-    /// The operation computes its first and last elements.
+    /// True if the operation computes its first and last elements.
     exact: bool,
-    /// No element is computed.
+    /// The condition under which no element is computed.
     empty: Expr,
-    /// How many conditions are around.
+    /// The number of surrounding conditions.
     guards: usize,
     choices: usize,
-    /// Parts that were looked at under the conditions around, by address.
+    /// The parts that were examined under the surrounding conditions, by address.
     seen: Vec<HashSet<usize>>,
     names: Names,
     pub(super) entry: Vec<EntryCheck>,
@@ -44,8 +45,8 @@ pub(super) struct Reads<'a> {
     pub(super) unknown: Vec<Tensor>,
 }
 
-/// The tensors of which an operation may read elements that do not exist if all of it is computed, after the checks at the
-/// entry.
+/// The tensors of which an operation may read elements that do not exist if all of it is computed,
+/// after the checks at the entry.
 pub(super) fn unproved(kernel: &str, op: &Operation, known: &HashSet<Var>, entry: &[EntryCheck]) -> Vec<Tensor> {
     let whole = Domain { exact: false, ..Domain::whole(&op.output(0)) };
     let mut apart = Domains::of_outputs(&[]);
@@ -55,7 +56,7 @@ pub(super) fn unproved(kernel: &str, op: &Operation, known: &HashSet<Var>, entry
     reads.unknown
 }
 
-/// Variables in place of elements, which are the same wherever they are read.
+/// Variables that replace elements; the same element has the same variable wherever it is read.
 #[derive(Default)]
 struct Names {
     reads: Vec<(u64, Expr, Var)>,
@@ -138,12 +139,12 @@ impl<'a> Reads<'a> {
         self.axes.insert(axis.var.clone());
     }
 
-    /// The value follows from the arguments of the kernel alone.
+    /// Returns true if the value depends only on the arguments of the kernel.
     fn is_known(&self, expr: &Expr) -> bool {
         !uses_var(expr, |var| !self.known.contains(var)) && !reads_tensor(expr)
     }
 
-    /// The value follows from sizes alone.
+    /// Returns true if the value depends only on sizes.
     fn is_size(&self, expr: &Expr) -> bool {
         self.is_known(expr) && !uses_var(expr, |var| !var.is_size())
     }
@@ -165,7 +166,7 @@ impl<'a> Reads<'a> {
         named
     }
 
-    /// Visits parts that are evaluated where a condition holds, or does not.
+    /// Visits parts that are evaluated where a condition holds, or where it does not.
     fn under(&mut self, condition: &Expr, holds: bool, parts: &[Expr]) {
         let mark = self.analyzer.mark();
         self.guards += 1;
@@ -196,8 +197,8 @@ impl<'a> Reads<'a> {
             let ends = self.ends(&index, &self.analyzer);
             let checked = if attained { self.ends(&index, &self.plain) } else { ends.clone() };
             self.bounds(tensor, dimension, &index, &extent, [&ends, &checked], attained);
-            // The elements of another operation that are read lie in the box of all indices, whose corners are read if
-            // no axis is in two of them.
+            // The elements of another operation that are read are in the box of all indices; its
+            // corners are read if no axis occurs in two indices.
             part.exact &= attained && self.axes_of(&index).into_iter().all(|var| used.insert(var));
             part.ranges.push(match ends {
                 [Some(min), Some(max)] => {
@@ -213,7 +214,7 @@ impl<'a> Reads<'a> {
         self.domains.read(tensor, part);
     }
 
-    /// The ends of the interval of an index, if the arguments of the kernel tell them.
+    /// The ends of the interval of an index, if the arguments of the kernel determine them.
     fn ends(&self, index: &Expr, analyzer: &Analyzer) -> [Option<Expr>; 2] {
         let set = IntSet::evaluate(index, &self.sets, analyzer);
         let ends = [set.min(), set.max()].map(|end| end.map(|end| analyzer.simplify(end)));
@@ -224,7 +225,8 @@ impl<'a> Reads<'a> {
         self.axes.iter().filter(|axis| uses_var(index, |var| var == *axis)).cloned().collect()
     }
 
-    /// The ends of the interval of an index are values that it has, whatever the ranges of the axes are.
+    /// Returns true if the index takes the values of both ends of its interval, for any ranges of
+    /// the axes.
     fn is_attained(&self, index: &Expr, used: &mut HashSet<Var>) -> bool {
         if self.is_known(index) {
             return true;
@@ -247,7 +249,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Decides about one dimension of a read.
+    /// Decides one dimension of a read.
     fn bounds(
         &mut self,
         tensor: &Tensor,
@@ -279,7 +281,8 @@ impl<'a> Reads<'a> {
                 inside = if low { inside } else { min.greater_equal(0) };
                 inside = if high { inside } else { inside.and(max.less(extent)) };
             } else {
-                // A number of the caller may be so large that one end wraps; then the other one is outside.
+                // A scalar of the caller may be so large that one end wraps; then the other end is
+                // out of bounds.
                 for end in [min, max] {
                     inside = inside.and(end.greater_equal(0)).and(end.less(extent));
                 }
@@ -287,7 +290,7 @@ impl<'a> Reads<'a> {
             self.at_entry(tensor, dimension, index, extent, inside);
             return;
         }
-        // Whatever the index is, there has to be an element.
+        // For any index, there has to be an element.
         if decides {
             let mark = analyzer.mark();
             analyzer.enter(&extent.greater_equal(1));
