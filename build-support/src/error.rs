@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// What went wrong in a build, readable as it stands.
+/// An error of a build, with a message for the user.
 ///
 /// `Debug` prints the same text as `Display`, so that `fn main() -> kernpack_build::Result<()>` shows it well. An error
 /// holds every problem of a build: a kernel that fails does not hide the others.

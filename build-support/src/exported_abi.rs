@@ -8,8 +8,9 @@ use kernpack_formats::abi::cpp_names;
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// Makes the programs of this package ready for every library: they offer the C functions of the TVM FFI, bound to the kernpack
-/// that they link, to the libraries that they load. One line in `build.rs`:
+/// Lets the programs of this package load every library: they export the C functions of the TVM
+/// FFI, bound to the kernpack that they link, to the libraries that they load. One line in
+/// `build.rs`:
 ///
 /// ```no_run
 /// // build.rs
@@ -30,7 +31,7 @@ use crate::{Error, Result};
 /// work beside the program's own implementation; preload it. A program that links libtvm_ffi itself does not need this, and with
 /// it would not get that file: it stands in for it.
 ///
-/// What cannot be done stops the build with a message.
+/// Stops the build with a message if the functions cannot be exported.
 pub fn export_abi() {
     match lines(&Environment::of_process()) {
         Ok(lines) => print!("{lines}"),
@@ -45,7 +46,7 @@ pub fn export_abi() {
 /// cargo's instruction that reaches everything that is linked.
 const EVERYTHING: &str = "rustc-link-arg";
 
-/// What to tell cargo.
+/// Returns the lines to print for cargo.
 fn lines(environment: &Environment) -> Result<String> {
     let os = environment.cargo("CARGO_CFG_TARGET_OS")?;
     let arch = environment.cargo("CARGO_CFG_TARGET_ARCH")?;
@@ -76,7 +77,8 @@ fn lines(environment: &Environment) -> Result<String> {
     Ok(lines)
 }
 
-/// What code that Apache TVM wrote in C calls by name, too; other compiled code finds these in variables.
+/// The functions that C code of Apache TVM calls by name, too. Other compiled code finds them in
+/// variables.
 const BACKEND: [&str; 4] =
     ["TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "TVMBackendParallelLaunch", "TVMBackendParallelBarrier"];
 
@@ -126,7 +128,7 @@ fn instructions(package: &Path) -> Result<Vec<&'static str>> {
     Ok(found)
 }
 
-/// Whether a line of the manifest is `key`, or `key = value`.
+/// Returns true if the manifest has a line `key` or `key = value`.
 fn says(manifest: &str, key: &str, value: &str) -> bool {
     manifest.lines().any(|line| {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -137,7 +139,7 @@ fn says(manifest: &str, key: &str, value: &str) -> bool {
     })
 }
 
-/// Whether cargo finds targets in a folder: a file of Rust, or a folder with a `main.rs`.
+/// Returns true if cargo finds targets in a folder: a Rust file, or a folder with a `main.rs`.
 fn has_targets(folder: &Path) -> bool {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_target = |path: PathBuf| {

@@ -77,7 +77,7 @@ mod session;
 mod te_kernels;
 mod tool;
 
-/// What tensor expressions are written with: `use kernpack_build::te::*;`.
+/// The items for writing tensor expressions: `use kernpack_build::te::*;`.
 #[cfg(feature = "compiler")]
 pub mod te {
     pub use kernpack_compiler::ir::{

@@ -30,7 +30,7 @@ pub(crate) struct Session {
     pub(crate) out_dir: PathBuf,
     /// Folder of objects and images, inside `out_dir`, empty at the start.
     pub(crate) work_dir: PathBuf,
-    /// How many threads may wait for tools; `permits` says how many tools may run.
+    /// The number of threads that may wait for tools. `permits` limits the number of running tools.
     pub(crate) jobs: usize,
     /// For every language: where `#include` looks.
     pub(crate) includes: Vec<PathBuf>,
@@ -69,7 +69,7 @@ impl Session {
         })
     }
 
-    /// How messages and generated documentation name an input.
+    /// The name of an input in messages and generated documentation.
     pub(crate) fn name_of(&self, path: &Path) -> String {
         tool::display_path(path, &self.package_dir)
     }
@@ -126,7 +126,8 @@ impl Session {
     }
 }
 
-/// Whether these are macros that every compiler takes: a mistake is told in the words of build.rs, not in those of each compiler.
+/// Checks that every compiler accepts these macros. Errors then name the call in build.rs instead
+/// of the error of each compiler.
 pub(crate) fn check_defines(defines: &[(String, Option<String>)]) -> Result<()> {
     Error::collect(defines.iter().map(|(name, value)| match define_problem(name, value.as_deref()) {
         Some(problem) => Err(Error::new(format!(".define({name:?}, ..): {problem}"))),

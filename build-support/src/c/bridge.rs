@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// The functions of one header that become kernels, as build.rs names them.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
-    /// Where build.rs names it.
+    /// The place in build.rs that names the header.
     pub(crate) at: String,
     pub(crate) path: PathBuf,
     pub(crate) functions: Vec<String>,
@@ -82,7 +82,7 @@ fn source(place: &str, shown: &str, path: &Path, is_cpp: bool, header: &str, fun
     Ok(out)
 }
 
-/// What the kernels share.
+/// Code that the generated kernels share.
 const HELPERS: &str = r#"
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -174,7 +174,7 @@ impl<'a> Wanted<'a> {
         Ok(Self { name, sizes: sizes.collect::<Result<_, &str>>()? })
     }
 
-    /// How many elements build.rs says a parameter has.
+    /// Returns the number of elements that build.rs gives for a parameter.
     fn size(&self, name: &str) -> Option<&'a str> {
         self.sizes.iter().find(|(own, _)| *own == name)?.1
     }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// What a name of a type stands for.
+/// The meaning of a type name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Meaning {
     /// Other words: `unsigned long`, `const float*`.
@@ -21,9 +21,9 @@ pub(super) struct Typedefs(HashMap<String, Meaning>);
 /// A parameter in words that are known without the header.
 pub(super) struct Expanded {
     pub(super) text: String,
-    /// Whether it is a truth value.
+    /// True if the parameter is a truth value.
     pub(super) is_bool: bool,
-    /// How many elements an array parameter has, where the header says it.
+    /// The number of elements of an array parameter, if the header gives it.
     pub(super) size: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl Typedefs {
         (out.join(" "), found)
     }
 
-    /// What a name stands for in the end: typedefs may lead to others.
+    /// Resolves a name to its final meaning, through typedefs of typedefs.
     fn resolved(&self, name: &str) -> Option<Meaning> {
         let mut meaning = self.0.get(name)?.clone();
         for _ in 0..self.0.len() {
@@ -251,7 +251,7 @@ pub(super) fn without_attributes(text: &str) -> String {
     out + rest
 }
 
-/// How many elements `double x[4]` and `double x[static 4]` have.
+/// Returns the number of elements of `double x[4]` or `double x[static 4]`.
 fn size(text: &str) -> Option<String> {
     let inner = text.split_once('[')?.1.split_once(']')?.0.trim();
     let number = inner.strip_prefix("static").unwrap_or(inner).trim();

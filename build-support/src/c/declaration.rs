@@ -16,7 +16,8 @@ pub(super) fn without_lines_of_the_preprocessor(text: &str) -> String {
     kept.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the type of a parameter is one that a kernel can check: a pointer to anything else than numbers and `void` is none.
+/// Returns true if a kernel can check the type of a parameter. Pointers to anything other than
+/// numbers and `void` cannot be checked.
 fn is_known(text: &str) -> bool {
     c_params::signature(&[text.to_owned()]).is_ok_and(|signature| match signature.params[0].ty {
         Type::Tensor { element: None, .. } => c_params::is_void_pointer(text),

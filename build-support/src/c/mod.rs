@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::tool::program::Program;
 use crate::{Error, Result, tool};
 
-/// What a compiler wrote: the object, and what it warned about.
+/// The output of a compiler: the object and the warnings.
 struct Product {
     compiled: Compiled,
     warnings: String,

@@ -1,11 +1,13 @@
-//! What compilers made before, by content: the source and the headers that were read, the flags, the compiler, the
-//! target and the variables that matter. A result that is found is what the compiler would make again. The cache is in
-//! `OUT_DIR`, so it belongs to one package and one configuration, and `cargo clean` removes it.
+//! A content-addressed cache of compiler outputs. The key covers the source and the headers that
+//! were read, the flags, the compiler, the target and the relevant variables. A cached result
+//! equals the result that the compiler would produce again. The cache is in `OUT_DIR`, so it
+//! belongs to one package and one configuration, and `cargo clean` removes it.
 //!
-//! A *recipe* fingerprints everything but the files that are read. For each recipe the cache knows the lists of files
-//! that such a run read (compilers say so afterwards); recipe and contents of one of these lists name the *entry*: the
-//! products and what the compiler printed. Every file of the cache is written beside its place, renamed into it, and
-//! ends in a fingerprint of itself, so that one that is torn or damaged counts as missing.
+//! A *recipe* is a fingerprint of every input except the files that are read. For each recipe, the
+//! cache stores the lists of files that earlier runs read (compilers report them afterwards). The
+//! recipe and the contents of the files of one list identify an *entry*: the products and the
+//! output that the compiler printed. Every file of the cache is written to a temporary path and
+//! renamed, and ends in a fingerprint of itself, so a truncated or damaged file counts as missing.
 
 pub(crate) mod digest;
 pub(crate) mod step;
@@ -21,7 +23,7 @@ use std::time::SystemTime;
 use crate::cache::digest::{Digest, Digester};
 use crate::{Error, Result};
 
-/// How much the cache may hold, in bytes.
+/// The size limit of the cache, in bytes.
 const LIMIT: u64 = 256 << 20;
 
 /// So many lists of read files are known for one recipe.
@@ -53,12 +55,12 @@ impl Input {
     }
 }
 
-/// What a run made.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     /// Contents of the products, in the order that the recipe says.
     pub(crate) products: Vec<Vec<u8>>,
-    /// What the tool printed.
+    /// The output that the tool printed.
     pub(crate) printed: String,
 }
 
@@ -92,12 +94,13 @@ impl Cache {
         })
     }
 
-    /// How many results were found so far.
+    /// Returns the number of cache hits so far.
     pub(crate) fn hits(&self) -> usize {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// What the recipe made from the files as they are now, and which files those are.
+    /// Returns the cached result of the recipe for the current contents of its files, and those
+    /// files.
     pub(crate) fn find(&self, recipe: Digest) -> Option<(Made, Vec<Input>)> {
         let list_file = self.folder.join(format!("{recipe}.inputs"));
         for list in lists(&read_file(&list_file)?) {
@@ -178,7 +181,7 @@ impl Cache {
         }
     }
 
-    /// Whether a file may be another one than the tool read.
+    /// Returns true if a file may have changed since the tool read it.
     fn is_unstable(&self, input: &Input) -> bool {
         let path = self.package_dir.join(&input.path);
         if !input.exists || path.starts_with(&self.work_dir) {

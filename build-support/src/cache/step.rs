@@ -10,7 +10,7 @@ use crate::outputs::progress;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What is to be made.
+/// A step that makes products.
 pub(crate) struct Step<'a> {
     /// Fingerprint of all that decides the result but the files that are read.
     pub(crate) recipe: Digest,
@@ -22,10 +22,10 @@ pub(crate) struct Step<'a> {
     pub(crate) products: &'a [PathBuf],
 }
 
-/// What a tool did.
+/// The result of running a tool.
 pub(crate) struct Ran {
     pub(crate) printed: String,
-    /// What it read, the source included.
+    /// The files that the tool read, including the source.
     pub(crate) inputs: Vec<Input>,
 }
 
@@ -67,7 +67,8 @@ impl Step<'_> {
     }
 }
 
-/// Whether a source of the package takes in something that no list of headers shows: another file, or the time.
+/// Returns true if a source of the package depends on an input that no list of headers shows:
+/// another file, or the time.
 fn reads_more(package_dir: &Path, input: &Input) -> bool {
     if !input.exists || input.path.is_absolute() && !input.path.starts_with(package_dir) {
         return false;

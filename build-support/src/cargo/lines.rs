@@ -1,4 +1,4 @@
-//! What a build script tells cargo: lines of its standard output.
+//! The lines that a build script prints to its standard output for cargo.
 
 use std::fmt::{self, Display};
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Lines {
         }
     }
 
-    /// Where rustc looks for libraries.
+    /// Adds a folder to the library search path of rustc.
     pub(crate) fn link_search(&mut self, folder: &Path) {
         self.add("rustc-link-search", format_args!("native={}", folder.display()));
     }

@@ -1,7 +1,8 @@
-//! How many tools may run at a time: as many as cargo allows.
+//! Limits the number of tools that run at a time to the number that cargo allows.
 //!
-//! A process that cargo starts may do one thing at a time for free; for each further one it needs a token from the
-//! jobserver that cargo shares with everything that it runs. Without a jobserver, `NUM_JOBS` is the limit.
+//! A process that cargo starts may run one task for free. Each further task needs a token from the
+//! jobserver that cargo shares with all its processes. Without a jobserver, `NUM_JOBS` is the
+//! limit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +52,7 @@ impl Shared {
 }
 
 impl Permits {
-    /// What cargo told this process, or `jobs` without a jobserver.
+    /// Uses the jobserver that cargo passed to this process, or the limit `jobs` without one.
     pub(crate) fn of_process(jobs: usize) -> Self {
         // SAFETY: cargo passes the descriptors of its jobserver to build scripts, and nothing else in this process
         // opens descriptors of these numbers. Nothing is read or written before the first request.
@@ -176,7 +177,7 @@ mod tests {
         most.into_inner()
     }
 
-    /// What `attempt` gives, once it is as `wanted`.
+    /// Calls `attempt` until its result satisfies `wanted`, and returns that result.
     fn until<T>(attempt: impl Fn() -> T, wanted: impl Fn(&T) -> bool) -> T {
         let end = Instant::now() + Duration::from_secs(30);
         loop {

@@ -4,7 +4,7 @@ use std::process::Command;
 use crate::cargo::environment::Environment;
 use crate::{Error, Result};
 
-/// What kernels are compiled for: the target of rustc, and the CPU that rustc was told.
+/// The target that kernels are compiled for: the target of rustc, and the CPU in rustc's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// Rust's triple of the target.
@@ -18,7 +18,7 @@ pub(crate) struct Target {
     /// The C library: `gnu`, `musl`, ...; empty where the system has one only.
     pub(crate) env: String,
     pub(crate) cpu: Cpu,
-    /// Whether `.cpu()` named the CPU, not rustc's flags.
+    /// True if `.cpu()` set the CPU, not rustc's flags.
     pub(crate) cpu_is_override: bool,
     /// `+avx2`, `-sse4a`, ... in rustc's names.
     pub(crate) features: Vec<String>,
@@ -74,7 +74,7 @@ impl Target {
         Ok(target)
     }
 
-    /// What a triple says, with the baseline's CPU; none is this machine, and its own CPU.
+    /// Parses a triple, with the baseline CPU. `None` means this machine with its own CPU.
     #[cfg(feature = "llvm")]
     pub(crate) fn of_triple(triple: Option<&str>) -> Self {
         let host = inkwell::targets::TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
@@ -104,7 +104,8 @@ impl Target {
         matches!(self.os.as_str(), "macos" | "ios" | "tvos" | "watchos" | "visionos")
     }
 
-    /// What GCC and Clang call the CPU; nothing for the baseline, which is their default.
+    /// The flags that select the CPU for GCC and Clang. Empty for the baseline, which is their
+    /// default.
     pub(crate) fn c_flags(&self) -> Vec<String> {
         let cpu = match &self.cpu {
             Cpu::Baseline => return Vec::new(),

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 /// A folder with more files is not worth walking through at each build.
 const MOST_FILES: usize = 10_000;
 
-/// What may appear.
+/// The places where a tool may appear later.
 #[derive(Debug)]
 pub(crate) struct Watch {
     out_dir: PathBuf,
@@ -26,7 +26,8 @@ pub(crate) struct Watch {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     path: PathBuf,
-    /// Whether the tool is missing altogether; else it is there, and this place would come first.
+    /// True if the tool is missing altogether. Otherwise it is present, and this place would take
+    /// precedence over it.
     is_missing: bool,
 }
 
@@ -73,7 +74,8 @@ impl Watch {
         paths
     }
 
-    /// Whether a folder exists, holds files only, not too many, and is not one that builds write to.
+    /// Returns true if a folder exists, contains only files, not too many, and is not one that
+    /// builds write to.
     fn is_flat(&self, folder: &Path) -> bool {
         let builds = self.out_dir.ancestors().nth(4).unwrap_or(&self.out_dir);
         let Ok(entries) = fs::read_dir(folder) else { return false };
@@ -99,7 +101,8 @@ impl Watch {
     }
 }
 
-/// Whether a folder is a link to the folder that it is in, such as `/usr/bin/X11`; cargo stops there.
+/// Returns true if a folder is a link to the folder that contains it, such as `/usr/bin/X11`. Cargo
+/// stops there.
 fn leads_back(path: &Path, folder: &Path) -> bool {
     matches!((path.canonicalize(), folder.canonicalize()), (Ok(path), Ok(folder)) if path == folder)
 }

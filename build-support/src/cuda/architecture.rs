@@ -38,7 +38,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What one kernel is compiled for.
+/// The architectures that one kernel is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Architectures {
     /// Of the PTX.

@@ -5,7 +5,7 @@ use crate::cuda::architecture::Architecture;
 use crate::session::Session;
 use crate::tool::program::Program;
 
-/// What [`detect`] found.
+/// The result of [`detect`].
 pub(crate) enum Gpus {
     Found(Vec<Architecture>),
     /// None, and why.

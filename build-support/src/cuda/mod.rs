@@ -37,14 +37,14 @@ use crate::{Error, Result, tool};
 /// A compiled CUDA input.
 pub(crate) struct CudaImage {
     pub(crate) source: String,
-    /// What the code is: `fatbin` or `ptx`.
+    /// The format of the code: `fatbin` or `ptx`.
     pub(crate) format: &'static str,
     /// The code, in the working folder.
     pub(crate) code: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
 }
 
-/// What became of the CUDA inputs.
+/// The result of compiling the CUDA inputs.
 #[derive(Default)]
 pub(crate) struct CudaOutcome {
     pub(crate) images: Vec<CudaImage>,
@@ -59,7 +59,7 @@ pub(crate) struct Skipped {
     pub(crate) reason: String,
     /// The inputs by name.
     pub(crate) sources: Vec<String>,
-    /// Whether the user asked for it.
+    /// True if the user asked to skip them.
     pub(crate) is_wanted: bool,
     pub(crate) kernels: Vec<SkippedKernel>,
 }
@@ -80,7 +80,7 @@ struct Compilers<'a> {
     assembler: Option<Assembler>,
 }
 
-/// What compiles CUDA C++.
+/// The compilers of CUDA C++.
 enum CudaCompilers<'a> {
     Nvcc(Nvcc<'a>),
     #[cfg(feature = "nvrtc")]
@@ -193,7 +193,7 @@ fn floor(session: &Session, cuda: &CudaInputs, input: &CudaInput) -> Result<Opti
     own.or(all).map(|(text, origin)| Architecture::parse(text, &origin)).transpose()
 }
 
-/// What `KERNPACK_CUDA=require` says where nothing is found.
+/// The error of `KERNPACK_CUDA=require` if nothing is found.
 fn required(reason: &str) -> String {
     if let Some(what) = reason.strip_suffix(" in NVCC, CUDA_HOME, CUDA_PATH or PATH") {
         return format!(

@@ -31,12 +31,12 @@ pub(crate) struct Nvcc<'a> {
     host: Option<Program>,
 }
 
-/// What nvcc wrote for one source.
+/// The output of nvcc for one source.
 pub(crate) struct NvccImage {
     /// For the floor, to read the kernels off.
     pub(crate) ptx: String,
     pub(crate) fatbin: PathBuf,
-    /// What nvcc warned about.
+    /// The warnings of nvcc.
     pub(crate) printed: String,
 }
 

@@ -41,7 +41,7 @@ const LIBDEVICE: [&str; 3] = [
 /// LLVM for GPUs.
 pub(crate) struct Nvptx {
     libdevice: Option<PathBuf>,
-    /// Where it was looked for.
+    /// The places that were searched.
     looked: String,
 }
 

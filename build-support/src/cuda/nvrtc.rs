@@ -21,7 +21,7 @@ const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /// NVRTC, loaded.
 pub(crate) struct Nvrtc {
-    /// Where it was found; nothing when the system found it.
+    /// The path of the library, or `None` if the system's loader found it.
     path: Option<PathBuf>,
     version: String,
     known: Vec<String>,

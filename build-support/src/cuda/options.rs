@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// Which compiler makes device code of CUDA C++.
+/// The compiler of CUDA C++ device code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CudaCompiler {
@@ -15,7 +15,7 @@ pub enum CudaCompiler {
     Nvrtc,
 }
 
-/// How one CUDA kernel is compiled; see [`Library::cuda_with`](crate::Library::cuda_with).
+/// Options for compiling one CUDA kernel. See [`Library::cuda_with`](crate::Library::cuda_with).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options are returned, not changed in place"]
 pub struct CudaOptions {

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 pub(crate) struct PtxKernel {
     pub(crate) name: String,
     pub(crate) arg_types: Vec<ArgType>,
-    /// Whether it uses an `extern __shared__` array, directly or through functions that it calls.
+    /// True if the kernel uses an `extern __shared__` array, directly or through functions that it
+    /// calls.
     pub(crate) dynamic_shared_memory: bool,
 }
 
@@ -164,7 +165,8 @@ fn is_unsigned(text: &str) -> bool {
         })
 }
 
-/// Whether a parameter's text is an integer type that anyone knows; all else of 64 bits may be a pointer.
+/// Returns true if the text of a parameter is a well-known integer type. Any other 64-bit type may
+/// be a pointer.
 fn is_integer(text: &str) -> bool {
     let known = ["int", "long", "int64_t", "ptrdiff_t", "ssize_t", "intptr_t", "longlong", "int_fast64_t"];
     !text.contains(['*', '[']) && (is_unsigned(text) || type_words(text).any(|word| known.contains(&word)))
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
     use crate::describe::device_source;
 
-    /// What nvcc 13.0 writes for compute_75, bodies shortened.
+    /// The output of nvcc 13.0 for compute_75, with shortened bodies.
     const PTX: &str = "\
 .version 9.0
 .target sm_75

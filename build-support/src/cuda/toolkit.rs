@@ -7,7 +7,7 @@ use crate::Result;
 use crate::session::Session;
 use crate::tool::program::{self, Program};
 
-/// What was found.
+/// The parts of the CUDA toolkit that were found.
 pub(crate) struct Toolkit {
     pub(crate) nvcc: Option<Program>,
     /// Folders of toolkits: `CUDA_HOME`, `CUDA_PATH`, and the one that nvcc is in.

@@ -63,7 +63,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).collect()
 }
 
-/// Whether a pointer leads to bytes of any kind: `const void*`.
+/// Returns true if a pointer points to bytes of any kind: `const void*`.
 pub(crate) fn is_void_pointer(text: &str) -> bool {
     let base = words(text.split('*').next().unwrap_or_default());
     text.contains('*') && base.into_iter().filter(|word| !QUALIFIERS.contains(word)).eq(["void"])

@@ -1,4 +1,4 @@
-//! What can be read off CUDA C++ without compiling it: names and parameter types of `__global__` functions.
+//! Reads names and parameter types of `__global__` functions from CUDA C++ without compiling it.
 
 /// A `__global__` function with a body or declaration in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub(crate) struct SourceKernel {
     pub(crate) name: String,
     /// The text of each parameter, without its default.
     pub(crate) params: Vec<String>,
-    /// Where the word stands that makes it a kernel.
+    /// The position of the word that makes the function a kernel.
     pub(crate) position: usize,
 }
 
@@ -30,7 +30,8 @@ pub(crate) fn kernels(source: &str) -> Vec<SourceKernel> {
     kernels
 }
 
-/// What `#include` names, quoted or in angles, even in comments; those that macros name are not seen.
+/// The names in `#include` directives, quoted or in angle brackets, even in comments. Names that
+/// macros produce are not found.
 #[cfg(feature = "nvrtc")]
 pub(crate) fn includes(source: &str) -> Vec<String> {
     let names = source.lines().filter_map(|line| {
@@ -45,7 +46,7 @@ pub(crate) fn includes(source: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Whether what precedes `__global__` in its declaration opens a template.
+/// Returns true if the text before `__global__` in its declaration opens a template.
 fn is_template(before: &str) -> bool {
     let start = before.rfind([';', '}', '{']).map_or(0, |position| position + 1);
     before[start..].trim_start().starts_with("template")

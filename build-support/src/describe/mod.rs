@@ -1,4 +1,5 @@
-//! What is known about kernels besides their code: documentation, and names and types of arguments, for typed functions and for hosts.
+//! Documentation of kernels, and the names and types of their arguments, for typed functions and
+//! for hosts.
 
 pub(crate) mod c_params;
 pub(crate) mod device_source;
@@ -18,13 +19,13 @@ use crate::describe::symbols::HostKernel;
 use crate::session::Session;
 use crate::{Error, Result, opencl};
 
-/// What is known about one kernel.
+/// The description of one kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Description {
     pub(crate) doc: String,
     /// Or why it is not known.
     pub(crate) signature: Result<Signature, String>,
-    /// Whether the author wrote it for us.
+    /// True if the author declared the signature for Kernpack.
     pub(crate) declared: bool,
 }
 
@@ -152,8 +153,9 @@ fn declare(found: &mut Descriptions, name: &str, text: &str, known: &[&str]) -> 
     Ok(())
 }
 
-/// What is declared must be what was compiled. What was only read off the text may be the other branch of an `#if`, and counts for
-/// nothing then.
+/// Checks descriptions against the compiled kernel. A declared signature must agree with it. A
+/// signature that was only inferred from the text may belong to the other branch of an `#if`, and
+/// is ignored if it does not agree.
 fn agree(found: &mut Descriptions, source: &str, kernel: &PtxKernel) -> Result<()> {
     let Some(description) = found.get_mut(&kernel.name) else { return Ok(()) };
     let Ok(signature) = &description.signature else { return Ok(()) };
@@ -243,7 +245,7 @@ fn ir_kernels(text: &str) -> Vec<(&str, usize, &str)> {
     found
 }
 
-/// Where the parenthesis closes that was opened before `text`.
+/// Returns the position of the closing parenthesis that matches one opened before `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 1;
     text.char_indices().find_map(|(at, c)| {

@@ -1,4 +1,4 @@
-//! What a kernel takes and gives: names and types, as a declaration or the source's own text says.
+//! The signature of a kernel: names and types, from a declaration or from the text of the source.
 //!
 //! A declaration is a line `kernpack: blur(src: Tensor[float32], dst: mut Tensor[float32], radius: int) -> None` in the comment before a
 //! kernel, or `.signature("blur", "(src: ...)")` in build.rs. Types have the names that messages and Python have for them.

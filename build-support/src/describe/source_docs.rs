@@ -1,11 +1,11 @@
 //! The comment in front of a kernel: its documentation, and the declaration in it.
 
-/// What a comment says.
+/// The contents of a comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceDoc {
     /// Without comment marks, common indentation and the declaration.
     pub(crate) text: String,
-    /// What follows `kernpack:`, up to the end of its parentheses and the result.
+    /// The text after `kernpack:`, up to the closing parenthesis and the result.
     pub(crate) declaration: Option<String>,
 }
 
@@ -47,7 +47,8 @@ pub(crate) fn before_ir(source: &str, position: usize) -> SourceDoc {
     read(lines)
 }
 
-/// Where the declaration with the word at `position` begins: behind the last statement, block or preprocessor line.
+/// Returns the start of the declaration that contains the word at `position`: after the last
+/// statement, block or preprocessor line.
 fn declaration_start(code: &str, position: usize) -> usize {
     let before = &code[..position];
     let mut start = before.rfind([';', '}', '{']).map_or(0, |end| end + 1);

@@ -6,7 +6,7 @@ use object::{Object as _, ObjectSymbol as _, SymbolScope};
 
 use crate::{Error, Result};
 
-/// What a symbol of a packed function starts with.
+/// The prefix of the symbols of packed functions.
 pub(crate) const PREFIX: &str = "__tvm_ffi_";
 
 /// A compiled input.
@@ -22,7 +22,7 @@ pub(crate) struct Compiled {
 pub(crate) struct HostKernel {
     pub(crate) name: String,
     pub(crate) source: String,
-    /// Whether an object defines its metadata, and its documentation.
+    /// True if the object defines the metadata of the function, and its documentation.
     pub(crate) has_metadata: bool,
     pub(crate) has_doc: bool,
 }
@@ -80,7 +80,8 @@ pub(crate) fn host_kernels(inputs: &[Compiled]) -> Result<Vec<HostKernel>> {
     kernels_of(&Error::collect(inputs.iter().map(Symbols::read))?)
 }
 
-/// Whether objects call functions that only the process brings which loads the library: those of the TVM FFI.
+/// Returns true if objects call functions that only the process that loads the library provides:
+/// those of the TVM FFI.
 pub(crate) fn call_the_host(inputs: &[Compiled]) -> bool {
     let objects: Vec<Symbols> = inputs.iter().filter_map(|input| Symbols::read(input).ok()).collect();
     // In C++ the name of the namespace is in that of the function.

@@ -1,6 +1,8 @@
-//! How rustfmt lays out what is generated: its default options, edition 2024. A test runs rustfmt over generated files.
+//! Formats generated code like rustfmt with its default options and edition 2024. A test runs
+//! rustfmt over generated files.
 //!
-//! Lines have at most 100 characters; the arguments of a call and the elements of an array stay on one line up to 60.
+//! Lines have at most 100 characters. The arguments of a call and the elements of an array stay on
+//! one line up to 60 characters.
 
 use std::fmt::Write as _;
 

@@ -107,11 +107,11 @@ pub(crate) struct Carried {
 /// The places of the generated module that each kernel writes to.
 #[derive(Default)]
 struct Parts {
-    /// What people use.
+    /// The items for users.
     items: String,
     /// The same as typed functions.
     typed: String,
-    /// What the runtime and other languages find.
+    /// The items that the runtime and other languages look up.
     hidden: String,
 }
 
@@ -139,7 +139,8 @@ const TYPED: &str = "    /// The kernels as functions whose arguments have names
 
 ";
 
-/// Whether the crate has CUDA kernels, compiled on this machine or not: what a crate needs does not depend on the machine.
+/// Returns true if the crate has CUDA kernels, compiled on this machine or not. The dependencies of
+/// a crate must not depend on the machine.
 fn needs_cuda(cuda: &CudaOutcome) -> bool {
     !cuda.images.is_empty() || cuda.skipped.as_ref().is_some_and(|skipped| !skipped.is_wanted)
 }
@@ -228,7 +229,7 @@ fn opencl_kernels(image: &OpenClImage) -> impl Iterator<Item = DeviceKernel<'_>>
 
 enum State<'a> {
     Built(&'a PtxKernel),
-    /// Why not.
+    /// The reason why the kernel was not built.
     NotBuilt(String),
 }
 

@@ -20,9 +20,9 @@ pub(crate) struct ModelItems {
     pub(crate) dims: Vec<OpenDimension>,
     /// Bytes of temporary memory for a call, on any CPU level.
     pub(crate) state: u64,
-    /// How many kernels run, one after the other.
+    /// The number of kernels that run, one after the other.
     pub(crate) steps: usize,
-    /// What the model is, as JSON.
+    /// The description of the model, as JSON.
     pub(crate) info: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct OpenAxis {
 pub(crate) struct OpenDimension {
     /// Its name in the model.
     pub(crate) name: String,
-    /// Which extents it may have, for people: `1 to 64`, or `32, 64 or 128`.
+    /// The allowed extents, as text for people: `1 to 64`, or `32, 64 or 128`.
     pub(crate) extents: String,
     /// The largest one.
     pub(crate) most: i64,
@@ -67,7 +67,7 @@ pub(crate) struct OpenDimension {
 }
 
 impl OpenDimension {
-    /// Whether an extent fits, as a condition of Rust.
+    /// Returns a Rust condition that is true if an extent is allowed.
     fn fits(&self, extent: &str) -> String {
         if self.one_of.is_empty() {
             return format!("(1..={}).contains(&{extent})", self.most);

@@ -486,7 +486,7 @@ fn header_folder(session: &Session) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What makes cargo run the build script again.
+/// The lines that make cargo rerun the build script.
 fn tracking(session: &Session) -> Lines {
     let mut lines = Lines::default();
     for path in session.tracker.paths().into_iter().chain(session.watch.paths()) {

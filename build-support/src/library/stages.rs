@@ -42,13 +42,13 @@ struct Build<'a> {
     cuda: CudaOutcome,
     opencl: Vec<OpenClImage>,
     kernels: Vec<HostKernel>,
-    /// Whether kernels call functions that the process brings which loads the library.
+    /// True if kernels call functions that only the process that loads the library provides.
     calls_the_host: bool,
-    /// What the library is linked with.
+    /// The objects that the library is linked with.
     objects: Vec<PathBuf>,
     /// The modules that the library carries.
     carried: generate::Carried,
-    /// What is known of models, by name.
+    /// The descriptions of models, by name.
     #[cfg(feature = "graph")]
     models: Vec<(String, describe::Description)>,
     /// As generated code sees them.
@@ -345,12 +345,13 @@ fn compile_llvm(session: &Session, inputs: Vec<PathBuf>, versions: &[Version]) -
     Error::collect(problems).map(|_| vec![Vec::new(); versions.len()])
 }
 
-/// What a thread returned.
+/// Returns the result of a thread, and resumes its panic.
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether the manifest asks for a shared library; cargo warns about options for one that is not made.
+/// Returns true if the manifest declares a shared library. Cargo warns about options for one that
+/// is not built.
 fn makes_cdylib(session: &Session) -> bool {
     let manifest = Path::new("Cargo.toml");
     let text = fs::read_to_string(session.package_dir.join(manifest)).unwrap_or_default();
@@ -361,7 +362,7 @@ fn makes_cdylib(session: &Session) -> bool {
     true
 }
 
-/// Whether a sanitizer is on, whose functions only the program has.
+/// Returns true if a sanitizer is on. Only the program has the functions of a sanitizer.
 fn is_sanitized(session: &Session) -> bool {
     ["CARGO_ENCODED_RUSTFLAGS", "CFLAGS", "CXXFLAGS"]
         .into_iter()

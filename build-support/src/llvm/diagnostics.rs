@@ -19,7 +19,7 @@ pub(crate) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// What was reported since the last check, as an error.
+    /// Returns the errors reported since the last check as one error.
     pub(crate) fn check(&self, source: &str) -> Result<()> {
         let errors = self.errors.take();
         if errors.is_empty() {

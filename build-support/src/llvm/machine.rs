@@ -1,4 +1,4 @@
-//! What LLVM compiles for: the target, the CPU and its features.
+//! The target of LLVM: the triple, the CPU and its features.
 
 use inkwell::OptimizationLevel;
 use inkwell::llvm_sys::core::LLVMGetVersion;
@@ -11,7 +11,7 @@ use crate::multiversion::Version;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What LLVM compiles for. Each thread makes its own machine of it.
+/// The target that LLVM compiles for. Each thread creates its own target machine from it.
 pub(crate) struct Machine {
     pub(crate) version: Version,
     pub(crate) triple: String,

@@ -30,7 +30,7 @@ pub(crate) use machine::{machine, version};
 /// Adds a module's functions.
 pub(crate) type ModuleBuilder = Box<dyn for<'ctx> FnOnce(&'ctx Context, &Module<'ctx>) -> Result<()>>;
 
-/// Where LLVM IR comes from.
+/// The origin of LLVM IR.
 pub(crate) enum LlvmInput {
     /// A file of text or bitcode.
     File(PathBuf),

@@ -14,7 +14,7 @@ use crate::describe::symbols::PREFIX;
 use crate::llvm::{Diagnostics, PASSES, in_context, machine, optimize, prepare};
 use crate::{Error, Result, tool};
 
-/// What messages call the code.
+/// The name of the code in messages.
 const SOURCE: &str = "the LLVM module";
 
 /// Code as optimized bitcode; every use of it has an LLVM context of its own, so threads do not meet.
@@ -26,11 +26,12 @@ struct LlvmModule {
     compiled: OnceLock<kernpack::Result<Module>>,
 }
 
-/// A module of kind `llvm` of LLVM IR, text or bitcode, for this machine. LLVM verifies and optimizes it at once.
+/// Creates a module of kind `llvm` from LLVM IR, text or bitcode, for this machine. LLVM verifies
+/// and optimizes it immediately.
 ///
-/// Its packed functions (`__tvm_ffi_<name>`) can be called: the first call compiles the module, which needs a C compiler to link. It
-/// can be inspected as `ll`, `asm` and `bc` (in hexadecimal), written as `o`, `s`, `ll` and `bc`, and it becomes a part of the library
-/// that it is exported to.
+/// Its packed functions (`__tvm_ffi_<name>`) can be called. The first call compiles the module,
+/// which needs a C compiler to link. The module can be inspected as `ll`, `asm` and `bc` (in
+/// hexadecimal), written as `o`, `s`, `ll` and `bc`, and exported as part of a library.
 ///
 /// ```
 /// let module = kernpack_build::llvm_module(
@@ -47,7 +48,8 @@ struct LlvmModule {
 /// ```
 ///
 /// # Errors
-/// What LLVM says of the code; a function named like a packed one that is of another type; code for another architecture.
+/// Returns an error if LLVM reports a problem in the code, if a function with the name of a packed
+/// function has another type, or if the code is for another architecture.
 pub fn llvm_module(ir: impl AsRef<[u8]>) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(None))
 }

@@ -30,14 +30,14 @@ use crate::session::Session;
 use crate::te_kernels::runtime_of;
 use crate::{Error, Result, tool};
 
-/// What building the models of a library gave besides the objects.
+/// The result of building the models of a library, except the objects.
 #[derive(Default)]
 pub(crate) struct ModelOutcome {
     /// For people: the kernels of each model.
     pub(crate) outputs: Vec<Output>,
     /// For cargo.
     pub(crate) warnings: String,
-    /// What is known of the functions, by name.
+    /// The descriptions of the functions, by name.
     pub(crate) descriptions: Vec<(String, Description)>,
     /// The models as generated code sees them.
     pub(crate) items: Vec<ModelItems>,
@@ -105,12 +105,12 @@ pub(crate) fn compile(
     Ok((results::by_version(versions, &sources, rows)?, outcome))
 }
 
-/// What became of a model for a CPU level.
+/// The result of compiling a model for a CPU level.
 struct Made {
     code: Compiled,
     /// The object of the weights, if there are any.
     weights: Option<PathBuf>,
-    /// What it is, as JSON.
+    /// The description of the model, as JSON.
     info: String,
     outputs: Vec<Output>,
 }
@@ -247,7 +247,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| Error::new(format!("{}: cannot be written: {error}", path.display())))
 }
 
-/// What tells this build script from one with another compiler in it: a model is lowered only where it has to be.
+/// Identifies this build script, so that a build script with another compiler in it lowers a model
+/// again.
 fn this_program() -> String {
     let program = std::env::current_exe().and_then(|path| Ok((fs::metadata(&path)?, path)));
     match program {
@@ -284,7 +285,8 @@ fn arguments(graph: &Graph) -> Vec<ModelArgument> {
         .collect()
 }
 
-/// What generated code needs: `infos` are those of all CPU levels, and the memory is enough for each.
+/// Returns the data that generated code needs. `infos` contains the descriptions for all CPU
+/// levels. The memory size is enough for each of them.
 fn items(read: &Read<'_>, info: &str, infos: &[String]) -> Result<ModelItems> {
     let parse = |text: &str| -> Result<serde_json::Value> {
         serde_json::from_str(text).map_err(|error| Error::new(format!("{}: its description: {error}", read.source)))
@@ -344,7 +346,7 @@ fn open_dimension(dim: OpenDim) -> OpenDimension {
     OpenDimension { name: dim.name, extents, most, one_of, at: dim.at }
 }
 
-/// What is known of the arguments of a model's functions: all of it.
+/// Returns the complete descriptions of the arguments of a model's functions.
 fn descriptions(name: &str, graph: &Graph) -> [(String, Description); 2] {
     let whole = description(graph);
     let mut steps = whole.clone();
@@ -362,7 +364,7 @@ fn descriptions(name: &str, graph: &Graph) -> [(String, Description); 2] {
     [(name.to_owned(), whole), (format!("{name}_steps"), steps)]
 }
 
-/// What is known of a model's arguments: all of it.
+/// Returns the complete description of a model's arguments.
 fn description(graph: &Graph) -> Description {
     let mut params = Vec::new();
     let mut shapes = Vec::new();

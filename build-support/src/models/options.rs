@@ -146,15 +146,22 @@ impl Model {
         self
     }
 
-    /// Whether nodes share kernels, as they do by themselves. Without it, each node is a kernel: to find the one that is slow or wrong.
+    /// Sets whether operators are fused, as they are by default. Without fusion each node is a
+    /// kernel, which helps to find a slow or wrong node.
     #[must_use]
     pub fn fuse(mut self, yes: bool) -> Self {
         self.fuse = yes;
         self
     }
 
-    /// How much is done to make it fast, 3 without it. 0: each node is computed as its definition says, by plain loops on one thread; 1: each node is a kernel with a
-    /// schedule; 2: nodes share kernels; 3: nodes that do the same faster take the place of those of the model, too. Low levels are for finding what is wrong.
+    /// Sets the optimization level. The default is 3.
+    ///
+    /// - 0: each node is computed as its definition says, by plain loops on one thread.
+    /// - 1: each node is a kernel with a schedule.
+    /// - 2: operators are fused.
+    /// - 3: equivalent faster nodes also replace nodes of the model.
+    ///
+    /// Low levels help to find errors.
     #[must_use]
     pub fn opt_level(mut self, level: u8) -> Self {
         self.level = level;
@@ -170,7 +177,8 @@ impl Model {
         self
     }
 
-    /// How threads are used: all kernels in one region, each for itself, or the thread of the caller alone.
+    /// Sets how kernels use threads: all kernels in one parallel region, one region for each
+    /// kernel, or only the calling thread.
     #[must_use]
     pub fn threads(mut self, threads: Threads) -> Self {
         self.threads = threads;

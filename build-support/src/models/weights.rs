@@ -13,7 +13,7 @@ use crate::pack::data_object;
 use crate::session::Session;
 use crate::{Error, Result};
 
-/// What the names of the symbols and of the files begin with.
+/// The prefix of the names of symbols and files.
 const SYMBOL: &str = "__kernpack_weights_";
 
 /// The address of the first byte in memory, and the number of bytes.
@@ -22,7 +22,7 @@ type Place = (usize, usize);
 /// The objects of a library.
 pub(super) struct Objects {
     folder: PathBuf,
-    /// What they are written for; nothing where the weights are in the object of the code.
+    /// The target of the objects, or `None` if the weights are in the object of the code.
     target: Option<Target>,
     /// Fingerprints of tensors: those of a model are hashed once for all levels, since that takes long in a build script, which is compiled without optimization. The
     /// models live as long as this.
@@ -37,7 +37,7 @@ impl Objects {
         Self { folder: session.work_dir.clone(), target, known: Mutex::default() }
     }
 
-    /// Whether objects can be written for the target.
+    /// Returns true if objects can be written for the target.
     pub(super) fn are_possible(&self) -> bool {
         self.target.is_some()
     }

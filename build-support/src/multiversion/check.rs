@@ -1,5 +1,5 @@
-//! What objects of several versions cannot have: code that would run on CPUs that lack its instructions, and names that would
-//! meet those of another version.
+//! Checks that objects of several versions have no code that would run on CPUs that lack its
+//! instructions, and no names that would conflict with those of another version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ fn refusals(object: &VersionObject) -> BTreeSet<String> {
     sections.chain(symbols).map(|problem| format!("{}: {problem}", object.source)).collect()
 }
 
-/// Why a version cannot have a section of this name, if so.
+/// Returns the reason why a version cannot have a section of this name, if there is one.
 fn refused_section(name: &str) -> Option<String> {
     // With a priority behind, or the name of a function.
     let is = |start: &str| name.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

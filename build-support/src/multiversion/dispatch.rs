@@ -1,12 +1,15 @@
-//! Writes the object that joins the versions: for each kernel a function that jumps to the version that was picked, and the
-//! table by which the runtime picks when the library is loaded (`kernpack::__private_v0_1::versions`).
+//! Writes the object that joins the versions: for each kernel, a function that jumps to the
+//! selected version, and the table by which the runtime selects a version when the library is
+//! loaded (`kernpack::__private_v0_1::versions`).
 //!
-//! A dispatcher is one instruction, a jump through a variable. The variable leads to the baseline from the start, so that a
-//! kernel can be called at any time; a constructor of this object lets the runtime set it.
+//! A dispatcher is one instruction, a jump through a variable. The variable points to the baseline
+//! from the start, so that a kernel can be called at any time. A constructor of this object lets
+//! the runtime set the variable.
 //!
-//! Why not IFUNC, which would save callers from outside that jump: musl has none; a resolver runs while the library is being
-//! relocated, so it may call nothing that needs relocation, neither libc's `getenv` nor Rust's detection of features; and a
-//! kernel would have to be ready before constructors of its version could run.
+//! IFUNC would save outside callers that jump, but is not used. musl does not support it. A
+//! resolver runs while the library is being relocated, so it may not call anything that needs
+//! relocation, neither libc's `getenv` nor Rust's feature detection. And a kernel would have to be
+//! ready before the constructors of its version could run.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +21,13 @@ use object::{
 use crate::describe::symbols::{HostKernel, PREFIX};
 use crate::multiversion::Version;
 
-/// What the runtime defines: takes the table and what constructors get.
+/// The function of the runtime that takes the table and the arguments of constructors.
 const PICK: &str = "__kernpack_pick_version_v1";
 
 /// A list of constructors in an object of a version.
 pub(crate) struct Constructors {
     pub(crate) symbol: Vec<u8>,
-    /// How many pointers it has.
+    /// The number of pointers in the list.
     pub(crate) count: u64,
     /// Lower ones run first; those without a priority run last.
     pub(crate) priority: Option<u32>,
@@ -41,7 +44,8 @@ impl<'a> Dispatch<'a> {
         Self { versions, kernels, constructors: versions.iter().map(|_| Vec::new()).collect() }
     }
 
-    /// What the version at `index` runs when it is picked, in the order of its objects.
+    /// Adds the constructors that run when the version at `index` is selected, in the order of its
+    /// objects.
     pub(crate) fn add_constructors(&mut self, index: usize, lists: Vec<Constructors>) {
         let mut once: Vec<Constructors> = Vec::new();
         for list in lists {
@@ -111,9 +115,9 @@ enum Value {
 
 #[derive(Clone, Copy)]
 enum Place {
-    /// What the runtime writes to.
+    /// The section that the runtime writes to.
     Library,
-    /// What only the dynamic linker does.
+    /// The section that only the dynamic linker writes to.
     Table,
 }
 
@@ -177,7 +181,8 @@ impl Writer {
         Ok(Value::Symbol(self.object.section_symbol(text), offset))
     }
 
-    /// What runs when the library is loaded. The dynamic linker passes `argc`, `argv` and `envp`; the table is the fourth.
+    /// Writes the constructor that runs when the library is loaded. The dynamic linker passes
+    /// `argc`, `argv` and `envp`; the table is the fourth argument.
     fn constructor(&mut self) -> Result<(), object::write::Error> {
         let text = self.object.section_id(StandardSection::Text);
         // lea library(%rip), %rcx; jmp pick

@@ -18,7 +18,7 @@ pub(crate) struct ElfObject {
     header: FileHeader64<LittleEndian>,
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
-    /// Which section the symbols are.
+    /// The index of the section with the symbols.
     symbol_table: usize,
     /// The tables that hold names of symbols and of sections, by section; often they are one.
     names: BTreeMap<usize, Vec<u8>>,

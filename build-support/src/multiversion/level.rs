@@ -16,7 +16,7 @@ pub(crate) enum Level {
 impl Level {
     pub(crate) const ALL: [Self; 4] = [Self::V2, Self::V3, Self::V4, Self::Vnni];
 
-    /// What users call it.
+    /// The name of the level for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vnni => "x86-64-v4-vnni",
@@ -24,7 +24,8 @@ impl Level {
         }
     }
 
-    /// What GCC, Clang, LLVM and rustc call a CPU of the level; what it has besides is in [`Self::besides`].
+    /// The CPU name of the level in GCC, Clang, LLVM and rustc. [`Self::besides`] lists the
+    /// additional features of the level.
     pub(crate) fn cpu(self) -> &'static str {
         match self {
             Self::V2 => "x86-64-v2",
@@ -51,7 +52,8 @@ impl Level {
         }
     }
 
-    /// What it adds to the level below: what rustc calls it, and what GCC, Clang and LLVM do.
+    /// The features that the level adds to the level below: the name in rustc, and the name in GCC,
+    /// Clang and LLVM.
     fn added(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::V2 => &[
@@ -90,7 +92,8 @@ impl Level {
         Self::ALL.into_iter().filter(move |level| *level <= self).flat_map(Self::added).map(|(_, name)| *name)
     }
 
-    /// Whether CPUs with these features, in rustc's names, have all of the level. rustc does not tell of LAHF and SAHF.
+    /// Returns true if CPUs with these features, in rustc's names, have all features of the level.
+    /// rustc does not report LAHF and SAHF.
     pub(crate) fn is_in(self, features: &[&str]) -> bool {
         let levels = Self::ALL.into_iter().filter(|level| *level <= self);
         levels.flat_map(Self::added).all(|(name, _)| *name == "lahfsahf" || features.contains(name))

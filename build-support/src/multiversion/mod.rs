@@ -48,7 +48,7 @@ impl Version {
         session.product(prefix, index, path, &extension)
     }
 
-    /// How messages name a source of this version.
+    /// The name of a source of this version in messages.
     pub(crate) fn source(self, source: &str) -> String {
         match self.level {
             None => source.to_owned(),
@@ -56,9 +56,9 @@ impl Version {
         }
     }
 
-    /// What GCC and Clang are told besides what they are told for the baseline; it comes last.
+    /// The flags for GCC and Clang in addition to those of the baseline. They come last.
     ///
-    /// A baseline with a name keeps it: a version has all that the baseline has.
+    /// A named baseline CPU is kept: a version has all features of the baseline.
     pub(crate) fn c_flags(self, target: &Target) -> Vec<String> {
         match (self.level, &target.cpu) {
             (None, _) => Vec::new(),
@@ -87,7 +87,7 @@ impl Version {
         }
     }
 
-    /// What the level has, as LLVM takes it; nothing for the baseline.
+    /// The features of the level in LLVM's syntax. Empty for the baseline.
     #[cfg(feature = "llvm")]
     pub(crate) fn llvm_features(self) -> String {
         let features = self.level.into_iter().flat_map(Level::features);
@@ -127,7 +127,7 @@ fn plan(session: &Session, wanted: &[String]) -> Result<(Vec<Version>, Option<St
     Ok(([Version::BASELINE].into_iter().chain(levels).collect(), (!dropped.is_empty()).then_some(note)))
 }
 
-/// What CPUs of the baseline have, in rustc's names, with commas between.
+/// The features of baseline CPUs, in rustc's names, separated by commas.
 fn baseline_features(session: &Session) -> Result<String> {
     let target = &session.target;
     let cpu = match &target.cpu {

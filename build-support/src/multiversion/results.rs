@@ -1,4 +1,4 @@
-//! What came of compiling every version of every source: all products, or each problem once.
+//! The results of compiling every version of every source: all products, or each problem once.
 
 use crate::multiversion::Version;
 use crate::multiversion::level::list;
@@ -32,7 +32,7 @@ pub(crate) fn by_version<T>(
     Error::collect(problems.into_iter().map(Err::<(), _>)).map(|_| products)
 }
 
-/// What a source's versions warned about, each text once.
+/// The warnings of all versions of a source, each text once.
 pub(crate) fn warnings_once<'a>(source: &str, texts: impl Iterator<Item = (Version, &'a str)>) -> String {
     let mut shown: Vec<&str> = Vec::new();
     let mut all = String::new();

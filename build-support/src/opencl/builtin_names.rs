@@ -29,7 +29,7 @@ const NAMES: [&str; 212] = [
     "wait_group_events", "work_group_barrier", "write_mem_fence",
 ];
 
-/// Whether OpenCL C has a function of this name.
+/// Returns true if OpenCL C has a function of this name.
 pub(super) fn is_builtin(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }

@@ -36,7 +36,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
     Ok(String::new())
 }
 
-/// What it says where OpenCL is required, and there is a reason why it is not there.
+/// The error if OpenCL is required but not available for a reason.
 fn required(images: &[OpenClImage], reason: &str) -> String {
     let sources: Vec<&str> = images.iter().map(|image| image.source.as_str()).collect();
     format!("{}: KERNPACK_OPENCL=require, but {reason}", sources.join(", "))
@@ -48,9 +48,9 @@ pub(crate) struct OpenClImage {
     /// As the user named it.
     pub(crate) path: PathBuf,
     pub(crate) kernels: Vec<PtxKernel>,
-    /// What travels: options, macros and headers are in it.
+    /// The code that the library contains, with options, macros and headers.
     code: Vec<u8>,
-    /// How the code names the files that it is made of.
+    /// The names of the source files in the code.
     #[cfg_attr(not(feature = "opencl"), expect(dead_code, reason = "for messages of compilers"))]
     files: Vec<String>,
 }
@@ -155,7 +155,7 @@ fn words(param: &str) -> impl Iterator<Item = &str> {
     param.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
 }
 
-/// Whether a parameter is local memory, whose size the launch says.
+/// Returns true if a parameter is local memory, whose size is set at launch.
 pub(crate) fn is_local(param: &str) -> bool {
     param.contains('*') && words(param).any(|word| matches!(word, "__local" | "local"))
 }

@@ -45,7 +45,7 @@ fn content(path: &Path, shown: &str) -> Result<String> {
     fs::read_to_string(path).map_err(|e| Error::new(format!("{shown}: cannot be read: {e}")))
 }
 
-/// What the compiler says of the lines that follow: where they come from.
+/// The `#line` directive that gives the compiler the origin of the lines that follow.
 fn line_mark(line: usize, source: &str) -> String {
     format!("#line {line} \"{}\"\n", source.replace('\\', "/").replace('"', "'"))
 }

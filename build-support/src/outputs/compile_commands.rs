@@ -114,7 +114,8 @@ fn merge(path: &Path, package_dir: &Path, lines: &[String]) -> std::io::Result<(
     fs::rename(&part, path)
 }
 
-/// Whether we wrote an entry for this package: then it makes something in a working folder of ours.
+/// Returns true if Kernpack wrote an entry for this package: its output is in a working folder of
+/// Kernpack.
 fn is_of(entry: &str, package_dir: &Path) -> bool {
     let entry: Value = serde_json::from_str(entry).unwrap_or_default();
     let member = |name: &str| entry[name].as_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What a build made, for people: a line for each product in `cargo build -vv`, and `OUT_DIR/kernpack/outputs.json`, which
-//! `cargo kernpack outputs` finds and shows.
+//! The outputs of a build, for people: a line for each product in `cargo build -vv`, and
+//! `OUT_DIR/kernpack/outputs.json`, which `cargo kernpack outputs` finds and shows.
 //!
 //! ```text
 //! {
@@ -19,8 +19,17 @@
 //! }
 //! ```
 //!
-//! Kinds: `object`, `ptx`, `cubin`, `fatbin`, `opencl` (a source that is packed as it is), `blob` (the object with all packed modules),
-//! `kir` and `notes` (a kernel of tensor expressions after each pass, and as its line tables name it; what rules say of it), `model` and `header` (what a model is, as JSON, and its functions for C), `archive` (what rustc links), `rust` (what `kernpack::library!()` includes), `compile_commands`.
+//! Kinds:
+//!
+//! - `object`, `ptx`, `cubin`, `fatbin`;
+//! - `opencl`: a source that is packed unchanged;
+//! - `blob`: the object with all packed modules;
+//! - `kir` and `notes`: a kernel of tensor expressions after each pass, and as its line tables name
+//!   it; the comments of rules on it;
+//! - `model` and `header`: the description of a model as JSON, and its functions for C;
+//! - `archive`: the archive that rustc links;
+//! - `rust`: the code that `kernpack::library!()` includes;
+//! - `compile_commands`.
 
 pub(crate) mod compile_commands;
 pub(crate) mod progress;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Where lines go beside the output of the build script.
+/// The file that gets a copy of the lines, in addition to the output of the build script.
 static FILE: Mutex<Option<File>> = Mutex::new(None);
 
 /// Opens the file of `KERNPACK_PROGRESS`, which must be absolute.

@@ -27,7 +27,7 @@ pub struct Module {
 #[derive(Clone, Debug)]
 struct Node {
     kind: String,
-    /// What comes before the file's content, or all of it.
+    /// The bytes before the content of the file, or all bytes.
     head: Vec<u8>,
     file: Option<PathBuf>,
     imports: Vec<Module>,
@@ -69,7 +69,7 @@ impl Module {
         &self.node.imports
     }
 
-    /// What tells this module from others.
+    /// The address that identifies this module.
     pub(crate) fn address(&self) -> *const () {
         Rc::as_ptr(&self.node).cast()
     }

@@ -38,12 +38,13 @@ pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
     /// Seen by the rest of the library alone, or by what loads it, too.
     pub(super) scope: SymbolScope,
-    /// Whether other objects may define it, too; the first one in the order of linking counts then.
+    /// True if other objects may define the symbol, too. The first definition in link order is used
+    /// then.
     pub(super) is_weak: bool,
 }
 
 impl<'a> Definition<'a> {
-    /// What loads the library finds it.
+    /// A symbol that is visible outside the library.
     pub(super) fn exported(name: &'a str) -> Self {
         Self { name, scope: SymbolScope::Dynamic, is_weak: false }
     }
@@ -135,7 +136,8 @@ pub(crate) mod tests {
         writer
     }
 
-    /// What the objects of every packer have in common; `name` is that of a folder.
+    /// Checks the properties that the objects of every packer share. `name` is the name of a
+    /// folder.
     pub(crate) fn check_objects(packer: &dyn Packer, name: &str) {
         let writer = tree();
         let folder = std::env::temp_dir().join(format!("kernpack-{name}-{}", std::process::id()));

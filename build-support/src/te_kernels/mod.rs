@@ -18,7 +18,7 @@ use crate::outputs::Output;
 use crate::session::Session;
 use crate::{Error, Result, tool};
 
-/// What building the kernels of a library gave besides the objects.
+/// The result of building the kernels of a library, except the objects.
 #[derive(Default)]
 pub(crate) struct TeOutcome {
     /// For people: dumps and notes.
@@ -27,7 +27,7 @@ pub(crate) struct TeOutcome {
     pub(crate) warnings: String,
 }
 
-/// How messages name a kernel's source: the place in the build script.
+/// The name of a kernel's source in messages: its place in the build script.
 pub(crate) fn source_of(kernel: &Kernel) -> String {
     let place = kernel.place();
     let line = place.rsplit_once(':').map_or(place, |(line, _)| line);
@@ -81,7 +81,8 @@ fn lowered(kernel: &Kernel, target: &Target, context: &PassContext) -> Result<Ir
     Ok(IrModule::new([kernel.lower(&description, context)?]))
 }
 
-/// How the code reaches the runtime: by symbols that the linker finds in it, where it has them. So it does in programs, too, which no loader tells anything.
+/// The way in which the code calls the runtime: through symbols that the linker finds in it, if the
+/// runtime has them. This also works in programs, to which no loader passes anything.
 pub(crate) fn runtime_of(triple: &str) -> RuntimeSymbols {
     let has_symbols = triple.contains("-linux") && ["x86_64", "aarch64"].iter().any(|arch| triple.starts_with(arch));
     if has_symbols { RuntimeSymbols::Prefixed("__kernpack_host_".to_owned()) } else { RuntimeSymbols::Context }
@@ -162,7 +163,7 @@ fn keep(path: &Path, text: &str) -> Result<()> {
     write().map_err(|e| Error::new(format!("{}: cannot be written: {e}", path.display())))
 }
 
-/// What is known of a kernel's arguments: all of it.
+/// Returns the complete description of a kernel's arguments.
 pub(crate) fn description(kernel: &Kernel) -> Description {
     let params = kernel.params().iter().map(|param| {
         let element =

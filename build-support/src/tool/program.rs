@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// A program that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// What to start.
+    /// The path of the program.
     pub(crate) path: PathBuf,
 }
 
@@ -66,7 +66,7 @@ impl Program {
         digester.field(stamp(&real)).field(version);
     }
 
-    /// What it prints when started so.
+    /// Runs the program with these arguments and returns its output.
     pub(crate) fn output(&self, session: &Session, arguments: &[&str], tool: &str, source: &str) -> Result<String> {
         let _permit = session.permits.acquire();
         let mut command = Command::new(&self.path);

@@ -5,7 +5,7 @@ use std::fmt;
 /// A device, as the program lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Which platform, and which device of it.
+    /// The index of the platform, and of the device in the platform.
     pub(super) platform: usize,
     pub(super) number: usize,
     platform_name: String,
@@ -63,7 +63,7 @@ impl Device {
     }
 }
 
-/// Whether a wish, a number or a part of a name, fits.
+/// Returns true if a request, a number or a part of a name, matches.
 fn fits(wish: &str, number: usize, name: &str) -> bool {
     let wish = wish.trim();
     match wish.parse::<usize>() {

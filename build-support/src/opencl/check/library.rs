@@ -1,4 +1,4 @@
-//! Where OpenCL is.
+//! Finds the OpenCL library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 use crate::session::Session;
 
-/// Where drivers announce themselves to the loader.
+/// The folder where drivers register themselves for the loader.
 const VENDORS: &str = "/etc/OpenCL/vendors";
 
 /// Variables that the loader, or a driver that is often there, reads.
@@ -54,7 +54,7 @@ pub(super) fn library(session: &Session) -> Result<Option<PathBuf>> {
     Ok(Some(library))
 }
 
-/// Where the dynamic linker looks, as far as it matters for OpenCL.
+/// The search path of the dynamic linker, as far as it matters for OpenCL.
 fn folders(session: &Session) -> Vec<PathBuf> {
     // Not tracked: cargo adds folders of its own for build scripts, where no OpenCL is, and so does a cargo started from cargo.
     let own = session.environment.cargo_optional("LD_LIBRARY_PATH").unwrap_or_default();

@@ -1,7 +1,8 @@
-//! OpenCL C sources are compiled for the devices of the machine that builds, where there are any, so that mistakes show in the build.
+//! Compiles OpenCL C sources for the devices of the build machine, if there are any, so that errors
+//! show in the build.
 //!
-//! What travels in the library stays the source; nothing of the devices gets into it. The build script starts itself once more for each question
-//! (`worker.rs` says why).
+//! The library still contains only the source, and nothing specific to the devices. The build
+//! script starts itself again for each question (`worker.rs` explains why).
 
 mod device;
 mod library;
@@ -44,7 +45,7 @@ pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String>
     }
 }
 
-/// What compiles, and for which devices; or why nothing does.
+/// Returns the checker and the devices to compile for, or the reason why there are none.
 fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> {
     let Some(library) = library::library(session)? else {
         return Ok(Err(
@@ -98,7 +99,7 @@ impl Checker {
     }
 }
 
-/// What one device's compiler made of one source.
+/// The result of compiling one source with the compiler of one device.
 enum Outcome {
     /// And what it warned about.
     Built(String),
@@ -165,7 +166,7 @@ fn failure(image: &OpenClImage, device: &Device, text: &str) -> Error {
     Error::new(format!("{}: OpenCL C for {device}: {status}{options}\n{log}", image.source))
 }
 
-/// What a driver gives for an option that it does not know, as the worker shows it.
+/// The error code of a driver for an unknown option, as the worker shows it.
 const INVALID_BUILD_OPTIONS: &str = "(-43)";
 
 /// One source for one device, unless it is known what comes out.
@@ -254,8 +255,9 @@ fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Resul
     })
 }
 
-/// What a compiler said, with the source's name, the first of `files`, where it stands for the code: drivers compile copies with names of their
-/// own. The code names its files where it is made of several.
+/// Returns a compiler's log with the name of the source, the first of `files`, in place of the name
+/// of the code: drivers compile copies with names of their own. If the code consists of several
+/// files, it names them itself.
 fn with_source(log: &str, files: &[String]) -> String {
     let source = files.first().map_or("", String::as_str);
     let mut out = String::new();
@@ -271,7 +273,8 @@ fn with_source(log: &str, files: &[String]) -> String {
     out
 }
 
-/// Where a file's name stands in front of a line and a column: `error: /tmp/x.cl:2:10: ...`, `<kernel>:2:10: ...`.
+/// Returns the position of a file name before a line and a column: `error: /tmp/x.cl:2:10: ...`,
+/// `<kernel>:2:10: ...`.
 fn place(line: &str) -> Option<(usize, usize)> {
     let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     for (colon, _) in line.match_indices(':') {

@@ -114,7 +114,8 @@ fn handles(
     }
 }
 
-/// What a function of OpenCL says about an object: `ask` gets a size, a place and a place for the size.
+/// Queries information about an OpenCL object. `ask` gets a size, a buffer and a pointer for the
+/// size.
 fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Vec<u8> {
     let mut size = 0;
     if ask(0, null_mut(), &mut size) != 0 {
