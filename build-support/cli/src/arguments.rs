@@ -1,11 +1,11 @@
-//! What the commands share about their command lines, which `lexopt` takes apart: `--option value`, `--option=value`, `-o value`,
-//! `-ovalue`; behind `--` everything is an argument.
+//! Helpers for the command lines of all commands. `lexopt` parses them: `--option value`,
+//! `--option=value`, `-o value`, `-ovalue`. Everything after `--` is an argument.
 
 use std::ffi::{OsStr, OsString};
 
 use lexopt::{Error, Parser};
 
-/// What a command line asks for: its options, or the help text of the command.
+/// A parsed command line: its options, or `None` if it requests the help text of the command.
 pub(crate) type Parsed<Options> = Result<Option<Options>, Error>;
 
 /// The message about a command line that `command` (`cargo kernpack inspect`) does not take.
@@ -41,7 +41,7 @@ fn name(word: &OsStr) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// What a command reads from a command line of words without spaces, or the message about it.
+/// Parses a command line of words without spaces, and returns the options or the error message.
 #[cfg(test)]
 pub(crate) fn parse_line<Options>(
     parse: impl Fn(&mut Parser) -> Parsed<Options>,

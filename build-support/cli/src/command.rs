@@ -29,7 +29,7 @@ Commands:
 cargo kernpack COMMAND --help says more.
 ";
 
-/// What to do.
+/// The command to run.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Print this text.
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// In the process that `--load` starts.
     Describe {
         file: PathBuf,
-        /// Whether kernels of models are timed.
+        /// True if the kernels of models are timed.
         time: bool,
     },
     /// In the process that `doctor` starts.

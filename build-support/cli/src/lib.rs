@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use command::Command;
 
-/// What went wrong, as one sentence for the user.
+/// Errors are one sentence for the user.
 type Result<T> = std::result::Result<T, String>;
 
 /// Does what the command line of this process asks for.

@@ -213,8 +213,8 @@ fn a_source_distribution_has_what_pip_needs_and_no_other_crate() {
     assert!(problem.starts_with("pyproject.toml: not a file in "), "{problem}");
 }
 
-/// Where `cargo kernpack` is not installed, the backend builds it of the Kernpack that Cargo.toml names. The cargo of this test only says what it
-/// was asked to install, and puts the program there.
+/// If `cargo kernpack` is not installed, the backend builds it from the Kernpack that Cargo.toml
+/// names. The cargo of this test only records its arguments, and puts the program in place.
 #[cfg(unix)]
 fn the_command_is_built_where_it_is_missing(folder: &Path, python: &Path) {
     use std::os::unix::fs::PermissionsExt;

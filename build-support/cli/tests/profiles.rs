@@ -104,7 +104,8 @@ fn every_pair_is_there() {
     }
 }
 
-/// What `cargo kernpack inspect` says of a library, without what may differ: its place and the sizes of files.
+/// Returns the output of `cargo kernpack inspect` for a library, without the parts that may differ:
+/// its path and the sizes of files.
 fn inspected(library: &Path) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-kernpack"));
     let output = command.args(["kernpack", "inspect", "--load", "--json"]).arg(library).output().unwrap();
@@ -117,7 +118,7 @@ fn inspected(library: &Path) -> Value {
     read
 }
 
-/// What a program of its own sees that calls everything in the library.
+/// Returns the results of a separate program that calls everything in the library.
 fn called(library: &Path, aborts: bool) -> String {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(["--exact", "a_program_calls_everything", "--nocapture"]).env(LIBRARY, library);

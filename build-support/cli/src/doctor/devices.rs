@@ -22,7 +22,7 @@ pub(super) fn devices() -> Vec<Finding> {
         .collect()
 }
 
-/// What the library says, in a process of its own.
+/// Queries the library in a separate process.
 fn ask(word: &str) -> Result<Value> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new(program);
@@ -42,7 +42,8 @@ fn list(answer: &Value, key: &str) -> Vec<String> {
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// What is the same for all: the library is missing, or does not serve; else what `found` says.
+/// Creates a finding: missing or broken if the answer reports that, and the result of `found`
+/// otherwise.
 fn finding(
     topic: &'static str,
     purpose: &'static str,

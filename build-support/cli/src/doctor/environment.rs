@@ -13,7 +13,7 @@ use crate::Result;
 const TIME: Duration = Duration::from_secs(30);
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// What a question may look at.
+/// The environment that checks may read.
 pub(super) struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
@@ -45,10 +45,10 @@ impl Environment {
         std::env::split_paths(self.variable("PATH")?).map(|folder| folder.join(&name)).find(|file| file.is_file())
     }
 
-    /// What a program prints, without the line break at its end.
+    /// Runs a program and returns its output, without the line break at its end.
     ///
     /// # Errors
-    /// Why it did not start, or its last line.
+    /// Returns the reason why the program did not start, or its last line.
     pub(super) fn run(&self, program: &Path, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().envs(&self.variables).env("LC_ALL", "C");
@@ -67,7 +67,8 @@ impl kernpack_llvm_find::Machine for Environment {
     }
 }
 
-/// What a command prints. Its output goes to threads of their own, so that a full pipe stops nothing.
+/// Runs a command and returns its output. Separate threads read the output, so that a full pipe
+/// cannot block the command.
 pub(super) fn run(mut command: Command) -> Result<String> {
     let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -2,7 +2,7 @@
 
 use super::install::Install;
 
-/// What became of one question.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It is there, and it serves.
@@ -24,20 +24,20 @@ impl State {
     }
 }
 
-/// What is known about one thing.
+/// The result of checking for one tool or device.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) topic: &'static str,
     pub(super) state: State,
-    /// What was found, or what is wrong: one line.
+    /// One line that describes what was found, or the problem.
     pub(super) summary: String,
     /// Name and value of what else is known.
     pub(super) details: Vec<(&'static str, String)>,
-    /// What it is for: the end of "needed for ...".
+    /// The purpose: the end of "needed for ...".
     pub(super) purpose: &'static str,
-    /// Whether no library can be built without it.
+    /// True if no library can be built without it.
     pub(super) required: bool,
-    /// How to get it.
+    /// Instructions for installing it.
     pub(super) install: &'static Install,
 }
 

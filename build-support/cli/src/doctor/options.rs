@@ -16,7 +16,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// How to show the report.
+/// The output options of the report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) json: bool,

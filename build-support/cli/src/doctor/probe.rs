@@ -10,7 +10,7 @@ use crate::Result;
 
 type Probe = fn() -> Result<Value>;
 
-/// What can be asked: the word for it, and the function.
+/// The available probes: the name and the function.
 const PROBES: [(&str, Probe); 3] = [("cuda", cuda), ("nvrtc", nvrtc), ("opencl", opencl)];
 
 /// More devices are not listed.

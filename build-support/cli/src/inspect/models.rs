@@ -236,7 +236,7 @@ pub(super) fn svg(model: &Value) -> String {
     out
 }
 
-/// What the length of a kernel's bar says: its time, or its work where times are not known.
+/// The length of a kernel's bar: its time, or its number of operations if times are not available.
 fn weight(kernel: &Value) -> f64 {
     kernel["time"].as_u64().unwrap_or_else(|| number(kernel, "operations")) as f64
 }

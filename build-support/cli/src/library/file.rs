@@ -93,7 +93,8 @@ impl<'a> LibraryFile<'a> {
         needed.filter(|name| name.len() < 4096).map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
-    /// What it asks of other libraries by version, such as `GLIBC_2.17` of `libc.so.6`, with the symbols that ask for it.
+    /// The symbol versions that the library requires of other libraries, such as `GLIBC_2.17` of
+    /// `libc.so.6`, with the symbols that require them.
     pub(crate) fn versions(&self) -> Result<Vec<Requirement>> {
         let broken = |error: object::Error| format!("its symbol versions are broken: {error}");
         let endian = LittleEndian;

@@ -19,7 +19,7 @@ pub(crate) struct Inspection<'a> {
     /// Variables that the loader sets for compiled code.
     pub(crate) context_symbols: Vec<&'a str>,
     pub(crate) tree: Option<Tree<'a>>,
-    /// What the library itself said, with `--load`.
+    /// The description that the library itself returned, with `--load`.
     pub(crate) loaded: Option<Loaded>,
 }
 

@@ -1,5 +1,6 @@
-//! What a library says about itself when it is loaded: signatures, documentation, types, global functions. A process of its own
-//! loads it, because that runs the library's code: whatever happens there, this process goes on.
+//! The description that a loaded library returns: signatures, documentation, types, global
+//! functions. A separate process loads it, because loading runs the library's code. A crash there
+//! does not affect this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -28,7 +29,7 @@ const TIME_OF_MODELS: Duration = Duration::from_secs(600);
 const MOST_OUTPUT: u64 = 64 << 20;
 
 impl Loaded {
-    /// Why the library did not load.
+    /// The reason why the library did not load.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.0.get("problem")?.as_str()
     }
@@ -41,7 +42,7 @@ impl Loaded {
         self.0.get("functions")?.get(function)?.get("doc")?.as_str()
     }
 
-    /// What its models say of themselves; see [`model::describe`].
+    /// The descriptions of its models. See [`model::describe`].
     pub(crate) fn models(&self) -> &[Value] {
         self.list("models")
     }

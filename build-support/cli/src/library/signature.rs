@@ -11,12 +11,13 @@ pub(crate) struct Schema {
     pub(crate) result: Value,
     /// Names of the parameters, where the metadata has them.
     pub(crate) names: Vec<String>,
-    /// What the last parameters are when they are left away: JSON, an object where only a call can tell.
+    /// The defaults of the last parameters, as JSON. An object if only a call can compute the
+    /// default.
     pub(crate) defaults: Vec<Value>,
 }
 
 impl Schema {
-    /// What the parameter at this place is when it is left away; `None` for one that has to be there.
+    /// Returns the default of the parameter at this index, or `None` if the parameter is required.
     pub(crate) fn default(&self, index: usize) -> Option<&Value> {
         self.defaults.get((index + self.defaults.len()).checked_sub(self.params.len())?)
     }
@@ -66,7 +67,8 @@ pub(crate) fn schema(metadata: &str) -> Option<Value> {
     serde_json::from_str(metadata.get("type_schema")?.as_str()?).ok()
 }
 
-/// Whether the metadata is that of a kernel of a device, which takes its grid and block as arguments.
+/// Returns true if the metadata describes a device kernel, which takes its grid and block as
+/// arguments.
 pub(crate) fn is_device_kernel(metadata: &str) -> bool {
     let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
     metadata.get("device_kernel").is_some()

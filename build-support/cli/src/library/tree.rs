@@ -23,7 +23,7 @@ pub(crate) struct Module<'a> {
     pub(crate) architectures: Vec<String>,
     /// Of a compressed module: what is inside, and how large it is there.
     pub(crate) inside: Option<(&'a str, u64)>,
-    /// Why an image cannot be read.
+    /// The reason why an image cannot be read.
     pub(crate) problem: Option<String>,
 }
 

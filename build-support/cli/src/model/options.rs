@@ -27,7 +27,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to compare.
+/// The options of a comparison.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) file: PathBuf,

@@ -1,4 +1,4 @@
-//! What comparisons found, as text or JSON.
+//! Reports the results of comparisons as text or JSON.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Where a new crate gets Kernpack from: a checkout, a git repository, or the registry.
+//! The source of Kernpack for a new crate: a checkout, a git repository, or the registry.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,8 @@ pub(crate) enum Dependencies {
 }
 
 impl Dependencies {
-    /// What was asked for, else the checkout in which `parent` lies, else where `tool` comes from.
+    /// Chooses the requested source, else the checkout that contains `parent`, else the source of
+    /// `tool`.
     pub(crate) fn choose(asked: Option<&Asked>, parent: &Path, tool: &Tool<'_>) -> Result<Self> {
         match asked {
             Some(Asked::Checkout(asked)) => {
@@ -66,7 +67,7 @@ impl Dependencies {
     }
 }
 
-/// What the command line names.
+/// The source that the command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Checkout(PathBuf),
@@ -110,7 +111,7 @@ fn is_checkout(folder: &Path) -> bool {
     manifest.lines().any(|line| line.trim() == "name = \"kernpack\"")
 }
 
-/// Whether cargo would take a crate in this folder for a member of an existing workspace.
+/// Returns true if cargo would treat a crate in this folder as a member of an existing workspace.
 pub(crate) fn is_below_workspace(folder: &Path) -> bool {
     folder.ancestors().any(|folder| {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();

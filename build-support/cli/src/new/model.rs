@@ -1,4 +1,5 @@
-//! What a new crate has to know of an ONNX file: its inputs, and the files beside it. The build script reads the rest.
+//! Reads the parts of an ONNX file that a new crate needs: its inputs, and the files next to it.
+//! The build script reads the rest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ pub(super) struct Model {
     pub(super) file: PathBuf,
     /// Files with its weights, from its folder.
     pub(super) beside: Vec<PathBuf>,
-    /// What the build script says of it: `.dim("batch", 1)`.
+    /// The options in the build script: `.dim("batch", 1)`.
     pub(super) options: Vec<String>,
     /// The function: the name of the file, as an identifier.
     pub(super) function: String,
@@ -134,7 +135,7 @@ impl Model {
     }
 }
 
-/// Whether a path stays in the folder that it starts from.
+/// Returns true if a path stays in the folder that it starts from.
 fn stays(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }

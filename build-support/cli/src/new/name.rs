@@ -1,4 +1,4 @@
-//! Which names a new crate may have.
+//! Checks the name of a new crate.
 
 use crate::Result;
 
@@ -20,7 +20,7 @@ const DEVICES: &[&str] = &[
     "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9", "nul", "prn",
 ];
 
-/// What the new crate, or its Python module, depends on.
+/// The dependencies of the new crate, or of its Python module.
 const DEPENDENCIES: &[&str] = &["kernpack", "kernpack_build", "numpy", "pytest", "tvm_ffi"];
 
 /// Checks a name as cargo does for a package, and as Python does for a module.

@@ -24,13 +24,13 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to make.
+/// The options of the new crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) path: PathBuf,
     pub(crate) name: Option<String>,
     pub(crate) cuda: bool,
-    /// Where Kernpack is.
+    /// The source of Kernpack.
     pub(crate) kernpack: Option<Asked>,
     pub(crate) model: Option<PathBuf>,
     /// Extents by the names of dimensions of the model.

@@ -23,7 +23,7 @@ const MODEL_TEST: &str = include_str!("../../templates/model/library.rs.in");
 const MODEL_PYTHON_TEST: &str = include_str!("../../templates/model/test.py.in");
 const MODEL_README: &str = include_str!("../../templates/model/README.md.in");
 
-/// Where a crate has its model.
+/// The folder with the model of a crate.
 pub(super) const MODELS: &str = "models";
 
 /// Above an empty `[workspace]`, which keeps cargo from looking for another one.

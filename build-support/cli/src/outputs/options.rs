@@ -20,12 +20,12 @@ Options:
 All other options go to cargo build: --package, --release, --target, --features, --manifest-path, ...
 ";
 
-/// What to build, and how to show what it made.
+/// The options for the build and for its report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) json: bool,
     pub(crate) kind: Option<String>,
-    /// What goes to `cargo build`.
+    /// The arguments for `cargo build`.
     pub(crate) cargo: Vec<OsString>,
 }
 

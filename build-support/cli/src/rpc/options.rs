@@ -24,7 +24,7 @@ Commands:
 cargo kernpack rpc COMMAND --help says more.
 ";
 
-/// What to do.
+/// The subcommand to run.
 #[derive(Debug)]
 pub(crate) enum Options {
     /// Print the text of a command.

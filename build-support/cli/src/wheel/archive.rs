@@ -19,7 +19,7 @@ use crate::Result;
 const EARLIEST: i64 = 315_532_800;
 const LATEST: i64 = 4_354_819_198;
 
-/// What a wheel is made of.
+/// The files of a wheel.
 #[derive(Default)]
 pub(crate) struct Archive {
     files: BTreeMap<String, File>,

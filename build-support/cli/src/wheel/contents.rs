@@ -1,4 +1,5 @@
-//! What is in the folder of the Python package: the library, what loads it, stubs, and the author's own modules.
+//! The contents of the folder of the Python package: the library, its loader, stubs, and the
+//! author's own modules.
 
 use std::path::PathBuf;
 
@@ -27,14 +28,14 @@ pub(crate) struct Contents {
     pub(crate) sources: Option<PathBuf>,
 }
 
-/// What the package is made of.
+/// The library and the facts that the package is generated from.
 pub(crate) struct Library<'a> {
     pub(crate) api: Api,
     pub(crate) host: Host,
     /// The library's file in the package.
     pub(crate) file: &'a str,
     pub(crate) version: &'a str,
-    /// What the package is for.
+    /// A description of the package.
     pub(crate) about: &'a str,
 }
 

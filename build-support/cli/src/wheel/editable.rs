@@ -43,7 +43,8 @@ fn link(file: &Path, place: &Path) -> std::io::Result<()> {
     std::os::unix::fs::symlink(file.canonicalize()?, place)
 }
 
-/// Where links need rights that users do not have: files are copied, and folders are not taken.
+/// Copies a file on systems where links need rights that users do not have. Folders are not
+/// supported.
 #[cfg(not(unix))]
 fn link(file: &Path, place: &Path) -> std::io::Result<()> {
     fs::copy(file, place).map(drop)

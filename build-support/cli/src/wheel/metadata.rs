@@ -4,23 +4,24 @@ use super::inside::one_line;
 use super::package::Package;
 use crate::Result;
 
-/// Which `tvm_ffi` the package needs.
+/// The required version of `tvm_ffi`.
 ///
-/// Not older than 0.1.15: a library of ours binds to every function of that version's table at load, and the schemas and
-/// attributes that it registers are those that this version reads. Older than 0.2: the C ABI is stable within 0.1 (the package
-/// says so), and a change of it would be a new minor version. Post-releases such as 0.1.15.post2 are in the range.
+/// At least 0.1.15: a Kernpack library binds to every function of that version's table at load, and
+/// the schemas and attributes that it registers are those that this version reads. Below 0.2: the C
+/// ABI is stable within 0.1 (according to the package), and a change of it would be a new minor
+/// version. Post-releases such as 0.1.15.post2 are in the range.
 pub(crate) const TVM_FFI: &str = "apache-tvm-ffi>=0.1.15,<0.2";
 
 /// Python versions that `tvm_ffi` has wheels for begin here.
 pub(crate) const OLDEST_PYTHON: &str = "3.9";
 
-/// What the wheel's metadata says besides what Cargo.toml does.
+/// The metadata of the wheel that does not come from Cargo.toml.
 pub(crate) struct Distribution<'a> {
     pub(crate) name: &'a str,
     /// After PEP 440.
     pub(crate) version: &'a str,
     pub(crate) python: &'a str,
-    /// What it requires.
+    /// The required Python package.
     pub(crate) requires: Option<&'a str>,
     /// The readme's file name and text.
     pub(crate) readme: Option<(&'a str, &'a str)>,

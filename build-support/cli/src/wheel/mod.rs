@@ -53,7 +53,8 @@ pub(crate) struct Made {
 /// Builds the library and writes the wheel.
 ///
 /// # Errors
-/// What cargo says, what keeps the library from being shipped, and what cannot be written.
+/// Returns the errors of cargo, the reason why the library cannot be distributed, or an error if a
+/// file cannot be written.
 pub(crate) fn make(options: &Options) -> Result<Made> {
     package::check_flags(&package::flags())?;
     let package = Package::find(options)?;
@@ -161,7 +162,8 @@ pub(crate) fn make(options: &Options) -> Result<Made> {
     Ok(Made { path, package, size: content.len(), platform, functions, types, nameless, files, requires })
 }
 
-/// What loads the library: CPython itself, where the library exports what it looks for, unless tvm_ffi is asked for.
+/// Returns the loader of the library: CPython itself if the library exports the entry point, unless
+/// the options request tvm_ffi.
 fn host(library: &[u8], name: &str, options: &Options) -> Result<Host> {
     let entry = format!("PyInit_{name}");
     let is_extension = LibraryFile::parse(library)?.symbols.iter().any(|(symbol, _)| *symbol == entry);
@@ -213,19 +215,19 @@ impl Made {
         &self.path
     }
 
-    /// What it requires of Python packages.
+    /// The Python package that the wheel requires.
     pub(crate) fn requires(&self) -> Option<&'static str> {
         self.requires
     }
 
-    /// What Python imports: `import my_kit: 4 functions, 1 type`.
+    /// A summary of the Python module: `import my_kit: 4 functions, 1 type`.
     pub(crate) fn offer(&self) -> String {
         let counted = |count, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let (functions, types) = (counted(self.functions, "function"), counted(self.types, "type"));
         format!("import {}: {functions}, {types}", self.package.library)
     }
 
-    /// What was made, as text or as JSON (the README of kernpack-cli describes it).
+    /// A report on the wheel, as text or as JSON (the README of kernpack-cli describes it).
     pub(crate) fn report(&self, as_json: bool) -> String {
         if as_json {
             let because = self.platform.because.as_ref();

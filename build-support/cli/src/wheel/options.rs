@@ -54,7 +54,7 @@ Options:
   -h, --help                 print this
 ";
 
-/// What to build, and how.
+/// The options of the build and of the wheel.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,

@@ -29,9 +29,9 @@ pub(crate) struct Package {
     pub(crate) urls: Vec<(&'static str, String)>,
     /// The folder of its workspace.
     pub(crate) root: PathBuf,
-    /// Where cargo puts what it builds.
+    /// The folder where cargo puts build outputs.
     pub(crate) target_directory: PathBuf,
-    /// What its Cargo.toml says of wheels.
+    /// The wheel settings in its Cargo.toml.
     pub(crate) settings: Settings,
 }
 

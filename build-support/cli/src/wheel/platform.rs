@@ -11,12 +11,13 @@ use crate::Result;
 use crate::library::file::{LibraryFile, Requirement};
 use crate::text::first_few;
 
-/// Where a library runs.
+/// The platform that a library runs on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Platform {
     /// The tag, such as `manylinux_2_34_x86_64`.
     pub(crate) tag: String,
-    /// What keeps the tag from being lower: a symbol version, and the symbols that ask for it. Empty when nothing does.
+    /// The reason why the tag is not lower: a symbol version, and the symbols that require it.
+    /// `None` if there is no such reason.
     pub(crate) because: Option<(String, Vec<String>)>,
 }
 

@@ -1,5 +1,5 @@
-//! What `auditwheel` 6.8 allows for each manylinux policy: facts of its file `manylinux-policy.json`, the stricter one of
-//! x86_64 and aarch64 where they differ.
+//! The libraries that `auditwheel` 6.8 allows for each manylinux policy: facts from its file
+//! `manylinux-policy.json`, the stricter one of x86_64 and aarch64 where they differ.
 
 /// One policy: the newest symbol versions that a library may ask for.
 pub(crate) struct Policy {
@@ -68,12 +68,12 @@ const ALLOWED: &[&str] = &[
     "libz.so.1",
 ];
 
-/// Whether every manylinux system has the library. The dynamic linker is always there.
+/// Returns true if every manylinux system has the library. The dynamic linker is always present.
 pub(crate) fn allows(library: &str) -> bool {
     library.starts_with("ld-linux") || ALLOWED.contains(&library)
 }
 
-/// Whether every musllinux system has the library.
+/// Returns true if every musllinux system has the library.
 pub(crate) fn musl_allows(library: &str) -> bool {
     matches!(library, "libc.so" | "libz.so.1") || library.starts_with("libc.musl-") || library.starts_with("ld-musl-")
 }
@@ -107,7 +107,7 @@ pub(crate) fn least(version: &str) -> Option<&'static Policy> {
     POLICIES.iter().find(|policy| asked <= column(policy))
 }
 
-/// What to do about a library that is not allowed.
+/// Advice for a library that is not allowed.
 pub(crate) fn advice(library: &str) -> &'static str {
     let stem = library.split(".so").next().unwrap_or(library);
     match stem {

@@ -1,4 +1,5 @@
-//! What a package says of its wheel: the table `[package.metadata.kernpack.wheel]` of its Cargo.toml.
+//! The wheel settings of a package: the table `[package.metadata.kernpack.wheel]` of its
+//! Cargo.toml.
 //!
 //! ```toml
 //! [package.metadata.kernpack.wheel]
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Where Python sources are, unless the table says it.
+/// The default folder of Python sources.
 const PYTHON: &str = "python";
 
 const KNOWN: &str = "`name`, `features`, `python`, `hidden`, `shown`";
@@ -29,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) features: Vec<String>,
     /// The folder of Python sources, which is there if the table names it.
     python: Option<String>,
-    /// What the package does not offer, by names of the library or of Python.
+    /// Items to hide from the package, by their names in the library or in Python.
     pub(crate) hidden: Vec<String>,
     /// Kernels of devices that it offers.
     pub(crate) shown: Vec<String>,

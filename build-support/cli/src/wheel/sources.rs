@@ -72,7 +72,7 @@ impl Sources {
         Ok(Self { folder: Some(folder), files })
     }
 
-    /// Whether a file is there.
+    /// Returns true if the file exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
@@ -83,7 +83,8 @@ impl Sources {
     }
 }
 
-/// Where links may lead: into this folder, and not among what cargo builds.
+/// The limits for links: they must point into this folder, and not into the folder of build
+/// outputs.
 struct Bounds<'a> {
     all: &'a Path,
     target: &'a Path,

@@ -49,7 +49,7 @@ fn suffix(pre: &str) -> Option<String> {
     Some(format!("{word}{number}"))
 }
 
-/// Whether the text is a Python version of two numbers, such as `3.10`.
+/// Returns true if the text is a Python version of two numbers, such as `3.10`.
 pub(crate) fn is_python(text: &str) -> bool {
     let number = |part: &str| part.parse::<u32>().ok();
     text.split_once('.').is_some_and(|(major, minor)| number(major) == Some(3) && number(minor).is_some())

@@ -11,7 +11,7 @@ use crate::library::signature::{Schema, literal};
 /// Deeper types are `Any`.
 const DEPTH: usize = 16;
 
-/// Where a type stands: what a function takes is wider than what it gives.
+/// The position of a type. Parameters accept more types than results have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     Parameter,
@@ -28,7 +28,7 @@ pub(super) struct Annotations<'a> {
     own: BTreeSet<&'a str>,
 }
 
-/// What the stubs of other modules call a module of the package.
+/// The name of a module of the package in the stubs of other modules.
 pub(super) fn module_alias(module: &str) -> String {
     if module.is_empty() { "_package".to_owned() } else { format!("_in_{}", module.replace('.', "_")) }
 }
@@ -128,7 +128,8 @@ impl<'a> Annotations<'a> {
         }
     }
 
-    /// What stands for an enum as an argument: a member, its value, and in an extension module the member's name.
+    /// The annotation of an enum argument: a member, its value, and in an extension module the
+    /// member's name.
     fn of_enum(&self, key: &str) -> Option<String> {
         let class = self.class(key)?;
         let (int, text) = (self.builtin("int"), self.builtin("str"));
@@ -215,7 +216,8 @@ impl<'a> Annotations<'a> {
         format!("({}) -> {}", parts.join(", "), self.of(&schema.result, Position::Result))
     }
 
-    /// What iterates over an object whose `__iter__` gives this: the library's method gives the elements.
+    /// The annotation of the iterator of an object with this `__iter__`. The library's method
+    /// returns the elements.
     pub(super) fn iterator(&self, schema: Option<&Schema>) -> String {
         let Some(schema) = schema else { return "_Iterator[_Any]".to_owned() };
         let key = schema.result.get("type").and_then(Value::as_str).unwrap_or("Any");

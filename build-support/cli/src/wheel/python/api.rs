@@ -1,4 +1,4 @@
-//! What a library offers to Python, under the names that it has there.
+//! The Python API of a library, under the names that it has in Python.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(crate) struct Api {
     pub(super) types: Vec<Type>,
     /// Classes of exceptions, and what each is derived from; one comes after its base.
     pub(super) exceptions: Vec<(String, String)>,
-    /// What has no name in Python: reached through `__library__`.
+    /// Items without a name in Python, which are accessible through `__library__`.
     pub(crate) nameless: Vec<String>,
 }
 
@@ -29,9 +29,11 @@ pub(super) struct Function {
     /// In the library, or in the registry.
     pub(super) key: String,
     pub(super) is_global: bool,
-    /// Whether it launches a kernel of a device as it is: its last parameters are the grid and the block.
+    /// True if the function launches a device kernel directly: its last parameters are the grid and
+    /// the block.
     pub(super) is_device_kernel: bool,
-    /// Whether it says nothing of itself, as a kernel of a device that was not built: only tvm_ffi finds it.
+    /// True if the function has no description, like a device kernel that was not built. Only
+    /// tvm_ffi finds it.
     pub(super) is_silent: bool,
     pub(super) is_hidden: bool,
     pub(super) signature: Option<signature::Schema>,
@@ -57,7 +59,7 @@ pub(super) struct Type {
     pub(super) variants: Vec<String>,
 }
 
-/// What the library defines for objects of a type beyond their members.
+/// The operations that the library defines for objects of a type in addition to their members.
 pub(super) struct Comparison {
     pub(super) equal: bool,
     pub(super) hash: bool,
@@ -246,7 +248,7 @@ impl Api {
         self.exceptions.iter().map(|(name, _)| name.as_str())
     }
 
-    /// How many functions and types it offers.
+    /// The numbers of public functions and types.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let functions = self.functions.iter().filter(|function| !function.is_hidden).count();
         (functions, self.types.iter().filter(|ty| !ty.is_hidden).count())

@@ -1,4 +1,4 @@
-//! What a package does not offer of what its library has.
+//! Hides items of a library from the Python package.
 
 use super::Host;
 use super::api::{Api, Base, Function, Type};
@@ -88,7 +88,7 @@ impl Api {
 }
 
 impl Function {
-    /// Whether it has this name, in the library or in Python.
+    /// Returns true if the function has this name, in the library or in Python.
     fn is(&self, name: &str) -> bool {
         self.key == name || self.name == name
     }

@@ -167,7 +167,8 @@ for _kind in """
 del _kind, _class
 "#;
 
-/// What `inspect.signature` says of a function; tvm_ffi's own have none.
+/// The helper that sets the signature of a function for `inspect.signature`. Functions of tvm_ffi
+/// have no signature.
 const SIGNED: &str = r#"
 
 def _signed(function, name, shape):
@@ -223,7 +224,8 @@ def _iterator(elements):
     return elements if hasattr(elements, "__next__") else iter(elements)
 "#;
 
-/// What `inspect.signature` says of the constructor and the methods of a class, and that objects which are compared have no hash of their own.
+/// Writes the signatures of the constructor and the methods of a class for `inspect.signature`, and
+/// disables the hash of objects that define comparison without a hash.
 fn signatures(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt::Result {
     let name = &ty.name;
     if let Constructor::Function(schema) = &ty.constructor
@@ -279,7 +281,7 @@ fn class(out: &mut String, ty: &Type, annotations: &Annotations<'_>) -> std::fmt
     Ok(())
 }
 
-/// Where the names with an underscore come from: they are not part of the package.
+/// The imports of the names with an underscore, which are not part of the package.
 const SOURCES: [(&str, &str); 21] = [
     ("_builtins.", "import builtins as _builtins"),
     ("_enum.", "import enum as _enum"),
@@ -311,7 +313,7 @@ pub(super) fn imports(text: &str) -> String {
     used.map(|(_, import)| format!("{import}\n")).collect()
 }
 
-/// What `import *` brings, in alphabetical order.
+/// The names that `import *` imports, in alphabetical order.
 pub(super) fn exports(api: &Api) -> Vec<String> {
     let functions = api.functions.iter().filter(|function| !function.is_hidden && function.module.is_empty());
     let types = api.types.iter().filter(|ty| !ty.is_hidden && ty.module.is_empty() && !ty.name.starts_with('_'));

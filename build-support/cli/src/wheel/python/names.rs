@@ -7,7 +7,8 @@ const KEYWORDS: [&str; 35] = [
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// Whether Python takes the text as a name. Only ASCII: other letters come out changed (NFKC).
+/// Returns true if the text is a Python identifier in ASCII. Python normalizes other letters
+/// (NFKC).
 pub(crate) fn is_identifier(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')

@@ -17,7 +17,7 @@ class _DLPack(_Protocol):
     def __dlpack_device__(self, *args: _Any, **kwargs: _Any) -> _Any: ...
 ";
 
-/// What an extension module gives for a tensor.
+/// The class of tensors that an extension module returns.
 const TENSOR: &str = "
 class _Tensor(_Protocol):
     \"\"\"A tensor of the library. NumPy, PyTorch, JAX and memoryview take it without a copy.\"\"\"
@@ -35,7 +35,7 @@ class _Tensor(_Protocol):
     def __dlpack_device__(self) -> tuple[int, int]: ...
 ";
 
-/// Which module a stub is for.
+/// The module that a stub describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// The package itself.
@@ -60,7 +60,7 @@ pub(crate) fn inner_stubs(api: &Api, host: Host, place: Place, package: &str) ->
     modules.iter().map(stub).collect()
 }
 
-/// Whether a module is directly in another one.
+/// Returns true if a module is directly inside another one.
 fn is_inside(module: &str, other: &str) -> bool {
     let rest = if other.is_empty() {
         Some(module)
@@ -128,7 +128,7 @@ fn try_body(out: &mut String, api: &Api, host: Host, place: Place, module: &str)
     Ok(())
 }
 
-/// What only the outermost module has.
+/// Writes the parts that only the outermost module has.
 fn start(out: &mut String, api: &Api, place: Place, annotations: &Annotations<'_>) -> std::fmt::Result {
     let host = annotations.host();
     out.push_str("\n__all__ = [\n");
