@@ -17,7 +17,7 @@ pub struct Dependency {
     pub name: String,
     /// The name that it was compiled under: another one when the manifest renames it.
     pub crate_name: String,
-    /// Whether it calls `library!()` in its root.
+    /// True if the crate calls `library!()` in its root.
     pub is_library: bool,
 }
 
@@ -65,7 +65,8 @@ fn arguments() -> Vec<OsString> {
     arguments
 }
 
-/// Whether the compiler makes a library of the one kind that cargo asks for where the manifest has no `crate-type`.
+/// Returns true if the compiler builds a library of the one kind that cargo requests for a manifest
+/// without `crate-type`.
 pub(crate) fn has_no_crate_type() -> bool {
     crate_types(&arguments()) == ["lib"]
 }
@@ -100,7 +101,8 @@ fn crate_name(path: &Path) -> Option<String> {
     Some(stem.split('-').next().unwrap_or(stem).to_owned())
 }
 
-/// Whether the metadata in a file name the item. A file that cannot be read is none: the compiler has a message for it.
+/// Returns true if the metadata in a file contains the item. A file that cannot be read counts as
+/// false: the compiler reports it.
 fn is_library(path: &Path) -> bool {
     let metadata = match path.extension().and_then(OsStr::to_str) {
         Some("rmeta") => std::fs::read(path).ok(),

@@ -1,11 +1,14 @@
-//! What an attribute stands in, as far as the text in front of it tells: a macro gets its own item alone.
+//! Detects the block that encloses an attribute from the text of the file, because a macro gets
+//! only its own item.
 
 use std::path::Path;
 
-/// Whether the line (counted from 1) of a file stands directly in an `impl` or `trait`, by the indentation that rustfmt gives.
+/// Returns true if the line (counted from 1) of a file is directly in an `impl` or `trait`, judged
+/// by the indentation that rustfmt produces.
 ///
-/// A wrong "no" costs only the quality of a message. There is no wrong "yes" in formatted code: what is indented deeper than the first
-/// line of a block, with nothing less indented between, is in the block.
+/// A false negative only costs the quality of a message. There are no false positives in formatted
+/// code: a line that is indented deeper than the first line of a block, with nothing less indented
+/// in between, is in the block.
 pub(crate) fn is_in_impl(file: &Path, line: usize) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| opener(&text, line).is_some_and(opens_impl))
 }

@@ -6,7 +6,8 @@ use crate::dependencies::{self, Dependency};
 use crate::enclosing::is_in_impl;
 use crate::mistakes::Mistakes;
 
-/// What cargo and `build.rs` tell the macros about the crate that is being compiled.
+/// The information that cargo and `build.rs` give the macros about the crate that is being
+/// compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// The crate's name as Rust code spells it; the first part of its functions' global names.
@@ -21,10 +22,11 @@ pub struct Environment {
     pub dependencies: Vec<Dependency>,
     /// The folder of the package's manifest; only [`Environment::read_for_library`] looks.
     pub package_dir: Option<PathBuf>,
-    /// Whether the command line of the compiler asks for a library of no particular kind, because the manifest says none; of a package that is built for
-    /// itself.
+    /// True if the compiler's command line requests a library of no particular kind because the
+    /// manifest specifies none, in a package that is built as the primary package.
     pub no_crate_type: bool,
-    /// Whether the attribute stands in an `impl` or a `trait`, as far as its source tells; only [`Environment::read_for_item`] looks.
+    /// True if the attribute is in an `impl` or a `trait`, as far as the source shows it. Only
+    /// [`Environment::read_for_item`] sets it.
     pub in_impl: bool,
 }
 

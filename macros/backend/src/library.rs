@@ -12,7 +12,7 @@ use crate::options::{CratePath, Entry, entries};
 
 const KNOWN: &str = "`with = [...]`, `without = [...]` and `crate = path`";
 
-/// What stands between the parentheses of `library!()`.
+/// The arguments of `library!()`.
 #[derive(Default)]
 struct Options {
     /// Crates whose functions and types belong to this library, whether its code refers to them or not.

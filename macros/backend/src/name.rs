@@ -8,7 +8,7 @@ const RESERVED: [(&str, &str); 3] =
 /// The prefix of every exported symbol.
 pub(crate) const SYMBOL_PREFIX: &str = "__tvm_ffi_";
 
-/// What is wrong with a packed function's exported name, if anything.
+/// Returns the problem with a packed function's exported name, if there is one.
 pub(crate) fn function_name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("an empty name is not supported; write the name that callers use, as in `name = \"add\"`".into());
@@ -26,7 +26,7 @@ pub(crate) fn function_name_fault(name: &str) -> Option<String> {
     ))
 }
 
-/// What is wrong with an object's type key, if anything.
+/// Returns the problem with an object's type key, if there is one.
 pub(crate) fn type_key_fault(key: &str) -> Option<String> {
     const EXAMPLE: &str = "write a namespace and a name, as in `imagekit.Histogram`";
     if key.is_empty() {
@@ -48,7 +48,7 @@ pub(crate) fn type_key_fault(key: &str) -> Option<String> {
     None
 }
 
-/// What is wrong with the name of a field as other languages see it, if anything.
+/// Returns the problem with a field's exported name, if there is one.
 pub(crate) fn field_name_fault(name: &str) -> Option<String> {
     let identifier = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -109,7 +109,8 @@ fn escape(name: &str) -> String {
     name.replace('_', "__").replace('.', "_dot_")
 }
 
-/// Whether two words differ by one letter that is missing, added or another, by two that changed places, or by an `s` at the end.
+/// Returns true if two words differ by one missing, added or different letter, by two swapped
+/// letters, or by an `s` at the end.
 pub(crate) fn is_slip(written: &str, known: &str) -> bool {
     let (written, known) = (written.as_bytes(), known.as_bytes());
     let front = written.iter().zip(known).take_while(|(a, b)| a == b).count();

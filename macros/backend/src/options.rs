@@ -163,7 +163,7 @@ impl Entry {
     }
 }
 
-/// Where generated code finds the `kernpack` crate: the option `crate = path`, else `::kernpack`.
+/// The path of the `kernpack` crate in generated code: the option `crate = path`, or `::kernpack`.
 pub(crate) struct CratePath(pub(crate) Option<Path>);
 
 impl ToTokens for CratePath {

@@ -177,7 +177,7 @@ fn cases() -> usize {
     std::env::var("KERNPACK_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(4000)
 }
 
-/// What the macro adds is items that parse.
+/// Checks that the items that the macro adds can be parsed.
 #[track_caller]
 fn check_output(added: TokenStream) {
     let text = added.to_string();

@@ -1,4 +1,4 @@
-//! What `library!()` generates and which mistakes it reports.
+//! Tests the code that `library!()` generates and the errors that it reports.
 
 mod show;
 

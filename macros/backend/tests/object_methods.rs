@@ -1,4 +1,4 @@
-//! What `#[object_methods]` generates and which mistakes it reports.
+//! Tests the code that `#[object_methods]` generates and the errors that it reports.
 
 mod show;
 

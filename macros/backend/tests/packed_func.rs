@@ -1,4 +1,4 @@
-//! What `#[packed_func]` generates and which mistakes it reports.
+//! Tests the code that `#[packed_func]` generates and the errors that it reports.
 
 mod show;
 

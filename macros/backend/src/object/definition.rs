@@ -171,7 +171,7 @@ pub(super) fn check_generics(generics: &Generics, mistakes: &mut Mistakes) {
     }
 }
 
-/// Whether the field is the base.
+/// Returns true if the field is the base.
 fn check_field_attributes(attributes: &[Attribute], index: usize, mistakes: &mut Mistakes) -> bool {
     let mut is_base = false;
     let field = attributes.iter().find(|attribute| attribute.path().is_ident("field"));

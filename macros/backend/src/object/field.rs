@@ -29,7 +29,7 @@ pub(super) struct RegisteredField {
 pub(super) struct HiddenField {
     pub(super) ident: Ident,
     pub(super) ty: Type,
-    /// How it is made when another language creates an object.
+    /// The default of the field when another language creates an object.
     pub(super) default: Option<FieldDefault>,
 }
 
@@ -73,7 +73,7 @@ impl ObjectField {
     }
 }
 
-/// Where a type names `WeakRef`.
+/// Returns the identifier `WeakRef` if the type contains it.
 fn weak_reference(ty: TokenStream) -> Option<Ident> {
     ty.into_iter().find_map(|token| match token {
         TokenTree::Ident(ident) if ident == "WeakRef" => Some(ident),
@@ -82,7 +82,8 @@ fn weak_reference(ty: TokenStream) -> Option<Ident> {
     })
 }
 
-/// Whether a type is a weak reference, also one that is optional or in a `Field`: all of them have a default.
+/// Returns true if a type is a weak reference, also an optional one or one in a `Field`. All of
+/// them have a default.
 fn is_weak(ty: &Type) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
@@ -127,7 +128,7 @@ pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mis
     }
 }
 
-/// Whether Python refuses a parameter of this name beside `self`.
+/// Returns true if Python rejects a parameter of this name next to `self`.
 fn is_reserved_parameter(name: &str) -> bool {
     const RESERVED: [&str; 36] = [
         "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",

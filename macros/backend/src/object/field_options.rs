@@ -8,10 +8,10 @@ use crate::options::{Entry, attribute_options, entries};
 const KNOWN: &str = "`writable`, `default = expr`, `default_factory = function`, `kw_only`, `init = false`, `repr = false`, \
                      `compare = false`, `hash = false`, `structural = \"ignore\"`, `name = \"...\"` and `skip`";
 
-/// What `#[field(...)]` says about one field, of a struct or of an enum's variant.
+/// The options of `#[field(...)]` for one field of a struct or of an enum's variant.
 #[derive(Default)]
 pub(super) struct FieldOptions {
-    /// Whether the attribute is there, be it without options.
+    /// True if the attribute is present, even without options.
     pub(super) present: bool,
     /// Hidden from other languages.
     pub(super) skip: bool,
@@ -29,7 +29,7 @@ pub(super) struct FieldOptions {
     pub(super) name: Option<LitStr>,
 }
 
-/// How a field without a given value is made.
+/// The initial value of a field that the caller does not set.
 #[derive(Clone)]
 pub(super) enum FieldDefault {
     /// An expression of the field's type.
@@ -38,7 +38,7 @@ pub(super) enum FieldDefault {
     Factory(Expr),
 }
 
-/// How structural equality and hash take a field.
+/// The treatment of a field by structural equality and hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum StructuralRule {
     Ignore,

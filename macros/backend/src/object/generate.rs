@@ -210,7 +210,7 @@ fn type_def(definition: &Definition, crate_name: &str) -> TokenStream {
     }
 }
 
-/// Whether another language can create an object: a constant expression.
+/// Generates a constant expression that is true if another language can create an object.
 fn creatable(definition: &Definition) -> TokenStream {
     // What other languages make must not lack what they do not see.
     if !definition.attributes.create || definition.hidden.iter().any(|field| field.default.is_none()) {
@@ -225,7 +225,7 @@ fn creatable(definition: &Definition) -> TokenStream {
     }
 }
 
-/// How a value is duplicated: `Clone` if the type has it, else field by field.
+/// Generates the code that copies a value: `Clone` if the type has it, otherwise field by field.
 fn duplicate(definition: &Definition) -> TokenStream {
     let Definition { ident, base, fields, hidden, .. } = definition;
     // What there may be no way for: the base and the hidden fields.

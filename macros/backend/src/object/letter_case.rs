@@ -2,7 +2,7 @@ use syn::LitStr;
 
 use crate::mistakes::Mistakes;
 
-/// How names of variants are written for other languages.
+/// The case of variant names in other languages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LetterCase {
     Lower,

@@ -23,7 +23,7 @@ pub(super) struct ValueEnum {
     variants: Vec<ValueVariant>,
 }
 
-/// What other languages take for the value of a variant.
+/// The type of a variant's value in other languages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int,
@@ -281,7 +281,7 @@ fn literal(value: &Expr) -> Option<i128> {
     }
 }
 
-/// What makes the enum a value of the ABI, by its `EnumType`.
+/// Generates the implementations that make the enum a value of the ABI, from its `EnumType`.
 fn conversions(ident: &Ident, krate: &CratePath) -> TokenStream {
     quote! {
         impl #krate::Schema for #ident {

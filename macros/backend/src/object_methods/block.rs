@@ -66,7 +66,7 @@ impl Block {
     }
 }
 
-/// What an item is to be. `None`: nothing for other languages, or a mistake that was reported.
+/// Returns the role of an item, or `None` if it is not exported or has an error that was reported.
 fn role_of(item: &mut ImplItem, mistakes: &mut Mistakes) -> Option<Role> {
     match item {
         ImplItem::Fn(item) => {

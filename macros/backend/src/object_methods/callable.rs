@@ -10,7 +10,7 @@ use crate::lifetime;
 use crate::options::CratePath;
 use crate::signature::{default, inside, parameter_info};
 
-/// How a function is entered, and what becomes of its result.
+/// The entry point of a function, and the conversion of its result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     Function,
@@ -73,7 +73,7 @@ impl Callable<'_> {
         default::optional(self.defaults())
     }
 
-    /// Whether callers may leave arguments away or name them.
+    /// Returns true if callers may omit arguments or name them.
     fn is_bound(&self) -> bool {
         self.entry == Entry::Init || self.optional() != 0
     }

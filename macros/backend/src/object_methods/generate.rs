@@ -75,7 +75,7 @@ pub(super) fn generate(block: &Block, krate: &CratePath, crate_name: &str) -> To
     }
 }
 
-/// How a member is entered, and under which names.
+/// The entry points of a member, with their names.
 fn entries<'a>(member: &'a Member, members: &[Member]) -> Vec<(Entry, &'a str)> {
     let name = member.name.as_str();
     match member.kind {

@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Constant(TokenStream),
 }
 
-/// What goes in and out of a function.
+/// The arguments and the result of a function.
 pub(super) struct Signature {
     pub(super) arguments: Vec<Argument>,
     /// The type as the user wrote it; `None`: returns nothing.
@@ -126,7 +126,7 @@ impl Member {
     }
 }
 
-/// What has names of its own.
+/// The namespaces of exported names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Name,

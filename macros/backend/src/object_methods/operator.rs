@@ -5,7 +5,7 @@ use super::self_type::wrapper;
 use crate::mistakes::Mistakes;
 use crate::signature::without_group;
 
-/// What languages do with an object without naming a method.
+/// The operations that other languages perform on an object without naming a method.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Repr,
@@ -42,7 +42,7 @@ impl Operator {
         }
     }
 
-    /// How many objects the hook is called with.
+    /// The number of objects that are passed to the hook.
     pub(super) fn objects(self) -> usize {
         match self {
             Self::Repr | Self::Str | Self::Hash => 1,
@@ -50,7 +50,7 @@ impl Operator {
         }
     }
 
-    /// What the hook's last parameter, a function for nested values, is called.
+    /// The name of the hook's last parameter, a function for nested values.
     pub(super) fn callback(self) -> &'static str {
         match self {
             Self::Repr | Self::Str => "print",
@@ -60,7 +60,7 @@ impl Operator {
         }
     }
 
-    /// Whether the user's function may take the hook's last parameter.
+    /// Returns true if the user's function may take the hook's last parameter.
     fn takes_callback(self) -> bool {
         !matches!(self, Self::Str | Self::Lt)
     }

@@ -26,7 +26,7 @@ impl SelfType {
         }
     }
 
-    /// Whether a type is this one, as `Self` or by its name.
+    /// Returns true if a type is this one, as `Self` or by its name.
     pub(super) fn is(&self, ty: &Type) -> bool {
         let Type::Path(path) = without_group(ty) else { return false };
         let same =
@@ -58,7 +58,7 @@ impl SelfType {
             .collect()
     }
 
-    /// How a function's result becomes one that converts: where `Self` stands, a new object is made of it.
+    /// The conversion of a function's result. Each `Self` becomes a new object.
     pub(super) fn result_shape(&self, ty: &Type) -> Shape {
         if self.is(ty) {
             return Shape::Object;
@@ -72,7 +72,8 @@ impl SelfType {
         }
     }
 
-    /// Whether a constructor may return this: the type, a reference to it, or a `Result` of these.
+    /// Returns true if a constructor may return this type: the type itself, a reference to it, or a
+    /// `Result` of these.
     pub(super) fn is_constructed(&self, ty: &Type) -> bool {
         match wrapper(ty) {
             Some(("Result", inner)) => self.is(inner) || self.is_reference(inner),
@@ -80,13 +81,13 @@ impl SelfType {
         }
     }
 
-    /// Whether a type is `ObjRef<Self>`.
+    /// Returns true if a type is `ObjRef<Self>`.
     pub(super) fn is_reference(&self, ty: &Type) -> bool {
         matches!(wrapper(ty), Some(("ObjRef", inner)) if self.is(inner))
     }
 }
 
-/// What has to be done to a result before it converts.
+/// The steps that make a result convertible.
 pub(super) enum Shape {
     AsIs,
     /// A value of the object type: it moves into a new object.

@@ -10,7 +10,7 @@ use crate::mistakes::Mistakes;
 use crate::options::CratePath;
 use crate::signature::{self, Parameter, inside};
 
-/// How many operands a loop has at most.
+/// The maximum number of operands of a loop.
 const MAX_TENSORS: usize = 8;
 
 /// Types that can stand behind a `&` and are not elements: the whole value is given to each call.
@@ -19,15 +19,15 @@ const NO_ELEMENTS: [&str; 12] =
 
 /// The loop that the packed function is.
 pub(super) struct ParallelLoop {
-    /// What each parameter is to the loop.
+    /// The role of each parameter in the loop.
     roles: Vec<Role>,
-    /// How many items a thread takes at least; 0: as the clock says.
+    /// The minimum number of items for a thread. 0 means that it is determined by measuring time.
     grain: TokenStream,
-    /// Whether the function's results become a tensor.
+    /// True if the function's results become a tensor.
     returns_elements: bool,
 }
 
-/// What a parameter is to the loop.
+/// The role of a parameter in the loop.
 enum Role {
     /// The argument is the same in each call.
     Value,
@@ -122,7 +122,8 @@ impl ParallelLoop {
         if self.returns_elements { quote!(#krate::Tensor) } else { quote!(()) }
     }
 
-    /// What the documentation says beyond the function's own: which tensors it goes over.
+    /// The documentation that is added to that of the function: the tensors that the loop iterates
+    /// over.
     pub(super) fn doc(&self, parameters: &[Parameter]) -> String {
         let mut elements = Vec::new();
         let mut written = Vec::new();
@@ -250,7 +251,8 @@ impl Role {
     }
 }
 
-/// Whether a type behind `&` is taken for that of an element: a name without arguments that is none of ours.
+/// Returns true if a type behind `&` is treated as the type of an element: a name without arguments
+/// that is not a type of Kernpack.
 fn is_element(path: &syn::Path) -> bool {
     path.segments
         .last()

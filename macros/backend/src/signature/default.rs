@@ -14,13 +14,13 @@ pub(crate) trait Defaulted {
     fn name(&self) -> &str;
     /// Its type as the user wrote it.
     fn written(&self) -> TokenStream;
-    /// Whether its type is an `Option`.
+    /// Returns true if the type is an `Option`.
     fn is_option(&self) -> bool;
     /// The value that it has when it is left away.
     fn default(&mut self) -> &mut Option<Expr>;
 }
 
-/// Whether an attribute of a parameter is `#[default]`, or meant to be.
+/// Returns true if an attribute of a parameter is `#[default]`, or a misspelling of it.
 fn is_meant(attribute: &Attribute) -> bool {
     attribute.path().get_ident().is_some_and(|ident| is_slip(&ident.to_string(), "default"))
 }
@@ -108,7 +108,7 @@ fn view(ty: &Type) -> Option<&'static str> {
     ["TensorView", "TensorViewMut"].into_iter().find(|view| last.ident == view)
 }
 
-/// Whether a type is written as an `Option`.
+/// Returns true if a type is written as an `Option`.
 pub(crate) fn is_option(ty: &Type) -> bool {
     match ty {
         Type::Paren(inner) => is_option(&inner.elem),

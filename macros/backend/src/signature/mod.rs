@@ -19,7 +19,7 @@ pub(crate) use types::{check_parameter, check_result, without_group};
 /// The ABI counts arguments in an i32, but a longer signature is not readable.
 const MAX_PARAMETERS: usize = 64;
 
-/// What is being exported, for messages.
+/// The kind of the exported item, for messages.
 #[derive(Clone, Copy)]
 pub(crate) enum Subject {
     Function,
@@ -34,7 +34,7 @@ impl Subject {
         }
     }
 
-    /// What else can be done with a function that cannot be exported.
+    /// A suggestion for a function that cannot be exported.
     fn otherwise(self) -> &'static str {
         match self {
             Self::Function => "",

@@ -7,7 +7,7 @@ use syn::{GenericArgument, PathArguments, Type};
 use super::types::without_group;
 use crate::lifetime;
 
-/// How the converted argument is handed to the function.
+/// The way in which the converted argument is passed to the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passing {
     Value,
@@ -55,7 +55,8 @@ const WHOLE: [&str; 18] = [
     "Vec",
 ];
 
-/// What a parameter's type is converted to, and how that is passed. What a default makes is kept in a counted reference.
+/// The type that a parameter is converted to, and the way it is passed. A default value is stored
+/// in a counted reference.
 pub(crate) fn converted(ty: &Type, has_default: bool) -> (TokenStream, Passing) {
     if let Type::Reference(reference) = without_group(ty)
         && reference.mutability.is_none()

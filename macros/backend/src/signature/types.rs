@@ -5,7 +5,7 @@ use syn::{
 
 use crate::mistakes::Mistakes;
 
-/// Where a type stands.
+/// The position of a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Parameter,
@@ -163,7 +163,8 @@ fn check_element(container: &str, ty: &Type, place: Place, mistakes: &mut Mistak
     }
 }
 
-/// What to use in place of a type that borrows from its argument; `None` for one that does not.
+/// The replacement for a type that borrows from its argument, or `None` if the type does not
+/// borrow.
 fn borrowed_advice(ty: &Type) -> Option<&'static str> {
     match without_group(ty) {
         Type::Reference(reference) if reference.mutability.is_none() => match without_group(&reference.elem) {
@@ -200,7 +201,7 @@ pub(crate) fn without_group(ty: &Type) -> &Type {
     }
 }
 
-/// What to use in place of a primitive type that the ABI has no value for.
+/// The replacement for a primitive type that the ABI does not support.
 fn primitive_advice(path: &Path) -> Option<&'static str> {
     let ident = path.get_ident()?;
     Some(match ident.to_string().as_str() {

@@ -138,7 +138,7 @@ impl Family {
         self.definition(&parts, crate_name)
     }
 
-    /// What one variant registers, and the types that stand for it and its fields.
+    /// Generates the registration of one variant, and the types that represent it and its fields.
     fn variant_definition(&self, at: usize, crate_name: &str) -> TokenStream {
         let Self { ident, attributes, variants, .. } = self;
         let FamilyVariant { ident: variant, key, doc, fields, hidden, .. } = &variants[at];
@@ -230,7 +230,8 @@ impl Family {
         }
     }
 
-    /// How a value is duplicated: `Clone` if the enum has it, else field by field.
+    /// Generates the code that copies a value: `Clone` if the enum has it, otherwise field by
+    /// field.
     fn duplicate(&self) -> TokenStream {
         let ident = &self.ident;
         let arms = self.variants.iter().enumerate().map(|(at, variant)| {
@@ -309,7 +310,7 @@ impl Family {
     }
 }
 
-/// What differs between the definitions of a family.
+/// The parts that differ between the definitions of a family.
 struct Parts<'a> {
     key: &'a str,
     doc: &'a Doc,
