@@ -1,7 +1,9 @@
-//! The way of a graph through NNVM's passes, one after the other, with the graph after each: `cargo run -p kernpack-graph --example nnvm_walk`.
+//! Runs a graph through NNVM's passes, one after the other, and prints the graph after each: `cargo
+//! run -p kernpack-graph --example nnvm_walk`.
 //!
-//! What `kernpack.graph.build` does in one call: correct layouts, initialize parameters, simplify, compute what depends on parameters alone, fuse, lower, build,
-//! save the parameters, run.
+//! These are the steps that `kernpack.graph.build` runs in one call: correct layouts, initialize
+//! parameters, simplify, compute values that depend only on parameters, fuse, lower, build, save
+//! the parameters, run.
 
 use std::collections::BTreeMap;
 use std::error::Error;

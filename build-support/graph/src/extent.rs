@@ -18,13 +18,13 @@ pub struct Extent {
 pub struct OpenDim {
     /// Its name in the model.
     pub name: String,
-    /// Which extents it may have.
+    /// The allowed extents.
     pub extents: Extents,
     /// The number of the input that has it, and the axis.
     pub at: (usize, usize),
 }
 
-/// Which extents a dimension may have.
+/// The allowed extents of a dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
     /// From 1 to this.

@@ -44,7 +44,7 @@ pub struct Node {
     pub version: i64,
     /// The inputs; those that are not there are `None`.
     pub inputs: Vec<Option<ValueId>>,
-    /// Which of the inputs are read when the model runs.
+    /// True for each input that is read when the model runs.
     pub reads: Vec<bool>,
     /// The outputs; those that are not wanted are `None`.
     pub outputs: Vec<Option<ValueId>>,
@@ -61,7 +61,7 @@ pub(crate) enum Given {
     State(usize),
     /// A part of an input of the node along its first axis: that of the round, or counted from the end.
     Slice {
-        /// Which input of the node.
+        /// The index of the input in the node.
         input: usize,
         /// Tells whether the first round gets the last part.
         backwards: bool,
@@ -79,7 +79,7 @@ pub(crate) enum Gives {
     State(usize),
     /// A row of an output of the node.
     Row {
-        /// Which output of the node.
+        /// The index of the output in the node.
         output: usize,
         /// Tells whether the first round gives the last row.
         backwards: bool,

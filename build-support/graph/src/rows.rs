@@ -51,10 +51,11 @@ struct Row {
 }
 
 impl Graph {
-    /// Finds products with one-hot vectors, and what is computed of them alone.
+    /// Replaces products with one-hot vectors, and values computed only from them, by table
+    /// lookups.
     ///
     /// # Errors
-    /// What computing a table says.
+    /// Returns the error of computing a table.
     pub(crate) fn take_rows_of_tables(&mut self) -> Result<()> {
         let mut found: HashMap<ValueId, Row> = HashMap::new();
         for number in 0..self.nodes.len() {

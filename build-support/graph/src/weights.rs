@@ -186,7 +186,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Which values are read by anything else than the second input of these operators.
+    /// Returns true for each value that is read as anything other than the second input of these
+    /// operators.
     pub(crate) fn read_otherwise(&self, operators: &[&str]) -> Vec<bool> {
         let mut others = vec![false; self.values.len()];
         for node in &self.nodes {

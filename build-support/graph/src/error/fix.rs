@@ -1,11 +1,11 @@
 //! The ways in which a caller can mend a problem, in the words of each language.
 
-/// Who reads an error.
+/// The interface that the reader of an error uses.
 #[derive(Clone, Copy)]
 pub(super) enum Caller {
-    /// Who writes a build script: methods of `kernpack_build::Model`.
+    /// A build script, with the methods of `kernpack_build::Model`.
     BuildScript,
-    /// Who calls `kernpack.graph.from_onnx`: keywords of Python.
+    /// A call of `kernpack.graph.from_onnx`, with Python keywords.
     Python,
 }
 

@@ -20,10 +20,10 @@ use crate::op;
 const ROUNDS: i64 = 4096;
 /// Rounds with nodes that are written out where the body can be compiled once.
 const PATIENCE: usize = 64;
-/// Why a loop is not written out.
+/// The reason why a loop is not unrolled.
 const TOO_MANY: &str = "more than 4096 rounds are not written out one by one";
 
-/// Why a loop is not written out.
+/// The reason why a loop is not unrolled.
 const MAY_FAIL: &str = "a condition that depends on what the model is called with ends the loop, and rounds behind its end would be computed";
 
 /// The outcome of writing a loop out.

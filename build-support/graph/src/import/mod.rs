@@ -46,10 +46,11 @@ pub struct Imported {
     pub files: Vec<PathBuf>,
 }
 
-/// Reads a model from the bytes of its file; `folder` is where files with its weights lie.
+/// Reads a model from the bytes of its file. `folder` is the folder of the files with its weights.
 ///
 /// # Errors
-/// What is no model; everything in it that is not supported, in one error; dimensions that are not known.
+/// Returns an error if the bytes are not a model, one error with everything in the model that is
+/// not supported, or an error for unknown dimensions.
 pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
     let (graph, files) = read_parts(bytes, folder, options)?;
     optimized(graph, files, options)

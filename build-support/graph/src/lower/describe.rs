@@ -6,7 +6,7 @@ use super::{Lowered, Place, argument_names, state_bytes};
 use crate::constant::stored;
 use crate::graph::{Graph, ValueId};
 
-/// Which form the description has.
+/// The version of the format of the description.
 const SCHEMA: u32 = 1;
 
 impl Lowered {

@@ -51,7 +51,7 @@ pub(super) struct Layout {
     pub(super) check_scratch: Vec<Vec<Vec<usize>>>,
     /// Offsets of the weights that each step has for itself.
     pub(super) known: Vec<Vec<usize>>,
-    /// Which steps each value of the temporary memory is kept for: the first, and the last.
+    /// The first and the last step for which each value of the temporary memory is kept.
     pub(super) lives: HashMap<ValueId, (usize, usize)>,
     /// Bytes of temporary memory.
     pub(super) arena: usize,

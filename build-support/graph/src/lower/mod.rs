@@ -57,7 +57,7 @@ pub struct KernelInfo {
 /// A value in memory.
 #[derive(Clone, Debug)]
 pub struct ValueInfo {
-    /// Which value.
+    /// The value.
     pub id: ValueId,
     /// The place of its elements.
     pub place: Place,
@@ -147,10 +147,11 @@ impl Step {
     }
 }
 
-/// Lowers a graph for a target: the entry is a packed function of the model's inputs and then its outputs. The weights are a part of the module.
+/// Lowers a graph for a target. The entry is a packed function of the model's inputs and then its
+/// outputs. The weights are a part of the module.
 ///
 /// # Errors
-/// What the compiler says of a kernel, with its nodes.
+/// Returns the error of the compiler for a kernel, with its nodes.
 pub fn lower(
     graph: &Graph,
     name: &str,

@@ -73,7 +73,7 @@ impl BuildOptions {
 /// Compiles a graph for a target: `CorrectLayout`, inference, the passes of the level, fusion, kernels.
 ///
 /// # Errors
-/// What a pass or a kernel says, with the node.
+/// Returns the error of a pass or a kernel, with the name of the node.
 pub fn build(graph: &GraphRef, target: &str, options: &BuildOptions) -> Result<Built> {
     let names = list_inputs(graph)?;
     let unknown: Vec<&str> =
@@ -165,10 +165,10 @@ pub(super) fn params_map(params: &BTreeMap<String, Tensor>) -> Map<Str, Tensor> 
     params.iter().map(|(name, tensor)| (Str::from(name.as_str()), tensor.clone())).collect()
 }
 
-/// Options of another language: `shape` by name, `dtype` by name or one for all.
+/// Reads options from another language: `shape` by name, `dtype` by name or one for all.
 ///
 /// # Errors
-/// What is neither.
+/// Returns an error if `dtype` is neither.
 pub(super) fn options_of(shape: &Map<Str, Shape>, dtype: &Any, params: &Map<Str, Tensor>) -> Result<BuildOptions> {
     let mut options = BuildOptions { params: params_of(params), ..BuildOptions::default() };
     options.shapes = shape.iter().map(|(name, shape)| (name.as_str().to_owned(), shape.to_vec())).collect();

@@ -211,7 +211,7 @@ struct Group {
     index: IndexedGraph,
     /// The numbers of the entries that it reads.
     inputs: Vec<usize>,
-    /// Which of them its kernel reads.
+    /// The inputs that its kernel reads.
     reads: Vec<usize>,
     /// The computation as a text: equal groups have equal ones.
     key: String,

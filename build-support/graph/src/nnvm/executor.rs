@@ -200,7 +200,7 @@ impl GraphExecutor {
     /// Runs the graph.
     ///
     /// # Errors
-    /// What a kernel says, with its node.
+    /// Returns the error of a kernel, with the name of the node.
     pub fn run(&self) -> Result<()> {
         let tensors = self.tensors();
         self.plan.steps.iter().try_for_each(|step| step.call(&tensors, &self.plan.entries))

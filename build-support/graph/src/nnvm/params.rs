@@ -142,10 +142,10 @@ fn known_type(code: u8, bits: u8, lanes: u16) -> Result<DataType> {
     Ok(name.parse::<DataType>()?)
 }
 
-/// The parameters of a file.
+/// Loads the parameters of a file.
 ///
 /// # Errors
-/// What is no such file: where it ends, and what is wrong.
+/// Returns an error if the bytes are not such a file: the position where it ends, and the problem.
 pub fn load(bytes: &[u8]) -> Result<Map<Str, Tensor>> {
     let read = || {
         let mut reader = Reader { bytes, at: 0 };

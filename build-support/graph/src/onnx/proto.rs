@@ -65,7 +65,7 @@ pub struct Node<'a> {
     pub op_type: String,
     /// The domain of the operator.
     pub domain: String,
-    /// Which function of the name.
+    /// The overload of the function.
     pub overload: String,
     /// Its attributes.
     pub attributes: Vec<Attribute<'a>>,
@@ -195,7 +195,7 @@ pub struct Function<'a> {
     pub name: String,
     /// Its domain.
     pub domain: String,
-    /// Which one of the name.
+    /// The overload of the function.
     pub overload: String,
     /// Names of its inputs.
     pub inputs: Vec<String>,
@@ -224,7 +224,7 @@ fn each<'a>(bytes: &'a [u8], depth: usize, mut field: impl FnMut(u64, Wire<'a>) 
 /// Reads a model. Elements of tensors stay in `bytes`.
 ///
 /// # Errors
-/// What is no ONNX model; what ends too early.
+/// Returns an error if the bytes are not an ONNX model or are truncated.
 pub fn read_model(bytes: &[u8]) -> Result<Model<'_>> {
     let mut model = Model::default();
     let mut has_graph = false;
@@ -368,10 +368,10 @@ fn sparse(bytes: &[u8], depth: usize) -> Result<SparseTensor<'_>> {
     Ok(sparse)
 }
 
-/// Reads a tensor: `TensorProto`, as in a model, or as a file of its own.
+/// Reads a tensor: a `TensorProto`, as in a model, or as a separate file.
 ///
 /// # Errors
-/// What is none.
+/// Returns an error if the bytes are not a tensor.
 pub fn read_tensor(bytes: &[u8]) -> Result<RawTensor<'_>> {
     let mut tensor = RawTensor::default();
     each(bytes, 1, |number, value| {
@@ -396,7 +396,7 @@ pub fn read_tensor(bytes: &[u8]) -> Result<RawTensor<'_>> {
 /// Reads the tensors of a `SequenceProto`, a file of test data.
 ///
 /// # Errors
-/// What is none; a sequence of anything else.
+/// Returns an error if the bytes are not a sequence, or if it has elements other than tensors.
 pub fn read_sequence(bytes: &[u8]) -> Result<Vec<RawTensor<'_>>> {
     let mut tensors = Vec::new();
     each(bytes, 1, |number, value| {
@@ -410,10 +410,11 @@ pub fn read_sequence(bytes: &[u8]) -> Result<Vec<RawTensor<'_>>> {
     Ok(tensors)
 }
 
-/// Reads an `OptionalProto`, a file of test data: the bytes of its tensor or sequence, if it has one.
+/// Reads an `OptionalProto`, a file of test data: the bytes of its tensor or sequence, if it has
+/// one.
 ///
 /// # Errors
-/// What is none; an optional value of another kind.
+/// Returns an error if the bytes are not an optional value, or if it is of another kind.
 pub fn read_optional(bytes: &[u8]) -> Result<Option<&[u8]>> {
     let mut inner = None;
     each(bytes, 1, |number, value| {

@@ -32,7 +32,7 @@ pub struct Call<'a> {
     pub attrs: &'a Attrs,
     /// The inputs; those that are not there are `None`.
     pub inputs: Vec<Option<Operand>>,
-    /// Which outputs are wanted.
+    /// True for each output that is used.
     pub wanted: Vec<bool>,
 }
 

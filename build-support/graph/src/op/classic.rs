@@ -1,6 +1,7 @@
 //! Operators of classic machine learning: features, trees and counts of n-grams.
 //!
-//! What the model has as long attributes becomes tables: known inputs behind those of the model ([`tables`]).
+//! Long attributes of the model become tables: constant inputs after those of the model
+//! ([`tables`]).
 
 use kernpack_compiler::ir::{DataTypeExt, Expr, F32, I64, Stmt, Tensor};
 use kernpack_compiler::te::{self, extern_op};

@@ -49,7 +49,9 @@ impl CustomOperator {
         Self { domain: domain.into(), name: name.into(), full_name, pattern: Pattern::Opaque, make: Arc::new(make) }
     }
 
-    /// Which nodes may share a kernel with it; without this it has one for itself. [`Pattern::View`] promises the elements of the first input, in their order.
+    /// Sets the pattern, which determines the nodes that may be fused with this operator. By
+    /// default, the operator has its own kernel. [`Pattern::View`] guarantees that the output has
+    /// the elements of the first input in their order.
     #[must_use]
     pub fn pattern(mut self, pattern: Pattern) -> Self {
         self.pattern = pattern;

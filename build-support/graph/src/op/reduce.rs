@@ -54,7 +54,7 @@ fn as_float(x: Expr) -> Expr {
     if x.dtype().is_float() { x } else { x.cast(F64) }
 }
 
-/// Which axes go, and the shapes with them kept as 1 and left out.
+/// The reduced axes, and the shapes with these axes kept as 1 and removed.
 pub(super) struct Axes {
     /// Tells whether an axis goes.
     pub(super) gone: Vec<bool>,

@@ -49,7 +49,7 @@ impl Coordinates {
     }
 }
 
-/// Which elements of the input count.
+/// The input elements that contribute to an output element.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     /// One: as its place is rounded.

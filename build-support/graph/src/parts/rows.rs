@@ -78,7 +78,7 @@ impl Names {
     }
 }
 
-/// What an operation computes at an index of the dimension.
+/// Computes the expressions of an operation at an index of the dimension.
 struct Rows<'a> {
     analyzer: Analyzer,
     /// The index of the dimension, and its extent.
@@ -88,14 +88,14 @@ struct Rows<'a> {
     axes: VarMap,
     pairs: &'a Pairs,
     names: &'a mut Names,
-    /// What is read, by the number of the operation: places without the index of the dimension.
+    /// The reads, by the number of the operation: indices without that of the dimension.
     reads: Vec<(usize, Vec<Expr>)>,
-    /// What became of expressions: parts that are shared are looked at once.
+    /// The rewritten expressions, so that shared subexpressions are processed once.
     done: HashMap<Expr, Expr>,
     problem: Option<&'static str>,
 }
 
-/// What [`Rows`] found.
+/// The result of [`Rows`].
 struct Found {
     analyzer: Analyzer,
     /// The extents of the axes of a reduction.

@@ -1,6 +1,8 @@
-//! Products of bytes, wherever a model has them: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of values that were dequantized; convolutions alike.
+//! Byte products of a model: `MatMulInteger`, `QLinearMatMul`, and `MatMul` or `Gemm` of
+//! dequantized values. Convolutions are handled the same way.
 //!
-//! Where the second factor is known, its bytes are laid out as the compiler's rule `dot` reads them, and what zero points add to the sums is computed of it here.
+//! If the second factor is constant, its bytes are packed as the compiler's rule `dot` reads them,
+//! and the contribution of zero points to the sums is computed from it here.
 
 mod convolution;
 mod panels;

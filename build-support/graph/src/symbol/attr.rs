@@ -53,7 +53,7 @@ impl Param {
     /// Tells whether a text is a value of this parameter.
     ///
     /// # Errors
-    /// What was expected.
+    /// Returns a description of the expected value.
     pub fn check(&self, text: &str) -> Result<()> {
         match self.kind {
             Kind::Int => int(text).map(drop),

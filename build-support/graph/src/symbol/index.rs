@@ -13,7 +13,7 @@ use crate::error::{GraphError, Result};
 pub struct Entry {
     /// The number of the node.
     pub node: usize,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     pub index: usize,
     /// After how many of the nodes that write to it.
     pub version: i64,

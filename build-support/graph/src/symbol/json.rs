@@ -11,10 +11,12 @@ use crate::error::{Result, fail, require};
 /// The largest index of an output, and the largest version, that a file may name.
 const MOST: i64 = 1 << 20;
 
-/// Reads a graph. Operators need not be registered: what needs one says so.
+/// Reads a graph. Operators need not be registered. Functions that need a registered operator
+/// report its absence.
 ///
 /// # Errors
-/// What is no graph: the place in the text, or the node.
+/// Returns an error if the text is not a graph, with the position in the text or the name of the
+/// node.
 pub fn load(text: &str) -> Result<GraphRef> {
     let json = json_text::read(text).map_err(|error| error.within("the graph is no JSON"))?;
     graph(&json, "the graph", 0)

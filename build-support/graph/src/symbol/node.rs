@@ -47,7 +47,7 @@ pub struct Node {
 pub struct NodeEntry {
     /// The node.
     pub node: NodeRef,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     #[field(default = 0)]
     pub index: i64,
     /// Of a variable that nodes write to: after how many of them.
@@ -83,7 +83,7 @@ pub struct Typed {
 pub struct Value {
     /// The node.
     pub node: NodeRef,
-    /// Which of its outputs.
+    /// The index of the output in the node.
     pub index: usize,
     /// See [`NodeEntry::version`].
     pub version: i64,

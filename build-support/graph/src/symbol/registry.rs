@@ -68,7 +68,7 @@ pub enum Cell {
 struct Column {
     cell: Cell,
     priority: i64,
-    /// Who set it, for messages.
+    /// The origin of the value, for messages.
     by: String,
 }
 
@@ -516,7 +516,7 @@ impl<'a> Use<'a> {
     /// The number of inputs.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn num_inputs(&self) -> Result<usize> {
         let arity = self.op.definition().inputs.clone();
         self.count(&arity)
@@ -525,7 +525,7 @@ impl<'a> Use<'a> {
     /// The number of outputs.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn num_outputs(&self) -> Result<usize> {
         let arity = self.op.definition().outputs.clone();
         self.count(&arity)
@@ -534,7 +534,7 @@ impl<'a> Use<'a> {
     /// `FListInputNames`, or the arguments.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn input_names(&self) -> Result<Vec<String>> {
         if let Some(names) = self.names("FListInputNames")? {
             return Ok(names);
@@ -547,7 +547,7 @@ impl<'a> Use<'a> {
     /// `FListOutputNames`; `output` of an operator that has one.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn output_names(&self) -> Result<Vec<String>> {
         if let Some(names) = self.names("FListOutputNames")? {
             return Ok(names);
@@ -570,10 +570,10 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// Numbers of inputs, of `FMutateInputs` or `FIgnoreInputs`; none without it.
+    /// Indices of inputs, of `FMutateInputs` or `FIgnoreInputs`. Empty without it.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn indices(&self, key: &str) -> Result<Vec<usize>> {
         match self.op.cell(key) {
             None => Ok(Vec::new()),
@@ -589,10 +589,10 @@ impl<'a> Use<'a> {
         }
     }
 
-    /// Pairs of an input and an output, of `FInplaceOption`; none without it.
+    /// Pairs of an input and an output, of `FInplaceOption`. Empty without it.
     ///
     /// # Errors
-    /// What the operator's function says.
+    /// Returns the error of the operator's function.
     pub fn pairs(&self, key: &str) -> Result<Vec<(usize, usize)>> {
         match self.op.cell(key) {
             None => Ok(Vec::new()),

@@ -140,7 +140,7 @@ impl TextModel {
     /// Reads a model from the bytes of its file.
     ///
     /// # Errors
-    /// What is no model; all nodes that are not supported, in one error.
+    /// Returns an error if the bytes are not a model, or one error with all unsupported nodes.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let model = onnx::read_model(bytes)?;
         onnx::versions::check(&model)?;
