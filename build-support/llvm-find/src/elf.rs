@@ -13,7 +13,7 @@ const MOST: u64 = 256 << 20;
 const SHT_DYNSYM: u32 = 11;
 const SHT_GNU_VERDEF: u32 = 0x6fff_fffd;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElfError {
     /// The file is not ELF.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::elf::{Elf, ElfError};
 use crate::{HASH_RECOGNIZE, OLDEST, Problem, TESTED, functions, tested};
 
-/// Where a library was found.
+/// The place where a library was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// In the folder that this variable names.
@@ -26,16 +26,16 @@ pub struct Library {
     pub version: String,
     /// The major version.
     pub major: u32,
-    /// Where it was found.
+    /// The place where the library was found.
     pub origin: Origin,
-    /// Whether the exported functions were compared; they are in ELF files only.
+    /// True if the exported functions were compared, which is only possible in ELF files.
     pub is_checked: bool,
-    /// Whether it has the switch [`HASH_RECOGNIZE`], a byte, in a tested version.
+    /// True if the library has the switch [`HASH_RECOGNIZE`], a byte, and is of a tested version.
     pub has_switch: bool,
 }
 
 impl Library {
-    /// Whether kernpack is tested with this major version.
+    /// Returns true if kernpack is tested with this major version.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         TESTED.contains(&self.major)

@@ -1,4 +1,4 @@
-//! Why an LLVM does not serve.
+//! The reasons why an LLVM cannot be used.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// What to do about it; none where the general ways apply.
+    /// Advice on how to solve the problem. `None` if the general advice applies.
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Absent(_) => None,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::library::{any_library_in, library_in, major};
 use crate::{Library, Machine, OLDEST, Origin, PREFIX_VARIABLES, Problem, Problems, TESTED};
 
-/// How many untested major versions above the newest tested one are looked for in `PATH`.
+/// The number of untested major versions above the newest tested one that are searched for in
+/// `PATH`.
 const AHEAD: u32 = 16;
 
 /// Finds the LLVM to link into programs for an architecture, in rustc's word for it.

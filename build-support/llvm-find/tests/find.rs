@@ -370,7 +370,7 @@ fn malformed_files() {
     }
 }
 
-/// What LLVM 22 and LLVM 23 give different meanings is not called at all.
+/// Functions with different meanings in LLVM 22 and LLVM 23 are never called.
 #[test]
 fn functions_with_two_meanings_are_not_called() {
     let names: Vec<&str> = functions().collect();
