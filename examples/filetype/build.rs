@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// Where `cargo xtask filetype` puts the files of the package, from this folder.
+/// The folder where `cargo xtask filetype` puts the files of the package, relative to this one.
 const FOLDER: &str = "../../target/magika";
 
 /// The files: the network, its labels and thresholds, and what is known of each label.

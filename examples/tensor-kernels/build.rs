@@ -133,7 +133,7 @@ fn running_sum(k: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Where each row has its largest element.
+/// The index of the largest element of each row.
 fn row_argmax(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("Index and value of the largest element of each row; the first one of several.");
     let (m, n) = (k.size("m"), k.size("n"));
@@ -145,7 +145,7 @@ fn row_argmax(k: &mut Kernel) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// How often each of 256 values occurs: a C function does the counting.
+/// Counts each of 256 values with a C function.
 fn histogram(k: &mut Kernel) -> Result<(), CompileError> {
     k.doc("How often each of 256 values occurs.");
     let n = k.size("n");

@@ -6,15 +6,15 @@ use kernpack::{Array, ObjRef, Object, Result, ensure, object_methods};
 
 use crate::signal::Signal;
 
-/// What a filter lets pass.
+/// The frequencies that a filter passes.
 #[derive(Object, Clone, Copy, PartialEq, Debug)]
 #[object(key = "dspkit.Pass", enum = "int")]
 pub enum Pass {
-    /// What is below a frequency.
+    /// Frequencies below the frequency of the filter.
     Low = 0,
-    /// What is above a frequency.
+    /// Frequencies above the frequency of the filter.
     High = 1,
-    /// What is near a frequency.
+    /// Frequencies near the frequency of the filter.
     Band = 2,
 }
 

@@ -11,7 +11,7 @@ use crate::signal::Signal;
 #[object(key = "dspkit.Peak")]
 #[repr(C)]
 pub struct Peak {
-    /// Which sample.
+    /// The index of the sample.
     pub index: i64,
     /// Its value.
     pub value: f64,

@@ -58,7 +58,7 @@ impl Signal {
         Ok(Self { samples, rate })
     }
 
-    /// How long it is in seconds.
+    /// The duration in seconds.
     #[getter]
     pub fn seconds(&self) -> f64 {
         self.samples.len() as f64 / self.rate

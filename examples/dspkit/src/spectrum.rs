@@ -1,4 +1,4 @@
-//! What frequencies a signal consists of.
+//! The frequencies of a signal.
 
 use std::f64::consts::{PI, TAU};
 
@@ -7,7 +7,7 @@ use kernpack::{Object, Result, Tensor, ensure, object_methods, packed_func};
 use crate::kernels;
 use crate::signal::Signal;
 
-/// How the begin and the end of a part of a signal are faded.
+/// The window that fades the beginning and the end of a part of a signal.
 #[derive(Object, Clone, Copy, PartialEq, Debug)]
 #[object(key = "dspkit.Window", enum = "str", rename_all = "snake_case")]
 pub enum Window {
@@ -66,7 +66,7 @@ fn weight(kind: Window, index: usize, size: usize) -> f64 {
     }
 }
 
-/// How much of a frequency is in a signal, by the function in C.
+/// The magnitude of a frequency in a signal, computed by the C function.
 #[packed_func]
 pub fn level(signal: &Signal, frequency: f64) -> Result<f64> {
     let n = signal.samples.len() as u64;

@@ -61,7 +61,8 @@ impl IntVector {
         format!("IntVector({:?})", self.lock())
     }
 
-    /// What a file holds of it; without this it would hold nothing, because the elements are not a field that others see.
+    /// The data that files store. Without this method they would store nothing, because the
+    /// elements are not a visible field.
     #[type_attr(name = "__data_to_json__")]
     fn to_json(&self) -> Vec<i64> {
         self.to_vec()

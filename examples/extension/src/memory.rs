@@ -1,7 +1,9 @@
-//! What `ext_dev` can do: memory and copies. Its code runs on the CPU, so its memory is ordinary memory, and all work is done when a
-//! function returns. Still nothing but the device's own code reads it: views of tensors are for the memory of the CPU.
+//! The device API of `ext_dev`: memory and copies. Its code runs on the CPU, so its memory is
+//! ordinary memory, and all work is done when a function returns. Still, only the device's own code
+//! reads that memory: tensor views require CPU memory.
 //!
-//! Kernpack looks at no address of a device's memory, so handles of a driver would do as well.
+//! Kernpack does not dereference addresses of a device's memory, so driver handles would work as
+//! well.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;

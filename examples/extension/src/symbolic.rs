@@ -74,7 +74,7 @@ impl AttrVisitor for Left {
     }
 }
 
-/// Whether a value is an object of the type with this key, or of one derived from it.
+/// Returns true if a value is an object of the type with this key, or of a derived type.
 fn is_a(value: &Any, key: &str) -> bool {
     TypeInfo::find(value.type_index()).is_some_and(|info| info.lineage().any(|ancestor| ancestor.key() == key))
 }

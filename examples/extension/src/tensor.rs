@@ -4,12 +4,12 @@ use expr::{Expr, IntImm};
 use kernpack::sys::abi::dtype_code;
 use kernpack::{Any, Array, DataType, ObjRef, Object, Result, Str, ensure, packed_func};
 
-/// What a tensor is the result of.
+/// The operation that computes a tensor.
 #[derive(Object)]
 #[object(key = "extension.Operation")]
 #[repr(C)]
 pub struct Operation {
-    /// What it is called.
+    /// The name of the operation.
     pub name: Str,
 }
 
@@ -44,7 +44,7 @@ pub struct TensorNode {
     pub dtype: DataType,
     /// The operation that it is a result of.
     pub op: ObjRef<Operation>,
-    /// Which one of the operation's results it is.
+    /// The index of the tensor among the operation's results.
     pub value_index: i64,
 }
 

@@ -1,4 +1,4 @@
-//! What the network sees of a file: the beginning and the end, without white space around them.
+//! The input of the network: the beginning and the end of a file, stripped of white space.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};

@@ -9,7 +9,7 @@ use crate::classifier;
 use crate::features::{self, Blocks, LEAST, TOKENS};
 use crate::kinds::{self, Kind};
 
-/// What a file is.
+/// The identified kind of a file.
 #[derive(Object)]
 #[object(key = "filetype.Identification")]
 #[repr(C)]
@@ -26,7 +26,7 @@ pub struct Identification {
     pub group: Str,
     /// The kind in words.
     pub description: Str,
-    /// Whether files of the kind are text.
+    /// True if files of the kind are text.
     pub is_text: bool,
 }
 
@@ -43,7 +43,7 @@ impl Identification {
         })
     }
 
-    /// What is known without the network.
+    /// The result for a kind that is determined without the network.
     fn certain(label: &str) -> ObjRef<Self> {
         // A library without the model has no table, either.
         let plain = Kind {

@@ -11,11 +11,11 @@ pub struct Kind {
     pub group: &'static str,
     /// Such as `Python source`.
     pub description: &'static str,
-    /// Whether files of the kind are text.
+    /// True if files of the kind are text.
     pub is_text: bool,
 }
 
-/// What the network may say.
+/// A label that the network may return.
 struct Label {
     /// The kind that it means, in `KINDS`.
     guess: usize,
@@ -39,7 +39,8 @@ pub fn all() -> impl Iterator<Item = &'static Kind> {
     KINDS.iter()
 }
 
-/// What scores mean: the best label's kind, the kind that results have, and the score. A label below its threshold makes text or unknown.
+/// Interprets scores: the kind of the best label, the resulting kind, and the score. If the score
+/// is below the threshold of the label, the result is text or unknown.
 pub fn decide(scores: &[f32]) -> Option<(&'static Kind, &'static Kind, f32)> {
     // The first one of equal scores.
     let (best, score) =

@@ -1,4 +1,5 @@
-//! What kind of file is this? Google's Magika 1.0.3, a neural network for 214 kinds of files, compiled into this library with its weights.
+//! Identifies the kind of a file with Google's Magika 1.0.3, a neural network for 214 kinds of
+//! files that is compiled into this library with its weights.
 //!
 //! | function | |
 //! |---|---|

@@ -4,7 +4,8 @@ use kernpack::{Any, Bytes, Map, Result, Tensor, TensorView, ensure, packed_func}
 
 use crate::image;
 
-/// What is known about an image without looking at its pixels: height, width, dtype and whether it is contiguous.
+/// Returns the height, width and dtype of an image, and whether it is contiguous, without reading
+/// its pixels.
 #[packed_func]
 pub fn describe(image: Tensor) -> Result<Map<String, Any>> {
     let &[height, width, ..] = image.shape() else {

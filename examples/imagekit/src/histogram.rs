@@ -7,7 +7,7 @@ use crate::image;
 /// Number of bins, one per whole gray level.
 const LEVELS: usize = 256;
 
-/// What one pass over an image finds out.
+/// Statistics that one pass over an image computes.
 #[derive(Object)]
 #[object(key = "imagekit.Statistics")]
 #[repr(C)]

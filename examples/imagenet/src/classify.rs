@@ -8,19 +8,19 @@ use crate::{crop, network};
 /// Labels by the numbers of classes; those that are not there are `class 17`.
 const LABELS: &[&str] = include!(concat!(env!("OUT_DIR"), "/labels.rs"));
 
-/// How many classes a result has.
+/// The number of classes in a result.
 const BEST: usize = 5;
 
-/// What may be in a photograph.
+/// A class of objects in a photograph.
 #[derive(Object)]
 #[object(key = "imagenet.Prediction")]
 #[repr(C)]
 pub struct Prediction {
     /// The number of the class.
     pub number: i64,
-    /// What it is called.
+    /// The name of the class.
     pub label: Str,
-    /// How likely it is, from 0 to 1; all classes together are 1.
+    /// The probability, from 0 to 1. The probabilities of all classes add up to 1.
     pub score: f64,
 }
 
@@ -64,10 +64,11 @@ pub fn classify_path(path: &str) -> Result<Vec<ObjRef<Prediction>>> {
     predictions(&photo)
 }
 
-/// What the network sees of a photograph in memory: a tensor of 1 x 3 x 224 x 224 numbers, the middle of the photograph.
+/// Returns the input of the network for a photograph in memory: a tensor of 1 x 3 x 224 x 224
+/// numbers from the middle of the photograph.
 ///
 /// # Errors
-/// ValueError when it is no photograph.
+/// ValueError if the bytes are not a photograph.
 #[packed_func]
 pub fn prepare(content: &[u8]) -> Result<Tensor> {
     let photo = Photo::decode(content)?;

@@ -1,4 +1,5 @@
-//! What the network sees of a photograph: the middle of it, made small, with the mean and deviation of the photographs that such networks are trained with taken out.
+//! Prepares the input of the network: crops the middle of a photograph, scales it down, and
+//! normalizes it with the mean and deviation of the training photographs of such networks.
 
 use crate::photo::Photo;
 

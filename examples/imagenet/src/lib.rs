@@ -1,4 +1,4 @@
-//! What is in this photograph? ResNet-18, compiled into this library with its weights.
+//! Classifies photographs with ResNet-18, compiled into this library with its weights.
 //!
 //! | function | |
 //! |---|---|

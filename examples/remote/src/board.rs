@@ -4,7 +4,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::Failure;
 
-/// What runs programs for 64-bit ARM here, and where their C library is: Debian's and Ubuntu's packages `qemu-user` and `libc6-arm64-cross`.
+/// The emulator for 64-bit ARM programs, with the folder of their C library: the Debian and Ubuntu
+/// packages `qemu-user` and `libc6-arm64-cross`.
 const EMULATOR: [&str; 3] = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"];
 
 /// A server on another machine, or on one that qemu makes of this one.

@@ -12,7 +12,7 @@ pub(crate) const LIBRARY: &str = "libimagekit.so";
 /// The compiler that links for 64-bit ARM; Debian's and Ubuntu's package `gcc-aarch64-linux-gnu`.
 const LINKER: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
 
-/// What cargo has built.
+/// The libraries that cargo built.
 pub(crate) struct Built {
     /// The library for this machine.
     pub(crate) here: PathBuf,

@@ -9,15 +9,16 @@ pub(crate) struct Filters {
     device: Device,
 }
 
-/// What a filter has made.
+/// The result of a filter.
 pub(crate) struct Filtered {
     pub(crate) name: &'static str,
     pub(crate) function: &'static str,
-    /// What the function is called with, to measure it.
+    /// The arguments of the function, for measurements.
     pub(crate) arguments: Vec<Any>,
     /// Gray, float32 of shape (height, width), on the device.
     pub(crate) picture: Tensor,
-    /// How much machines may differ: multiplication and addition are one instruction on some.
+    /// The allowed difference between machines. Some fuse multiplication and addition into one
+    /// instruction.
     pub(crate) tolerance: f64,
 }
 

@@ -21,7 +21,7 @@ fn skip_anywhere(what: &str) {
     let _ = std::io::stderr().write_all(format!("skipped: {what}\n").as_bytes());
 }
 
-/// Whether the tools are there.
+/// Returns true if the tools are installed.
 fn can_run() -> bool {
     if cfg!(target_arch = "aarch64") {
         skip_anywhere("this machine is a board of 64-bit ARM itself");

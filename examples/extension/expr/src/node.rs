@@ -27,7 +27,7 @@ impl Expr {
         add(this.operand(&other)?, this.clone())
     }
 
-    /// What stands on the other side of an operator.
+    /// Converts the other operand of an operator.
     fn operand(&self, value: &Any) -> Result<ObjRef<Self>> {
         if let Ok(expr) = value.to() {
             return Ok(expr);
@@ -46,7 +46,7 @@ impl Expr {
 pub struct Var {
     #[base]
     base: Expr,
-    /// What it is called.
+    /// The name of the variable.
     #[field(structural = "ignore")]
     pub name: Str,
 }

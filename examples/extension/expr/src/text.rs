@@ -4,7 +4,7 @@ use kernpack::{ObjRef, packed_func};
 
 use crate::{Add, Expr, IntImm, Var};
 
-/// What is left to write.
+/// A piece of text that is still to be written.
 enum Piece {
     Expr(ObjRef<Expr>),
     Text(&'static str),
