@@ -26,13 +26,13 @@ use crate::{Error, Result};
 /// The size limit of the cache, in bytes.
 const LIMIT: u64 = 256 << 20;
 
-/// So many lists of read files are known for one recipe.
+/// The maximum number of lists of read files for one recipe.
 const LISTS: usize = 8;
 
-/// Of files of the cache. It changes with their format.
+/// The magic of cache files. It changes with their format.
 const MAGIC: &[u8; 16] = b"kernpack cache 2";
 
-/// A file that a run read, or looked for in vain.
+/// A file that a run read, or searched for without success.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Input {
     /// Absolute, or relative to the package.
@@ -58,7 +58,7 @@ impl Input {
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
-    /// Contents of the products, in the order that the recipe says.
+    /// Contents of the products, in the order of the recipe.
     pub(crate) products: Vec<Vec<u8>>,
     /// The output that the tool printed.
     pub(crate) printed: String,
@@ -68,7 +68,7 @@ pub(crate) struct Cache {
     folder: PathBuf,
     limit: u64,
     package_dir: PathBuf,
-    /// Files of this folder are made by us, at any time.
+    /// Kernpack may write files of this folder at any time.
     work_dir: PathBuf,
     started: SystemTime,
     contents: Mutex<HashMap<PathBuf, Option<Digest>>>,
@@ -77,7 +77,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Below `out_dir`.
+    /// Opens the cache below `out_dir`.
     pub(crate) fn new(package_dir: &Path, out_dir: &Path, work_dir: &Path, started: SystemTime) -> Result<Self> {
         let folder = out_dir.join("kernpack-cache");
         fs::create_dir_all(&folder)
@@ -116,8 +116,8 @@ impl Cache {
         None
     }
 
-    /// Keeps what the recipe made. A result whose inputs changed meanwhile is not kept; nor does it matter when the
-    /// cache cannot be written.
+    /// Stores the result of a recipe. A result whose inputs changed in the meantime is not stored.
+    /// Failures to write the cache are ignored.
     pub(crate) fn keep(&self, recipe: Digest, inputs: &[Input], made: &Made) {
         if inputs.iter().any(|input| self.is_unstable(input)) {
             return;
@@ -144,7 +144,8 @@ impl Cache {
         }
     }
 
-    /// Removes the files that were not used for longest, until the rest fits. What this run used stays.
+    /// Removes the least recently used files until the rest fits. Files that this run used are
+    /// kept.
     pub(crate) fn trim(&self) {
         let used = lock(&self.used).clone();
         let mut files = Vec::new();
@@ -168,7 +169,7 @@ impl Cache {
         }
     }
 
-    /// Notes the time, so that [`Self::trim`] knows what is used.
+    /// Updates the modification times, so that [`Self::trim`] knows which files are used.
     fn mark_used(&self, paths: &[&Path]) {
         let now = SystemTime::now();
         for path in paths {
@@ -191,7 +192,8 @@ impl Cache {
         modified.map_or(true, |modified| modified > self.started)
     }
 
-    /// The name of the entry; nothing when a file is there that should not be, or the other way around.
+    /// Returns the name of the entry, or `None` if a file exists that should not, or the other way
+    /// around.
     fn entry(&self, recipe: Digest, inputs: &[Input]) -> Option<Digest> {
         let mut digester = Digester::new("entry");
         digester.field(recipe.to_bytes());
@@ -223,7 +225,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn lists(fields: &[Vec<u8>]) -> Vec<Vec<String>> {
     let texts = fields.iter().filter_map(|field| std::str::from_utf8(field).ok());
-    // What read no file has one empty list.
+    // A run that read no files has one empty list.
     texts.map(|text| text.split('\0').filter(|item| !item.is_empty()).map(str::to_owned).collect()).collect()
 }
 
@@ -233,7 +235,7 @@ fn made(fields: Vec<Vec<u8>>) -> Option<Made> {
     Some(Made { products: fields.collect(), printed })
 }
 
-/// The fields of a file of the cache; nothing when it is not there or not whole.
+/// Returns the fields of a cache file, or `None` if it is missing or incomplete.
 fn read_file(path: &Path) -> Option<Vec<Vec<u8>>> {
     parse(&fs::read(path).ok()?)
 }
@@ -372,7 +374,7 @@ mod tests {
                 fs::write(&file, content).unwrap();
                 assert_eq!(found(&folder, recipe), None);
             }
-            // It is simply made again.
+            // It is recreated.
             folder.cache().keep(recipe, &inputs(&["a.c"]), &made("one"));
             assert_eq!(found(&folder, recipe), Some(made("one")));
         }

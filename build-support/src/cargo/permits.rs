@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use jobserver::{Acquired, Client, HelperThread};
 
-/// The right to run tools, one permit each.
+/// A limit on the number of running tools, with one permit for each tool.
 pub(crate) struct Permits {
     shared: Arc<Shared>,
-    /// Asks the jobserver without blocking us. `None`: there is no jobserver.
+    /// Requests tokens from the jobserver without blocking this thread. `None` if there is no
+    /// jobserver.
     helper: Option<Mutex<HelperThread>>,
 }
 
@@ -26,9 +27,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Permits that need no token and are not in use.
+    /// Permits that need no token and are unused.
     free: usize,
-    /// Tokens that came and are not in use.
+    /// Tokens that were received and are unused.
     tokens: VecDeque<Acquired>,
     waiting: usize,
 }
@@ -38,11 +39,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token from the jobserver. If the jobserver broke, all steps share the one permit that needs no token.
+    /// Adds a token from the jobserver. If the jobserver fails, all steps share the one permit that
+    /// needs no token.
     fn token(&self, token: io::Result<Acquired>) {
         let Ok(token) = token else { return };
         let mut state = self.state();
-        // If no thread waits any more, dropping it gives it back.
+        // If no thread is waiting any more, dropping the token returns it.
         if state.waiting > 0 {
             state.tokens.push_back(token);
         }
@@ -63,7 +65,7 @@ impl Permits {
         }
     }
 
-    /// At most `jobs` at a time.
+    /// Allows at most `jobs` tools at a time.
     pub(crate) fn of_number(jobs: usize) -> Self {
         let shared = Arc::new(Shared::default());
         shared.state().free = jobs.max(1);
@@ -72,7 +74,7 @@ impl Permits {
 
     fn of_jobserver(client: Client, jobs: usize) -> Self {
         let shared = Arc::new(Shared::default());
-        // The one permit that this process has by itself.
+        // The one permit that this process has without a token.
         shared.state().free = 1;
         let sink = Arc::clone(&shared);
         match client.into_helper_thread(move |token| sink.token(token)) {
@@ -84,16 +86,17 @@ impl Permits {
     /// Waits until a tool may run.
     pub(crate) fn acquire(&self) -> Permit<'_> {
         loop {
-            // The jobserver may have nothing to give for as long as others build.
+            // The jobserver may have no token for as long as other builds run.
             if let Some(permit) = self.acquire_within(Duration::from_secs(3600)) {
                 return permit;
             }
         }
     }
 
-    /// Up to `count` permits that can be had at once.
+    /// Returns up to `count` permits that are available immediately.
     pub(crate) fn try_acquire(&self, count: usize) -> Vec<Permit<'_>> {
-        // A jobserver has no way to ask without waiting on every system, but an answer that is there comes soon.
+        // Not every system allows a non-blocking request to the jobserver, but an available token
+        // arrives quickly.
         std::iter::from_fn(|| self.acquire_within(Duration::from_millis(5))).take(count).collect()
     }
 
@@ -117,7 +120,7 @@ impl Permits {
         };
         state.waiting -= 1;
         if state.waiting == 0 {
-            // Dropping them gives them back.
+            // Dropping the tokens returns them.
             state.tokens.clear();
         }
         permit
@@ -132,7 +135,7 @@ impl Permits {
     }
 }
 
-/// One tool may run while this lives.
+/// A permit to run one tool while this value is alive.
 pub(crate) struct Permit<'a> {
     permits: &'a Permits,
     token: Option<Acquired>,
@@ -144,7 +147,7 @@ impl Drop for Permit<'_> {
         match self.token.take() {
             None => state.free += 1,
             Some(token) if state.waiting > 0 => state.tokens.push_back(token),
-            // Dropping it gives it back to the jobserver.
+            // Dropping the token returns it to the jobserver.
             Some(_) => {}
         }
         drop(state);
@@ -159,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// The most that ran at a time, when eight threads do ten things each.
+    /// Returns the maximum number of permits in use at a time when eight threads take ten each.
     fn most_at_a_time(permits: &Permits) -> usize {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
@@ -211,7 +214,8 @@ mod tests {
         let client = Client::new(2).unwrap();
         let permits = Permits::of_jobserver(client.clone(), 8);
         let one = permits.acquire();
-        // On a busy machine the jobserver's answer takes longer than an attempt; a token that comes too late goes back.
+        // On a busy machine the jobserver's response takes longer than an attempt. A token that
+        // arrives too late is returned.
         let more = until(|| permits.try_acquire(1), |more| more.len() == 1);
         until(|| client.available().unwrap(), |left| *left == 1);
         drop((one, more));

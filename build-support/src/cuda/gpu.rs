@@ -8,11 +8,11 @@ use crate::tool::program::Program;
 /// The result of [`detect`].
 pub(crate) enum Gpus {
     Found(Vec<Architecture>),
-    /// None, and why.
+    /// There are none, with the reason.
     None(String),
 }
 
-/// Asks nvidia-smi.
+/// Queries nvidia-smi.
 pub(crate) fn detect(session: &Session) -> Result<Gpus> {
     for name in ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"] {
         session.environment.track(name);

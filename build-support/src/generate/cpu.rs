@@ -96,7 +96,8 @@ fn hidden(out: &mut String, base: &str, kernel: &HostKernel, doc: &str, signatur
     out.push_str("    }\n\n");
 }
 
-/// The element type that a tensor must have; empty for what may have any, and for what is not a tensor.
+/// Returns the required element type of a tensor. Empty if any type is allowed, and for types other
+/// than tensors.
 pub(super) fn element(ty: &Type) -> &'static str {
     match ty {
         Type::Tensor { element: Some(element), .. } => element,

@@ -154,7 +154,7 @@ fn launch_doc(item: &str, kernel: &PtxKernel, signature: Option<&Signature>) -> 
     format!("Arguments: {types}. Launch it with `{call}`.\n{more}")
 }
 
-/// A type as the documentation names it.
+/// The name of a type in the documentation.
 fn type_name(ty: ArgType) -> String {
     let kind = match ty.code {
         0 => "i",

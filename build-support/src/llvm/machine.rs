@@ -61,7 +61,7 @@ impl Machine {
             .ok_or_else(|| Error::new(format!("LLVM has no code generator for the target {}", self.triple)))
     }
 
-    /// All that decides what LLVM makes of a source, but the source.
+    /// A fingerprint of everything that determines LLVM's output for a source, except the source.
     pub(crate) fn recipe(&self, session: &Session) -> Digester {
         let mut digester = session.recipe("llvm", &[]);
         digester.field(version()).field(PASSES).field(&self.triple).field(&self.cpu).field(&self.features);
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// A machine for a target.
+/// Creates a machine for a target.
 pub(crate) fn machine(target: &Target) -> Result<TargetMachine> {
     Machine::of(target, Version::BASELINE)?.create()
 }

@@ -1,4 +1,4 @@
-//! Modules of kind `llvm`: code that LLVM compiles, made at run time.
+//! Modules of kind `llvm`: code that is created at run time and compiled by LLVM.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ use crate::{Error, Result, tool};
 /// The name of the code in messages.
 const SOURCE: &str = "the LLVM module";
 
-/// Code as optimized bitcode; every use of it has an LLVM context of its own, so threads do not meet.
+/// Code as optimized bitcode. Every use has its own LLVM context, so threads do not share one.
 struct LlvmModule {
     bitcode: Vec<u8>,
     target: Target,
@@ -54,18 +54,19 @@ pub fn llvm_module(ir: impl AsRef<[u8]>) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(None))
 }
 
-/// [`llvm_module`] for another machine, by its triple. Its functions cannot be called here.
+/// Creates an [`llvm_module`] for another machine, by its triple. Its functions cannot be called on
+/// this machine.
 ///
 /// # Errors
-/// As for [`llvm_module`]; a target that LLVM does not know.
+/// As for [`llvm_module`]. Also an error for a target that LLVM does not support.
 pub fn llvm_module_for(ir: impl AsRef<[u8]>, triple: &str) -> Result<Module> {
     from_ir(ir.as_ref(), Target::of_triple(Some(triple)))
 }
 
-/// [`llvm_module`] of what a closure builds.
+/// Creates an [`llvm_module`] with a closure.
 ///
 /// # Errors
-/// As for [`llvm_module`]; what the closure reports.
+/// As for [`llvm_module`]. Also returns errors of the closure.
 pub fn llvm_module_with<F>(build: F) -> Result<Module>
 where
     F: for<'ctx> FnOnce(&'ctx Context, &LlvmIr<'ctx>) -> Result<()>,
@@ -98,7 +99,7 @@ fn parsed<'ctx>(context: &'ctx Context, ir: &[u8]) -> Result<LlvmIr<'ctx>> {
         .map_err(|e| Error::new(format!("{SOURCE}: LLVM cannot read it\n{}", tool::indented(&e.to_string()))))
 }
 
-/// Optimizes; the result is the bitcode and the names of the packed functions.
+/// Optimizes, and returns the bitcode and the names of the packed functions.
 fn finished(module: &LlvmIr<'_>, machine: &TargetMachine) -> Result<(Vec<u8>, Vec<String>)> {
     optimize(PASSES, module, machine, SOURCE)?;
     let defined = module.get_functions().filter(|function| function.count_basic_blocks() > 0);
@@ -114,7 +115,7 @@ impl LlvmModule {
         Module::new(Self { bitcode, target, functions, compiled: OnceLock::new() })
     }
 
-    /// Does something with the code in a context of its own.
+    /// Calls a function with the code in a new context.
     fn with<R>(
         &self,
         work: impl FnOnce(&LlvmIr<'_>, &TargetMachine, &Diagnostics) -> Result<R>,
@@ -126,7 +127,7 @@ impl LlvmModule {
         done().map_err(|error| kernpack::Error::runtime_error(error.to_string()))
     }
 
-    /// Object code or assembly.
+    /// Compiles to object code or assembly.
     fn compile(&self, what: FileType) -> kernpack::Result<Vec<u8>> {
         self.with(|module, machine, diagnostics| {
             let buffer = machine.write_to_memory_buffer(module, what).map_err(|e| {
@@ -146,7 +147,7 @@ impl LlvmModule {
         Ok(String::from_utf8_lossy(&assembly).trim_end_matches('\0').to_owned())
     }
 
-    /// The code as a library of this process.
+    /// Loads the code as a library of this process.
     fn library(&self) -> kernpack::Result<Module> {
         let compiled = self.compiled.get_or_init(|| {
             if self.target.triple != self.target.host {
@@ -171,7 +172,8 @@ impl ModuleImpl for LlvmModule {
         ModuleProperties::RUNNABLE | ModuleProperties::COMPILATION_EXPORTABLE
     }
 
-    /// The module's own functions, and what Apache TVM asks such a module when it exports it.
+    /// Returns a function of the module, or one that Apache TVM requests from such a module when it
+    /// exports it.
     fn find_function(&self, name: &str) -> kernpack::Result<Option<Function>> {
         match name {
             "__tvm_is_system_module" => Ok(Some(Function::from_fn(|| false))),
@@ -213,7 +215,7 @@ impl ModuleImpl for LlvmModule {
         std::fs::write(path, bytes).map_err(|error| kernpack::error!(OSError, "{path} cannot be written: {error}"))
     }
 
-    /// `ll` (also when nothing is asked for), `s` and `asm`, and `bc` in hexadecimal.
+    /// Returns `ll` (also the default), `s` and `asm`, and `bc` in hexadecimal.
     fn inspect_source(&self, format: &str) -> kernpack::Result<String> {
         match format {
             "" | "ll" => self.text(),
@@ -244,7 +246,7 @@ mod tests {
             module.write_to_file(&path, format).unwrap();
             assert!(std::fs::read(path).unwrap().starts_with(start), "{format}");
         }
-        // Bitcode makes the same module again.
+        // The bitcode gives the same module again.
         let again = llvm_module(std::fs::read(folder.join("m.bc")).unwrap()).unwrap();
         assert_eq!(again.function_names(), ["answer"]);
         std::fs::remove_dir_all(&folder).unwrap();

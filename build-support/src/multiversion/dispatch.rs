@@ -29,7 +29,7 @@ pub(crate) struct Constructors {
     pub(crate) symbol: Vec<u8>,
     /// The number of pointers in the list.
     pub(crate) count: u64,
-    /// Lower ones run first; those without a priority run last.
+    /// Lower priorities run first. Lists without a priority run last.
     pub(crate) priority: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Dispatch<'a> {
     pub(crate) fn add_constructors(&mut self, index: usize, lists: Vec<Constructors>) {
         let mut once: Vec<Constructors> = Vec::new();
         for list in lists {
-            // Of a group, one list is in the library, whichever object it comes from.
+            // The library contains one list of a group, from any of the objects.
             if once.iter().all(|other| other.symbol != list.symbol) {
                 once.push(list);
             }
@@ -60,7 +60,7 @@ impl<'a> Dispatch<'a> {
 
     pub(crate) fn object(&self) -> Result<Vec<u8>, object::write::Error> {
         let mut writer = Writer::new();
-        // The runtime's `Library`: what it fills in, then what it reads.
+        // The runtime's `Library`: the fields that it fills in, then those that it reads.
         let slots: Vec<u64> = (0..self.kernels.len() as u64).map(|index| HEADER_SIZE + 8 * index).collect();
         let mut dispatchers = Vec::new();
         for (kernel, slot) in self.kernels.iter().zip(&slots) {
@@ -102,14 +102,14 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// Of the runtime's `Library`, in front of the variables of the dispatchers.
+/// The size of the runtime's `Library` header, before the variables of the dispatchers.
 const HEADER_SIZE: u64 = 48;
 
 /// A word of the table.
 #[derive(Clone, Copy)]
 enum Value {
     Number(u64),
-    /// A symbol's address, and what to add to it.
+    /// A symbol's address, and an offset.
     Symbol(SymbolId, u64),
 }
 
@@ -123,7 +123,7 @@ enum Place {
 
 struct Writer {
     object: Object<'static>,
-    /// The section of each place, as a symbol, and how much is in it.
+    /// The section of each place, as a symbol, and its size so far.
     library: SymbolId,
     table: SymbolId,
     others: BTreeMap<Vec<u8>, SymbolId>,
@@ -141,7 +141,7 @@ impl Writer {
         Self { object, library, table, others: BTreeMap::new() }
     }
 
-    /// A symbol that another object defines.
+    /// Adds a symbol that another object defines.
     fn other(&mut self, name: &[u8]) -> SymbolId {
         if let Some(id) = self.others.get(name) {
             return *id;
@@ -160,7 +160,7 @@ impl Writer {
         id
     }
 
-    /// A kernel under its public name; the result is the place in this very object.
+    /// Adds a kernel under its public name. Returns its address in this object.
     fn dispatcher(&mut self, name: &str, slot: u64) -> Result<Value, object::write::Error> {
         let text = self.object.section_id(StandardSection::Text);
         // jmp *slot(%rip)
@@ -190,7 +190,7 @@ impl Writer {
         self.relocate(text, offset + 3, self.library, elf::R_X86_64_PC32, -4)?;
         let pick = self.other(PICK.as_bytes());
         self.relocate(text, offset + 8, pick, elf::R_X86_64_PLT32, -4)?;
-        // Before constructors without a priority, so that they call the version that was picked.
+        // Before constructors without a priority, so that they call the selected version.
         let name = b".init_array.00101".to_vec();
         let list = self.object.add_section(Vec::new(), name, SectionKind::Data);
         let place = self.object.append_section_data(list, &[0; 8], 8);
@@ -200,7 +200,7 @@ impl Writer {
         self.relocate(list, place, text, elf::R_X86_64_64, offset as i64)
     }
 
-    /// A row of words; the result is its address.
+    /// Writes a row of words and returns its address.
     fn pointers(&mut self, values: &[Value]) -> Result<Value, object::write::Error> {
         let mut start = None;
         for value in values {
@@ -227,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// A word of the runtime's `Library`.
+    /// Writes a word of the runtime's `Library`.
     fn set_word(&mut self, offset: u64, value: Value) -> Result<(), object::write::Error> {
         let section = self.object.section_id(StandardSection::Data);
         match value {

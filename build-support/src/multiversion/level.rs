@@ -1,5 +1,6 @@
-//! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>), section 3.1.1, table
-//! "Micro-Architecture Levels", and one above them: the fourth with AVX512-VNNI, which products of bytes are made of.
+//! The micro-architecture levels of the x86-64 psABI (<https://gitlab.com/x86-psABIs/x86-64-ABI>),
+//! section 3.1.1, table "Micro-Architecture Levels", and one above them: the fourth with
+//! AVX512-VNNI, which is used for byte products.
 
 use crate::{Error, Result};
 
@@ -34,7 +35,7 @@ impl Level {
         }
     }
 
-    /// The features that CPUs of that name need not have.
+    /// The features that CPUs with that name may lack.
     pub(crate) fn besides(self) -> &'static [&'static str] {
         match self {
             Self::Vnni => &["avx512vnni"],
@@ -42,7 +43,7 @@ impl Level {
         }
     }
 
-    /// As the runtime has it.
+    /// The number of the level in the runtime.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::V2 => 2,
@@ -65,7 +66,7 @@ impl Level {
                 ("sse4.1", "sse4.1"),
                 ("sse4.2", "sse4.2"),
             ],
-            // OSXSAVE, the tenth, is the system's: it says that AVX can be used.
+            // OSXSAVE, the tenth, belongs to the system: it means that AVX can be used.
             Self::V3 => &[
                 ("avx", "avx"),
                 ("avx2", "avx2"),
@@ -87,7 +88,7 @@ impl Level {
         }
     }
 
-    /// All that the level has, as compilers call it.
+    /// Returns all features of the level, in the names of compilers.
     pub(crate) fn features(self) -> impl Iterator<Item = &'static str> {
         Self::ALL.into_iter().filter(move |level| *level <= self).flat_map(Self::added).map(|(_, name)| *name)
     }
@@ -100,7 +101,7 @@ impl Level {
     }
 }
 
-/// The levels that the user named, sorted.
+/// Parses the levels that the user requested, and sorts them.
 pub(crate) fn levels(wanted: &[String]) -> Result<Vec<Level>> {
     let known = || list(Level::ALL.into_iter().map(|level| format!("\"{}\"", level.name())), "or");
     if wanted.is_empty() {

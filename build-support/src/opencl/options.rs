@@ -1,4 +1,4 @@
-//! Options for the compilers of OpenCL devices, as far as they can be judged without one.
+//! Checks options for the compilers of OpenCL devices, as far as possible without a device.
 
 use crate::{Error, Result};
 

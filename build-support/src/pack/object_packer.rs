@@ -8,10 +8,11 @@ use object::{
     Architecture, BinaryFormat, Endianness, SectionFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope, elf,
 };
 
-/// Section flag of x86-64: may be out of the reach of 32-bit offsets.
+/// Section flag of x86-64: the section may be out of the reach of 32-bit offsets.
 const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 
-/// Writes an object file that defines the blob, without any compiler. The blob is in memory once.
+/// Writes an object file that defines the blob, without a compiler. Only one copy of the blob is in
+/// memory.
 ///
 /// ```no_run
 /// use kernpack::Module;
@@ -36,7 +37,7 @@ impl Packer for ObjectPacker {
 #[derive(Clone, Copy)]
 pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
-    /// Seen by the rest of the library alone, or by what loads it, too.
+    /// The visibility: only the rest of the library, or also the loader.
     pub(super) scope: SymbolScope,
     /// True if other objects may define the symbol, too. The first definition in link order is used
     /// then.
@@ -49,7 +50,7 @@ impl<'a> Definition<'a> {
         Self { name, scope: SymbolScope::Dynamic, is_weak: false }
     }
 
-    /// The library alone finds it.
+    /// A symbol that is only visible in the library.
     pub(super) fn internal(name: &'a str) -> Self {
         Self { name, scope: SymbolScope::Linkage, is_weak: false }
     }

@@ -29,7 +29,8 @@ use worker::MARK;
 const TIME_TO_LIST: Duration = Duration::from_secs(30);
 const TIME_TO_BUILD: Duration = Duration::from_secs(120);
 
-/// Compiles all sources for all devices. The result is what to warn about; a source that no device's compiler takes is an error.
+/// Compiles all sources for all devices. Returns the warnings. A source that no device's compiler
+/// accepts is an error.
 pub(crate) fn check(session: &Session, images: &[OpenClImage]) -> Result<String> {
     let policy = Policy::of(&session.environment, "KERNPACK_OPENCL")?;
     if images.is_empty() || policy == Policy::Off {
@@ -71,7 +72,7 @@ fn devices(session: &Session) -> Result<Result<(Checker, Vec<Device>), String>> 
     })
 }
 
-/// This program, which asks the drivers in processes of its own, and the library that it is to load.
+/// This program, which queries the drivers in separate processes, and the library to load.
 struct Checker {
     program: PathBuf,
     library: PathBuf,
@@ -80,18 +81,18 @@ struct Checker {
 impl Checker {
     fn new(library: PathBuf) -> Result<Self> {
         let program = std::env::current_exe().map_err(|e| Error::new(format!("the build script's own file: {e}")))?;
-        // A use of it, so that no linker leaves it out.
+        // A use of the static, so that no linker leaves it out.
         std::hint::black_box(worker::AT_START);
         Ok(Self { program, library })
     }
 
-    /// The program with a question and its further words.
+    /// The command that runs the program with a question and its further words.
     fn command(&self, session: &Session, words: &[&str]) -> Command {
         let mut all: Vec<Cow<'_, str>> = words.iter().map(|word| Cow::Borrowed(*word)).collect();
         all.insert(1, self.library.to_string_lossy());
         let mut command = Command::new(&self.program);
         command.env(worker::VARIABLE, json!(all).to_string()).current_dir(&session.package_dir);
-        // PoCL keeps what it compiles; not in the home folder, unless it is told to.
+        // PoCL caches its output. By default it must not be in the home folder.
         if session.environment.cargo_optional("POCL_CACHE_DIR").is_none() {
             command.env("POCL_CACHE_DIR", session.out_dir.join("kernpack-opencl").join("pocl"));
         }
@@ -101,11 +102,11 @@ impl Checker {
 
 /// The result of compiling one source with the compiler of one device.
 enum Outcome {
-    /// And what it warned about.
+    /// The source compiled, with these warnings.
     Built(String),
-    /// The source is wrong.
+    /// The source is invalid.
     Refused(String),
-    /// The driver is.
+    /// The driver failed.
     Failed(String),
 }
 
@@ -142,7 +143,7 @@ fn compile(
         if built == 0 && !refused.is_empty() {
             return Error::collect(refused.into_iter().map(|(device, text)| Err(failure(image, device, &text))));
         }
-        // A source may be for some of the devices only.
+        // A source may be for only some of the devices.
         for (device, text) in refused {
             warnings.push_str(&format!("{}\n", failure(image, device, &text)));
         }
@@ -169,7 +170,7 @@ fn failure(image: &OpenClImage, device: &Device, text: &str) -> Error {
 /// The error code of a driver for an unknown option, as the worker shows it.
 const INVALID_BUILD_OPTIONS: &str = "(-43)";
 
-/// One source for one device, unless it is known what comes out.
+/// Compiles one source for one device, unless the result is cached.
 fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, device: &Device) -> Result<Outcome> {
     let mut recipe = session.recipe("opencl", &[]);
     recipe.field(&image.source).field(device.identity()).field(&image.code);
@@ -212,7 +213,7 @@ fn one(session: &Session, checker: &Checker, index: usize, image: &OpenClImage, 
     }
 }
 
-/// Runs the process; the result is its answer, or how it ended without one.
+/// Runs the process. Returns its answer, or the way it ended without one.
 fn run(session: &Session, mut command: Command, limit: Duration) -> Result<Result<String, String>> {
     let file = |what: &str| {
         let name = format!("opencl-{:?}.{what}", std::thread::current().id());
