@@ -8,7 +8,7 @@ use lexopt::{Error, Parser};
 /// A parsed command line: its options, or `None` if it requests the help text of the command.
 pub(crate) type Parsed<Options> = Result<Option<Options>, Error>;
 
-/// The message about a command line that `command` (`cargo kernpack inspect`) does not take.
+/// Returns the error message for an invalid command line of `command` (`cargo kernpack inspect`).
 pub(crate) fn message(error: &Error, command: &str) -> String {
     let problem = match error {
         Error::MissingValue { option: Some(option) } => format!("missing value for option `{option}`"),
@@ -17,13 +17,14 @@ pub(crate) fn message(error: &Error, command: &str) -> String {
         Error::UnexpectedArgument(argument) => format!("unexpected argument `{}`", argument.display()),
         Error::UnexpectedValue { option, .. } => format!("option `{option}` takes no value"),
         Error::NonUnicodeValue(value) => format!("`{}` is not UTF-8", value.display()),
-        // The messages of our own say everything.
+        // The messages of Kernpack's own parsers are complete.
         Error::ParsingFailed { .. } | Error::Custom(_) => return error.to_string(),
     };
     format!("{problem}; see {command} --help")
 }
 
-/// The words that stand before the next of these options, as they are. `--` ends the options; it and what is behind it stand before none.
+/// Returns the words before the next of these options, unchanged. `--` ends the options, so no
+/// words precede it.
 pub(crate) fn words_before(options: &[&str], parser: &mut Parser) -> Result<Vec<OsString>, Error> {
     let mut words = Vec::new();
     let mut options_end = false;
@@ -35,7 +36,7 @@ pub(crate) fn words_before(options: &[&str], parser: &mut Parser) -> Result<Vec<
     Ok(words)
 }
 
-/// `--kind` of `--kind=ptx`; another word as it is.
+/// Returns `--kind` for `--kind=ptx`, and any other word unchanged.
 fn name(word: &OsStr) -> &str {
     let word = word.to_str().unwrap_or_default();
     word.split_once('=').map_or(word, |(name, _)| name)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// A program that takes longer hangs.
+/// A program that takes longer counts as hanging.
 const TIME: Duration = Duration::from_secs(30);
 const MOST_OUTPUT: u64 = 1 << 20;
 
@@ -19,23 +19,24 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Of this process.
+    /// The environment of this process.
     pub(super) fn of_process() -> Self {
         Self { variables: std::env::vars_os().collect() }
     }
 
-    /// With these variables and no others.
+    /// An environment with only these variables.
     #[cfg(test)]
     pub(super) fn fake(variables: &[(&str, &str)]) -> Self {
         Self { variables: variables.iter().map(|(name, value)| (name.into(), value.into())).collect() }
     }
 
-    /// A variable with a value.
+    /// Returns a variable with a value.
     pub(super) fn variable(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// The first file of this name in the folders of PATH; a path is taken as it is.
+    /// Returns the first file with this name in the folders of `PATH`. A path is returned
+    /// unchanged.
     pub(super) fn find(&self, program: impl AsRef<OsStr>) -> Option<PathBuf> {
         let program = Path::new(program.as_ref());
         if program.components().count() > 1 {
@@ -56,7 +57,7 @@ impl Environment {
     }
 }
 
-/// The search for LLVM asks the same machine.
+/// The search for LLVM queries the same machine.
 impl kernpack_llvm_find::Machine for Environment {
     fn variable(&self, name: &str) -> Option<OsString> {
         Self::variable(self, name).map(OsStr::to_owned)

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// The words after `doctor`.
+/// Parses the words after `doctor`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options::default();
     while let Some(argument) = parser.next()? {

@@ -39,12 +39,12 @@ pub(crate) struct Options {
 /// The image to extract, and the file to write it to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Extract {
-    /// Number or kind of the module.
+    /// The index or kind of the module.
     pub(crate) image: String,
     pub(crate) out: PathBuf,
 }
 
-/// The words after `inspect`.
+/// Parses the words after `inspect`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let (mut file, mut load, mut time, mut json) = (None, false, false, false);
     let (mut svg, mut image, mut out) = (None, None, None);

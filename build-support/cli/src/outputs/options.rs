@@ -29,10 +29,10 @@ pub(crate) struct Options {
     pub(crate) cargo: Vec<OsString>,
 }
 
-/// The options that do not go to `cargo build`.
+/// The options that are not passed to `cargo build`.
 const OWN: [&str; 4] = ["-h", "--help", "--json", "--kind"];
 
-/// The words after `outputs`.
+/// Parses the words after `outputs`.
 pub(crate) fn parse(parser: &mut Parser) -> Parsed<Options> {
     let mut options = Options::default();
     loop {
