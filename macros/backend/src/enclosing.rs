@@ -13,7 +13,7 @@ pub(crate) fn is_in_impl(file: &Path, line: usize) -> bool {
     std::fs::read_to_string(file).is_ok_and(|text| opener(&text, line).is_some_and(opens_impl))
 }
 
-/// The first line of the innermost block around a line.
+/// Returns the first line of the innermost block around a line.
 fn opener(text: &str, line: usize) -> Option<&str> {
     let lines: Vec<&str> = text.lines().take(line).collect();
     let (own, above) = lines.split_last()?;
@@ -22,7 +22,7 @@ fn opener(text: &str, line: usize) -> Option<&str> {
     if !last.trim_end().ends_with('{') {
         return None;
     }
-    // `where` and its bounds, and a brace on a line of its own, belong to a line above.
+    // `where` and its bounds, and a brace on its own line, belong to a line above.
     let is_begun = |line: &str| !matches!(line.trim_start().split([' ', '{']).next(), Some("" | "where"));
     if is_begun(last) {
         return Some(last);

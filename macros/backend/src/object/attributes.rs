@@ -20,7 +20,7 @@ pub(super) struct Attributes {
     pub(super) init: bool,
     /// True if other languages may create objects.
     pub(super) create: bool,
-    /// `enum = "int"` or `"str"`: only for enums. The text is one of the two.
+    /// `enum = "int"` or `"str"`, only for enums. The text is one of the two.
     pub(super) enumeration: Option<LitStr>,
     /// The case of the names of an enum's variants in other languages.
     pub(super) rename_all: Option<LitStr>,
@@ -40,7 +40,7 @@ pub(super) enum StructuralKind {
 }
 
 impl Attributes {
-    /// Reads `#[object(...)]`, which must give a key; `name` is the item's, for the advice.
+    /// Reads `#[object(...)]`, which must give a key. `name` is the item's name, for the message.
     pub(super) fn parse(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) -> Self {
         let mut parsed = Self {
             key: None,
@@ -120,7 +120,7 @@ impl Attributes {
         }
     }
 
-    /// The option, when it was given.
+    /// Returns the option, if it was given.
     pub(super) fn given(&self, option: &str) -> Option<&Ident> {
         self.given.iter().find(|key| *key == option)
     }
@@ -132,7 +132,7 @@ impl Attributes {
 }
 
 impl StructuralKind {
-    /// Its name in `abi::seq_hash_kind`.
+    /// Returns its name in `abi::seq_hash_kind`.
     pub(super) fn constant(self) -> Ident {
         let name = match self {
             Self::Tree => "TREE_NODE",
@@ -189,7 +189,7 @@ fn enumeration(entry: Entry, mistakes: &mut Mistakes) -> Option<LitStr> {
     Some(kind)
 }
 
-/// Checks that the layout is the one that other languages assume: `#[repr(C)]` and no more.
+/// Checks that the layout is the one that other languages assume: exactly `#[repr(C)]`.
 pub(super) fn check_representation(attributes: &[Attribute], name: &Ident, mistakes: &mut Mistakes) {
     let mut is_c = false;
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("repr")) {
@@ -216,7 +216,7 @@ pub(super) fn check_representation(attributes: &[Attribute], name: &Ident, mista
     }
 }
 
-/// The identifiers at the top level of a `repr`, without their arguments.
+/// Returns the identifiers at the top level of a `repr`, without their arguments.
 pub(super) fn words(tokens: TokenStream) -> impl Iterator<Item = (String, Span)> {
     tokens.into_iter().filter_map(|token| match token {
         TokenTree::Ident(ident) => Some((ident.to_string(), ident.span())),

@@ -9,7 +9,7 @@ use crate::doc::Doc;
 use crate::mistakes::Mistakes;
 use crate::name::plain;
 
-/// A field of an object: of a struct, or of an enum's variant.
+/// A field of a struct, or of an enum's variant.
 pub(super) enum ObjectField {
     Registered(Box<RegisteredField>),
     Hidden(Box<HiddenField>),
@@ -18,14 +18,14 @@ pub(super) enum ObjectField {
 /// A field that other languages see.
 pub(super) struct RegisteredField {
     pub(super) ident: Ident,
-    /// As other languages call it.
+    /// The name in other languages.
     pub(super) name: String,
     pub(super) ty: Type,
     pub(super) doc: Doc,
     pub(super) options: FieldOptions,
 }
 
-/// A field that only Rust sees.
+/// A field that only Rust can access.
 pub(super) struct HiddenField {
     pub(super) ident: Ident,
     pub(super) ty: Type,
@@ -34,8 +34,8 @@ pub(super) struct HiddenField {
 }
 
 impl ObjectField {
-    /// Reads one field of the item `owner`. `exposed` is whether it is registered without a word about it: public fields of structs and all
-    /// fields of variants are.
+    /// Reads one field of the item `owner`. `exposed` is true if the field is registered by
+    /// default, as public fields of structs and all fields of variants are.
     pub(super) fn parse(
         owner: &Ident,
         ident: Ident,
@@ -58,7 +58,7 @@ impl ObjectField {
                     ),
                 );
             }
-            // A reference to nothing is what a new object begins with.
+            // A new object begins with an empty reference.
             if is_weak(&ty) && options.default.is_none() {
                 options.default = Some(FieldDefault::Factory(syn::parse_quote!(::core::default::Default::default)));
             }
@@ -96,8 +96,8 @@ fn is_weak(ty: &Type) -> bool {
     }
 }
 
-/// Reports fields of one type that have one name, and fields that the generated constructor, if there is one, could not
-/// set.
+/// Reports fields of one type with the same name, and fields that the generated constructor, if
+/// there is one, could not set.
 pub(super) fn check_fields(fields: &[RegisteredField], generated_init: bool, mistakes: &mut Mistakes) {
     for (index, field) in fields.iter().enumerate() {
         if let Some(earlier) = fields[..index].iter().find(|earlier| earlier.name == field.name) {
@@ -139,7 +139,7 @@ fn is_reserved_parameter(name: &str) -> bool {
 }
 
 impl RegisteredField {
-    /// The flags, as an expression.
+    /// Generates the flags, as an expression.
     fn flags(&self) -> TokenStream {
         let flags = self.options.flags().into_iter().map(|name| Ident::new(name, proc_macro2::Span::call_site()));
         let flags = flags.map(|name| quote!(__k::field_flag::#name));
@@ -153,7 +153,7 @@ impl RegisteredField {
         if sum.is_empty() { quote!(0) } else { sum }
     }
 
-    /// The default as an `Option<DefaultDef>`.
+    /// Generates the default as an `Option<DefaultDef>`.
     fn default(&self, marker: &Ident) -> TokenStream {
         let Some(default) = &self.options.default else { return quote!(::core::option::Option::None) };
         let kind = match default {
@@ -172,8 +172,9 @@ impl RegisteredField {
         }
     }
 
-    /// The marker type of the field, which names its place. `owner` is the type that the field is registered for, `index` its
-    /// place among the owner's registered fields, `offset` an expression: from the start of the body.
+    /// Generates the marker type of the field, which identifies its place. `owner` is the type that
+    /// the field is registered for, `index` its index among the owner's registered fields, and
+    /// `offset` an expression for the offset from the start of the body.
     pub(super) fn marker(
         &self,
         marker: &Ident,
@@ -194,7 +195,7 @@ impl RegisteredField {
         }
     }
 
-    /// The `FieldDef`, as a constant expression.
+    /// Generates the `FieldDef`, as a constant expression.
     pub(super) fn definition(&self, marker: &Ident) -> TokenStream {
         let Self { name, doc, .. } = self;
         let (flags, default) = (self.flags(), self.default(marker));
@@ -204,7 +205,8 @@ impl RegisteredField {
         quote!(__k::field_def::<#marker>(#name, #doc, #flags, #default, __k::SetterOf::<#marker>::FN))
     }
 
-    /// Statements that show the field to a `visitor`, and that lend it; the arguments are references to it.
+    /// Generates statements that pass the field to a `visitor`, and that lend it. The arguments are
+    /// references to it.
     pub(super) fn visits(
         &self,
         marker: &Ident,
@@ -220,7 +222,7 @@ impl RegisteredField {
 }
 
 impl HiddenField {
-    /// The `HiddenDef`, as a constant expression.
+    /// Generates the `HiddenDef`, as a constant expression.
     pub(super) fn definition(&self, offset: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let make = match &self.default {
@@ -257,7 +259,8 @@ impl FieldDefault {
         }
     }
 
-    /// A statement that makes a variable `value` of the type `ty`. What does not fit is an error under the expression.
+    /// Generates a statement that defines a variable `value` of the type `ty`. A type mismatch is
+    /// an error at the expression.
     fn value(&self, ty: &Type) -> TokenStream {
         match self {
             Self::Value(expression) => quote!(let value: #ty = #expression;),

@@ -9,7 +9,7 @@ use crate::signature::passing;
 pub(super) use crate::signature::passing::Passing;
 use crate::signature::{self, Subject, without_group};
 
-/// A parameter of a method, `self` included.
+/// A parameter of a method, including `self`.
 pub(super) struct Argument {
     pub(super) name: String,
     /// The type that the argument is converted to.
@@ -43,7 +43,7 @@ impl Defaulted for Argument {
 }
 
 impl Argument {
-    /// Reads the parameter at place `index`. `None` if it cannot be one, which was reported.
+    /// Reads the parameter at `index`. Returns `None` if it is not supported, which was reported.
     pub(super) fn parse(input: &FnArg, index: usize, self_type: &SelfType, mistakes: &mut Mistakes) -> Option<Self> {
         let input = match input {
             FnArg::Receiver(receiver) => return receiver_argument(receiver, self_type, mistakes),

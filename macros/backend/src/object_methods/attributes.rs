@@ -16,7 +16,8 @@ pub(super) enum Role {
     Skip,
 }
 
-/// Takes this macro's attributes away from an item. `Err` when a mistake was reported; `Ok(None)` without one of them.
+/// Removes this macro's attributes from an item. Returns `Err` if an error was reported, and
+/// `Ok(None)` without such an attribute.
 pub(super) fn take(attributes: &mut Vec<Attribute>, mistakes: &mut Mistakes) -> Result<Option<Role>, ()> {
     let mut ours = Vec::new();
     attributes.retain(|attribute| {
@@ -110,7 +111,7 @@ fn role(attribute: &Attribute, mistakes: &mut Mistakes) -> Option<Role> {
     Some(if path.is_ident("init") { Role::Init } else { Role::Skip })
 }
 
-/// The option `name`. `None` if a mistake was reported.
+/// Reads the option `name`. Returns `None` if an error was reported.
 fn name(attribute: &Attribute, example: &str, mistakes: &mut Mistakes) -> Option<Option<LitStr>> {
     const KNOWN: &str = "`name = \"...\"`";
     let tokens = match &attribute.meta {
@@ -179,7 +180,7 @@ pub(super) fn method_name_fault(name: &str) -> Option<String> {
     None
 }
 
-/// Names that each Python object has, so that stock tvm_ffi does not put a method there.
+/// Names that each Python object has, so that stock tvm_ffi does not define a method there.
 const TAKEN_METHODS: [(&str, &str); 20] = [
     ("__init__", "use #[init]"),
     ("__new__", "use #[init]"),

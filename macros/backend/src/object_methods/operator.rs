@@ -32,7 +32,7 @@ impl Operator {
         ALL.iter().find(|(known, _)| name == known).map(|(_, operator)| *operator)
     }
 
-    /// The type attribute that runtimes look for.
+    /// Returns the type attribute that runtimes look up.
     pub(super) fn attribute(self) -> &'static str {
         match self {
             Self::Repr | Self::Str => "__ffi_repr__",
@@ -65,7 +65,7 @@ impl Operator {
         !matches!(self, Self::Str | Self::Lt)
     }
 
-    /// The signature, for messages.
+    /// Returns the signature, for messages.
     fn example(self) -> &'static str {
         match self {
             Self::Repr => "fn repr(&self) -> String",
@@ -86,7 +86,7 @@ impl Operator {
         }
     }
 
-    /// Checks what can be seen of a signature.
+    /// Checks the visible parts of a signature.
     pub(super) fn check(self, name: &Ident, arguments: &[Argument], result: Option<&Type>, mistakes: &mut Mistakes) {
         let example = self.example();
         let most = self.objects() + usize::from(self.takes_callback());
@@ -112,7 +112,7 @@ impl Operator {
     }
 }
 
-/// The last word of a result's type, without `Result` and `&` around it.
+/// Returns the last word of a result's type, without `Result` and `&` around it.
 fn result_name(ty: &Type) -> String {
     match without_group(ty) {
         Type::Reference(reference) => result_name(&reference.elem),

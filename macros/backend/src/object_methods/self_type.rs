@@ -5,13 +5,13 @@ use syn::{GenericArgument, PathArguments, Type, TypePath};
 use crate::mistakes::Mistakes;
 use crate::signature::without_group;
 
-/// The type that an impl block is for, and the ways in which signatures name it.
+/// The type of an impl block, and the ways in which signatures can name it.
 pub(super) struct SelfType {
     pub(super) path: TypePath,
 }
 
 impl SelfType {
-    /// `None` if the type cannot be an object type, which was reported.
+    /// Returns `None` if the type cannot be an object type, which was reported.
     pub(super) fn parse(ty: &Type, mistakes: &mut Mistakes) -> Option<Self> {
         match without_group(ty) {
             Type::Path(path) if path.qself.is_none() => Some(Self { path: path.clone() }),
@@ -34,7 +34,7 @@ impl SelfType {
         path.path.is_ident("Self") || same(path, &self.path)
     }
 
-    /// The tokens with `Self` replaced, for use outside of the impl.
+    /// Replaces `Self` in the tokens, for use outside the impl.
     pub(super) fn resolve(&self, tokens: TokenStream) -> TokenStream {
         tokens
             .into_iter()
@@ -90,14 +90,14 @@ impl SelfType {
 /// The steps that make a result convertible.
 pub(super) enum Shape {
     AsIs,
-    /// A value of the object type: it moves into a new object.
+    /// A value of the object type, which is moved into a new object.
     Object,
-    /// The same for what an `Option` or `Result` holds.
+    /// The same for the value in an `Option` or `Result`.
     Inside(Box<Shape>),
 }
 
 impl Shape {
-    /// The type of the converted result.
+    /// Returns the type of the converted result.
     pub(super) fn ty(&self, ty: &Type) -> TokenStream {
         match self {
             Self::AsIs => ty.to_token_stream(),
@@ -112,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// The converted result.
+    /// Generates the converted result.
     pub(super) fn value(&self, value: TokenStream) -> TokenStream {
         match self {
             Self::AsIs => value,
@@ -128,7 +128,7 @@ impl Shape {
     }
 }
 
-/// The name and first argument of a generic type whose name matters here.
+/// Returns the name and first argument of a generic type that is relevant here.
 pub(super) fn wrapper(ty: &Type) -> Option<(&'static str, &Type)> {
     let Type::Path(path) = without_group(ty) else { return None };
     let last = path.path.segments.last()?;

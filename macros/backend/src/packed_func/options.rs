@@ -9,7 +9,7 @@ const KNOWN: &str = "`name = \"...\"`, `parallel`, `grain = 1`, `detach`, `globa
 
 /// The options of `#[packed_func(...)]`.
 pub(super) struct Options {
-    /// The exported name; without it the function's own.
+    /// The exported name. The default is the name of the function.
     pub(super) name: Option<LitStr>,
     /// True if a global function is registered.
     pub(super) global: bool,

@@ -1,4 +1,5 @@
-//! `#[packed_func(parallel)]`: a function for one element or row becomes a packed function for whole tensors.
+//! `#[packed_func(parallel)]`: turns a function for one element or row into a packed function for
+//! whole tensors.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -13,11 +14,11 @@ use crate::signature::{self, Parameter, inside};
 /// The maximum number of operands of a loop.
 const MAX_TENSORS: usize = 8;
 
-/// Types that can stand behind a `&` and are not elements: the whole value is given to each call.
+/// Types that are allowed behind `&` and are not elements: each call gets the whole value.
 const NO_ELEMENTS: [&str; 12] =
     ["str", "String", "Tensor", "Function", "Module", "Any", "AnyView", "Str", "Bytes", "Shape", "DataType", "Device"];
 
-/// The loop that the packed function is.
+/// The loop in the packed function.
 pub(super) struct ParallelLoop {
     /// The role of each parameter in the loop.
     roles: Vec<Role>,
@@ -33,12 +34,13 @@ enum Role {
     Value,
     /// The same, by reference.
     Shared(Type),
-    /// The argument is a tensor, of which each call gets an element or a row.
+    /// The argument is a tensor, and each call gets one of its elements or rows.
     Tensor { element: Type, writes: bool, is_row: bool },
 }
 
 impl ParallelLoop {
-    /// Reads the parameters of a function, and reports what no loop can be made of. `None` for a function that is none.
+    /// Reads the parameters of a function, and reports those that are not supported in a loop.
+    /// Returns `None` for a function that is not supported.
     pub(super) fn parse(
         ident: &Ident,
         parameters: &[Parameter],
@@ -89,7 +91,7 @@ impl ParallelLoop {
         Some(Self { roles, grain, returns_elements: value.is_some() })
     }
 
-    /// The type that the argument of a parameter is converted to.
+    /// Returns the type that the argument of a parameter is converted to.
     pub(super) fn argument(&self, index: usize, parameter: &Parameter) -> TokenStream {
         match &self.roles[index] {
             Role::Value => lifetime::elide(parameter.ty.to_token_stream()),
@@ -103,7 +105,7 @@ impl ParallelLoop {
         }
     }
 
-    /// The conversion of an argument, an `unsafe` call that gives a `Result`.
+    /// Generates the conversion of an argument, an `unsafe` call that returns a `Result`.
     pub(super) fn conversion(&self, index: usize, parameter: &Parameter, args: &Ident) -> TokenStream {
         let place = inside(&parameter.ty);
         let (function, ty) = match &self.roles[index] {
@@ -117,7 +119,7 @@ impl ParallelLoop {
         quote_spanned!(place=> __k::#function::<#ty>(&__KERNPACK_FUNCTION, #args, #index))
     }
 
-    /// The type of what the packed function returns.
+    /// Returns the result type of the packed function.
     pub(super) fn result(&self, krate: &CratePath) -> TokenStream {
         if self.returns_elements { quote!(#krate::Tensor) } else { quote!(()) }
     }
@@ -148,7 +150,8 @@ impl ParallelLoop {
         text
     }
 
-    /// The statements after the conversion of the arguments, which are in `locals`: the loop, and its result converted.
+    /// Generates the statements after the conversion of the arguments, which are in `locals`: the
+    /// loop, and the conversion of its result.
     pub(super) fn run(
         &self,
         ident: &Ident,
@@ -200,7 +203,7 @@ impl ParallelLoop {
         };
         let place = result.map_or_else(Span::mixed_site, inside);
         let run = Ident::new(run, place);
-        // What is wrong with the result is shown under its type.
+        // Errors about the result are shown at its type.
         let run = quote_spanned!(place=> __k::#run::<_, #outcome>);
         quote! {
             #preparations
@@ -229,7 +232,7 @@ impl Role {
 
     fn of_reference(ty: &Type, reference: &TypeReference, mistakes: &mut Mistakes) -> Self {
         let writes = reference.mutability.is_some();
-        // A type that a macro was given (`$t:ty`) is a group.
+        // A type from a macro fragment (`$t:ty`) is a group.
         match signature::without_group(&reference.elem) {
             Type::Slice(slice) => Self::Tensor { element: (*slice.elem).clone(), writes, is_row: true },
             Type::Path(path) if is_element(&path.path) => {
@@ -259,7 +262,8 @@ fn is_element(path: &syn::Path) -> bool {
         .is_some_and(|last| last.arguments.is_none() && NO_ELEMENTS.iter().all(|known| last.ident != known))
 }
 
-/// The type of the value that a function returns, behind a `Result` or not; `None` for nothing.
+/// Returns the type of the value that a function returns, directly or in a `Result`. `None` for
+/// nothing.
 fn value_type(result: &Type) -> Option<&Type> {
     let value = match signature::without_group(result) {
         Type::Path(path) => match path.path.segments.last() {

@@ -1,4 +1,5 @@
-//! The code of an enum with data: the layout, the definitions of the parent and of each variant, and the impls.
+//! Code generation for an enum with data: the layout, the definitions of the parent and of each
+//! variant, and the impls.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -11,7 +12,7 @@ use crate::doc::Doc;
 use crate::name::claim_type_key;
 
 impl Family {
-    /// The impls, the reflection data and the registration.
+    /// Generates the impls, the reflection data and the registration.
     pub(in super::super) fn generate(&self, crate_name: &str) -> TokenStream {
         let Self { ident, key, attributes, variants, .. } = self;
         let conversions = conversions(ident, key);
@@ -80,7 +81,8 @@ impl Family {
         }
     }
 
-    /// The layout that Rust gives an enum with `#[repr(C, u32)]`, as structs whose offsets can be asked for.
+    /// Generates the layout that Rust gives an enum with `#[repr(C, u32)]`, as structs whose
+    /// offsets can be computed.
     fn layout(&self) -> TokenStream {
         let ident = &self.ident;
         let structs = self.variants.iter().enumerate().map(|(at, variant)| {
@@ -150,7 +152,7 @@ impl Family {
         let tag = at as u32;
         let types = fields.iter().map(|field| &field.ty);
         let fields = fields.iter().enumerate().map(|(index, field)| field.definition(&marker_of(at, index)));
-        // What other languages make must not lack what they do not see.
+        // Objects created by other languages must not lack hidden fields.
         let create = attributes.create && hidden.iter().all(|field| field.default.is_some());
         let mut fingerprint = Fingerprint::new();
         for (field, ty) in &variants[at].layout {
