@@ -18,7 +18,7 @@ pub struct Recorder {
 
 #[object_methods]
 impl Recorder {
-    /// Adds a signal behind the others.
+    /// Appends a signal.
     pub fn write(&self, signal: &ObjRef<Signal>) -> Result<()> {
         let Some(mut parts) = self.parts.get() else { bail!(ValueError, "the recorder is closed") };
         parts.push(signal.clone());

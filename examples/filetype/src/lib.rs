@@ -4,7 +4,7 @@
 //! | function | |
 //! |---|---|
 //! | [`identify_path`] | the kind of a file; at most 8 KiB of it are read |
-//! | [`identify_bytes`] | the kind of what is in memory |
+//! | [`identify_bytes`] | the kind of bytes in memory |
 //! | `magika` | the network alone: 2048 tokens in, 214 scores out |
 
 kernpack::library!();

@@ -9,7 +9,7 @@ const USAGE: &str =
 pub(crate) struct Options {
     /// The photograph, a PPM file.
     pub(crate) photo: PathBuf,
-    /// The address of a server; without one, it is started under qemu.
+    /// The address of a server. Without one, a server is started under qemu.
     pub(crate) board: Option<String>,
     /// The target triple of the board.
     pub(crate) target: String,

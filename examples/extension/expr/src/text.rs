@@ -1,4 +1,4 @@
-//! Expressions as people write them.
+//! Formats expressions for people.
 
 use kernpack::{ObjRef, packed_func};
 
@@ -10,9 +10,9 @@ enum Piece {
     Text(&'static str),
 }
 
-/// An expression as text: `(x + 1) + y`.
+/// Formats an expression as `(x + 1) + y`.
 ///
-/// Works on expressions of any depth: what is left to write is kept in a list, not on the stack.
+/// Works for expressions of any depth: the remaining pieces are in a list, not on the stack.
 #[packed_func]
 pub fn text(expr: ObjRef<Expr>) -> String {
     let mut text = String::new();
@@ -41,7 +41,7 @@ pub fn text(expr: ObjRef<Expr>) -> String {
                 Piece::Expr(sum.a.clone()),
             ]);
         } else {
-            // A type that another library derives from ours.
+            // A type that another library derived from `Expr`.
             text.push_str(&expr.type_key());
         }
     }
