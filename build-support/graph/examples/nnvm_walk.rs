@@ -28,7 +28,7 @@ fn network() -> Outcome<GraphRef> {
     Ok(symbol::graph_of(&symbol::apply("softmax", "prob", &dense, &[])?))
 }
 
-/// A graph with what is known of its variables.
+/// Adds the known facts about its variables to a graph.
 fn described(graph: &GraphRef, params: &BTreeMap<String, Tensor>) -> GraphRef {
     let mut shapes = vec![(Str::from("data"), Shape::new(&[1, 3, 16, 16]))];
     shapes.extend(params.iter().map(|(name, tensor)| (Str::from(name.as_str()), Shape::new(tensor.shape()))));
@@ -40,7 +40,7 @@ fn described(graph: &GraphRef, params: &BTreeMap<String, Tensor>) -> GraphRef {
         .with_attr("target", "llvm")
 }
 
-/// Small numbers that are the same in each run; variances are positive.
+/// Returns small numbers that are the same in each run. Variances are positive.
 fn initialized(graph: &GraphRef) -> Outcome<BTreeMap<String, Tensor>> {
     let shapes: Vec<Shape> = graph.attr("shape")?;
     let index = IndexedGraph::new(graph)?;
