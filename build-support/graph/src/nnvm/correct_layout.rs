@@ -1,4 +1,5 @@
-//! Passes CorrectLayout and AlterOpLayout: which layout each entry has, and changes of layout where an operator wants another one.
+//! Passes CorrectLayout and AlterOpLayout: determine the layout of each entry, and change layouts
+//! where an operator requires another one.
 
 use std::collections::HashMap;
 
@@ -43,7 +44,7 @@ fn convolution(call: &mut LayoutCall) -> Result<()> {
     if let Some(bias) = call.inputs.get_mut(2) {
         let layout = Layout::parse(&call.outputs[0])?;
         let part = layout.part('C');
-        // A bias by split channels, if it is not one axis already.
+        // A bias by split channels, if it has more than one axis.
         if part == 1 || bias.is_empty() {
             *bias = "C".to_owned();
         }
@@ -67,7 +68,7 @@ fn windows(call: &mut LayoutCall) -> Result<()> {
     Ok(())
 }
 
-/// The axes of a layout in its order, without parts: `NCHW16c` becomes `NCHW`.
+/// Returns the axes of a layout in order, without parts: `NCHW16c` becomes `NCHW`.
 fn whole(layout: &str) -> Result<String> {
     if layout.is_empty() {
         return Ok(String::new());
@@ -75,7 +76,8 @@ fn whole(layout: &str) -> Result<String> {
     Ok(Layout::parse(layout)?.plain().into_iter().collect())
 }
 
-/// The layouts of an operator that has no function for them: elementwise ones take what comes, others take whole axes.
+/// Determines the layouts of an operator without a layout function: elementwise ones accept any
+/// layout, others whole axes.
 fn usual(call: &mut LayoutCall) -> Result<()> {
     let code = call.used.pattern();
     let elementwise = code == pattern::ELEMENTWISE || call.used.op.name.starts_with("elemwise_");
@@ -85,7 +87,7 @@ fn usual(call: &mut LayoutCall) -> Result<()> {
             layout.clone_from(&first);
         }
     } else if code == pattern::BROADCAST && call.inputs.iter().all(|layout| *layout == first) {
-        // All alike: so is the result.
+        // All are the same, and so is the result.
     } else {
         for layout in &mut call.inputs {
             *layout = whole(layout)?;
@@ -130,7 +132,8 @@ fn ask(call: &mut LayoutCall) -> Result<()> {
     }
 }
 
-/// Pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" where it does not matter; `layout_inputs` gives those of variables by name.
+/// Runs pass CorrectLayout. Attribute `layout` has the layout of each entry, "__undef__" if it does
+/// not matter; `layout_inputs` gives those of variables by name.
 pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let given: Map<Str, Str> = graph.attr("layout_inputs").unwrap_or_default();
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
@@ -143,7 +146,8 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     let corrected = rewrite(graph, |index, number, inputs| {
         let node = &index.nodes[number];
         if node.node.is_variable() {
-            // Without a word from the caller a variable stays in the layout that it was found to have.
+            // Without a layout from the caller, a variable stays in the layout that was determined
+            // before.
             let before = || if has_last { defined(&last[index.row_ptr[number]]) } else { String::new() };
             layouts.push(given.get(node.node.name.as_str()).map_or_else(before, |layout| defined(&layout)));
             return Ok(None);
@@ -163,7 +167,7 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
             let id = index.entry_id(node.inputs[place]);
             let wanted = defined(wanted);
             if have[place].is_empty() && !wanted.is_empty() && value.node.is_variable() {
-                // A variable that says nothing is in the layout that it is read in first.
+                // A variable without a layout has the one in which it is read first.
                 layouts[id].clone_from(&wanted);
                 values.push(value.clone());
                 continue;
@@ -222,8 +226,9 @@ pub(super) fn correct_layout(graph: &GraphRef) -> Result<GraphRef> {
     Ok(keep_inputs(graph, &corrected).with_attr("layout", all.into_iter().collect::<Array<Str>>()))
 }
 
-/// Pass AlterOpLayout: nodes whose operator has `FTVMAlterOpLayout` are replaced by what it gives: a function of the attributes, the inputs as graphs, and tensors
-/// that stand for inputs and outputs, which gives a graph, or nothing to leave the node as it is.
+/// Runs pass AlterOpLayout: replaces nodes whose operator has `FTVMAlterOpLayout` by its result: a
+/// function of the attributes, the inputs as graphs, and tensors that represent inputs and outputs.
+/// It returns a graph, or nothing to keep the node.
 pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
     let shapes: Vec<Shape> = graph.attr("shape")?;
     let codes: Vec<i64> = graph.attr("dtype")?;
@@ -262,7 +267,7 @@ pub(super) fn alter_op_layout(graph: &GraphRef) -> Result<GraphRef> {
         Ok(Some(values))
     })?;
     let altered = keep_inputs(graph, &altered);
-    // What the next CorrectLayout has to know: the layouts before, of nodes that still have their names.
+    // For the next CorrectLayout: the previous layouts of nodes that still have their names.
     let last: Vec<String> = graph.attr("layout").unwrap_or_default();
     let old = IndexedGraph::new(graph)?;
     if last.len() != old.num_entries() {
