@@ -1,9 +1,11 @@
-//! Prints the steps of a model: `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes]
-//! [--text] [--f16|--bf16] [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels
-//! and memory, and the times of importing, lowering and compiling; with `--times` also the time of
-//! each kernel on zeros, with `--calls` the time of a call with each use of threads, and with
-//! `--notes` the notes of the rules on the stages. `TVM_NUM_THREADS` sets the number of threads.
-//! The shape of an input with several unknown dimensions is set with `x=1,3,224,224`.
+//! Prints the steps of a model.
+//!
+//! `inspect MODEL.onnx [--no-fusion] [--times] [--calls] [--notes] [--text] [--f16|--bf16]
+//! [--parallel-work=N] [NAME=EXTENT..]` prints its inputs, outputs, kernels and memory, and the
+//! times of importing, lowering and compiling; with `--times` also the time of each kernel on
+//! zeros, with `--calls` the time of a call with each use of threads, and with `--notes` the notes
+//! of the rules on the stages. `TVM_NUM_THREADS` sets the number of threads. The shape of an input
+//! with several unknown dimensions is set with `x=1,3,224,224`.
 
 use std::error::Error;
 use std::path::Path;

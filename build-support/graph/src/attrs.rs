@@ -52,7 +52,6 @@ impl Attrs {
     /// Returns an integer, if it is present.
     ///
     /// # Errors
-    ///
     /// Returns an error if the value is of another kind.
     pub fn find_int(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
@@ -81,7 +80,6 @@ impl Attrs {
     /// Returns a float with a default.
     ///
     /// # Errors
-    ///
     /// Returns an error if the value is of another kind.
     pub fn float(&self, name: &str, default: f32) -> Result<f64> {
         match self.get(name) {
@@ -94,7 +92,6 @@ impl Attrs {
     /// Returns text with a default.
     ///
     /// # Errors
-    ///
     /// Returns an error if the value is of another kind.
     pub fn text<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str> {
         match self.get(name) {
@@ -107,7 +104,6 @@ impl Attrs {
     /// Returns integers, if they are present.
     ///
     /// # Errors
-    ///
     /// Returns an error if the value is of another kind.
     pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
         match self.get(name) {
@@ -122,7 +118,6 @@ impl Attrs {
     /// Returns a required integer.
     ///
     /// # Errors
-    ///
     /// As for [`Attrs::find_int`], or if it is missing.
     pub fn needed_int(&self, name: &str) -> Result<i64> {
         self.find_int(name)?.ok_or_else(|| GraphError::new(format!("attribute `{name}` is missing")))

@@ -22,7 +22,6 @@ pub struct Constant {
 /// Returns the number of elements of a shape.
 ///
 /// # Errors
-///
 /// Returns an error for a negative extent, and for more than 2^40 elements.
 pub fn num_elements(shape: &[i64]) -> Result<usize> {
     let mut count = 1_i64;
@@ -59,7 +58,6 @@ impl Constant {
     /// Creates a tensor from bytes.
     ///
     /// # Errors
-    ///
     /// Returns an error if the shape is invalid, or if the number of bytes does not match the
     /// shape.
     pub fn new(dtype: DataType, shape: &[i64], bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
@@ -88,7 +86,6 @@ impl Constant {
     /// Returns the same elements in another shape.
     ///
     /// # Errors
-    ///
     /// Returns an error for a shape with another number of elements.
     pub fn reshaped(&self, shape: &[i64]) -> Result<Self> {
         Self::new(self.dtype, shape, Arc::clone(&self.bytes))
@@ -97,7 +94,6 @@ impl Constant {
     /// Returns the elements at the start of each axis, as a tensor with these extents.
     ///
     /// # Errors
-    ///
     /// Returns an error for extents larger than those of the tensor.
     pub fn corner(&self, extents: &[i64]) -> Result<Self> {
         let fits = extents.len() == self.shape.len() && extents.iter().zip(&self.shape).all(|(own, all)| own <= all);
@@ -121,7 +117,6 @@ impl Constant {
     /// Returns the same bytes as elements of another type with the same storage.
     ///
     /// # Errors
-    ///
     /// Returns an error for a type with another number of bytes.
     pub fn retyped(&self, dtype: DataType) -> Result<Self> {
         Self::new(dtype, &self.shape, Arc::clone(&self.bytes))
@@ -155,7 +150,6 @@ impl Constant {
     /// Returns all elements as integers.
     ///
     /// # Errors
-    ///
     /// Returns an error for a tensor of floats, and for an unsigned 64-bit integer that does not
     /// fit into a signed one.
     pub fn to_ints(&self) -> Result<Vec<i64>> {
@@ -173,7 +167,6 @@ impl Constant {
     /// constants of the compiler.
     ///
     /// # Errors
-    ///
     /// Returns an error for a tensor of floats.
     pub(crate) fn to_int_bits(&self) -> Result<Vec<i64>> {
         /// Converts the elements of one type.
@@ -197,7 +190,6 @@ impl Constant {
     /// Returns all elements as floats.
     ///
     /// # Errors
-    ///
     /// Returns an error for an element type that is not a number of up to 64 bits.
     pub fn to_floats(&self) -> Result<Vec<f64>> {
         if self.dtype == F32 {
@@ -240,7 +232,6 @@ impl Constant {
     /// Returns true if no element is infinite or NaN.
     ///
     /// # Errors
-    ///
     /// Returns an error for an element type that is not a number of up to 64 bits.
     pub(crate) fn is_finite(&self) -> Result<bool> {
         if self.dtype == F32 {
@@ -291,7 +282,6 @@ impl Constant {
     /// Converts the tensor for the evaluator of the compiler.
     ///
     /// # Errors
-    ///
     /// Returns an error for an extent that does not fit into memory.
     pub fn to_elements(&self) -> Result<Elements> {
         let shape: Vec<usize> = self.shape.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect();

@@ -21,7 +21,6 @@ impl Graph {
     /// Adds a copy of a value, which is computed at run time even if the value is known.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub fn add_copy(&mut self, name: &str, id: ValueId, version: i64) -> Result<ValueId> {
         let Value { dtype, shape, .. } = self.values[id].clone();

@@ -170,7 +170,6 @@ fn ambiguous(graph: &Graph) -> BTreeSet<&str> {
 /// values.
 ///
 /// # Errors
-///
 /// Returns an error for missing or mismatched inputs, and errors of the compiler.
 pub fn plain_values(graph: &Graph, inputs: &Values, target: &Target) -> Result<Values> {
     let skipped = ambiguous(graph);
@@ -194,7 +193,6 @@ pub fn plain_values(graph: &Graph, inputs: &Values, target: &Target) -> Result<V
 /// relative to the largest number of a value. Integers must be equal.
 ///
 /// # Errors
-///
 /// Returns an error for missing or mismatched inputs, and errors of the compiler.
 pub fn compare(
     graph: &Graph,

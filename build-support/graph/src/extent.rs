@@ -160,7 +160,6 @@ impl Graph {
     /// Returns the shapes of the outputs of a call with inputs of these shapes.
     ///
     /// # Errors
-    ///
     /// Returns an error for another number of inputs or dimensions, and for an extent that a call
     /// may not have.
     pub fn output_shapes(&self, inputs: &[Vec<i64>]) -> Result<Vec<Vec<i64>>> {

@@ -23,7 +23,6 @@ impl Graph {
     /// Packs known weights of convolutions, so that no call transposes or transforms them.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub(crate) fn lay_out_filters(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Conv"]);

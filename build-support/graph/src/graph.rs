@@ -262,7 +262,6 @@ impl Node {
     /// Computes the results of the node from these tensors, which replace its inputs.
     ///
     /// # Errors
-    ///
     /// Returns an error for inputs that do not match the operator, with the node.
     pub fn instantiate(&self, graph: &Graph, mut tensor: impl FnMut(ValueId) -> Tensor) -> Result<Vec<Tensor>> {
         // An invalid input is an error of the call, not of an expression.
@@ -310,7 +309,6 @@ impl Graph {
     /// Returns the conditions on the data that a node depends on.
     ///
     /// # Errors
-    ///
     /// Returns an error for attributes of another type.
     pub(crate) fn checks(&self, node: &Node) -> Result<Vec<Check>> {
         let input = |id: &Option<ValueId>| -> Input<'_> {
@@ -324,7 +322,6 @@ impl Graph {
     /// Returns an element of a known input that violates a check.
     ///
     /// # Errors
-    ///
     /// Returns an error for elements that are not integers.
     pub(crate) fn known_misfit(&self, node: &Node, check: &Check) -> Result<Option<i128>> {
         let known = node.inputs[check.input].and_then(|id| self.values[id].known.as_ref());

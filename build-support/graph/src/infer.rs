@@ -62,7 +62,6 @@ impl Graph {
     /// those of the outputs, "" for an unused one.
     ///
     /// # Errors
-    ///
     /// Returns an error for inputs that do not match the operator.
     pub fn add_node(
         &mut self,
@@ -198,7 +197,6 @@ impl Graph {
     /// Returns true if a node depends on indices or divisors that are unknown or invalid.
     ///
     /// # Errors
-    ///
     /// Returns an error for attributes of another type.
     pub(crate) fn may_fail(&self, node: &Node) -> Result<bool> {
         for check in self.checks(node)? {
@@ -247,7 +245,6 @@ impl Graph {
     /// and may never be run.
     ///
     /// # Errors
-    ///
     /// Returns an error if it does not and is certain to be run.
     fn fits_known(&self, node: &Node) -> Result<bool> {
         for check in self.checks(node)? {

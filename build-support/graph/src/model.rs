@@ -95,13 +95,13 @@ impl Model {
 #[object_methods]
 impl Model {
     /// Returns the kernels and the public functions, including `name`, as a program, which
-    /// `kernpack.build` compiles for the same target. `opt_level`: 0 has plain loops on one thread,
-    /// 1 schedules of rules, and from 2 on operators are fused. The actions of the rules, and the
-    /// reasons why they did not apply, are notes of the context, which also has the pipeline and
-    /// the rules.
+    /// `kernpack.build` compiles for the same target.
+    ///
+    /// `opt_level`: 0 has plain loops on one thread, 1 schedules of rules, and from 2 on operators
+    /// are fused. The actions of the rules, and the reasons why they did not apply, are notes of
+    /// the context, which also has the pipeline and the rules.
     ///
     /// # Errors
-    ///
     /// Returns an error if the name is not an identifier, for an unknown level or target, and for
     /// an error of the compiler in a kernel.
     pub fn lower(&self, name: &str, target: &str, context: PassContext, opt_level: i64) -> Result<IrModule> {
@@ -120,7 +120,6 @@ impl Model {
     /// dimensions they are always the same.
     ///
     /// # Errors
-    ///
     /// Returns an error for shapes that no call can have, with the input or the dimension.
     pub fn output_shapes(&self, inputs: Array<Shape>) -> Result<Array<Shape>> {
         let inputs: Vec<Vec<i64>> = inputs.iter().map(|shape| shape.to_vec()).collect();
@@ -130,7 +129,6 @@ impl Model {
     /// Returns the weights and other values that are known before run time, by their names.
     ///
     /// # Errors
-    ///
     /// Returns an error if memory cannot be allocated.
     pub fn known_values(&self) -> Result<Map<Str, Tensor>> {
         let known = self.graph.values.iter().filter_map(|value| Some((&value.name, value.known.as_ref()?)));

@@ -20,7 +20,6 @@ struct Places {
 /// linear function of its indices. `None` if it computes anything.
 ///
 /// # Errors
-///
 /// Only errors of tensors.
 pub(crate) fn moved(made: &Tensor, source: &Tensor, known: &Constant) -> Result<Option<Constant>> {
     let Some(places) = places(made, source, known.shape()) else { return Ok(None) };

@@ -19,7 +19,6 @@ const MOST: usize = 64;
 /// reads it with the extents of its options.
 ///
 /// # Errors
-///
 /// Returns the errors of `read`, and errors for a dimension that the model does not have, for
 /// invalid extents, and for a model whose arguments differ between extents.
 pub(crate) fn read<T>(

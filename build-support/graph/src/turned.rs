@@ -20,7 +20,6 @@ impl Graph {
     /// Transposes the known matrices of `Gemm` with `transB`.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub(crate) fn turn_weights(&mut self) -> Result<()> {
         let mut done: HashMap<ValueId, ValueId> = HashMap::new();

@@ -65,7 +65,6 @@ impl Graph {
     /// numbers that it cannot represent are kept, with a warning.
     ///
     /// # Errors
-    ///
     /// Returns an error for a type that is not supported for weights.
     pub(crate) fn narrow_weights(&mut self, dtype: DataType) -> Result<()> {
         require!([F16, BF16, F32].contains(&dtype), "weights are kept as float16, bfloat16 or float32, not as {dtype}");
@@ -149,7 +148,6 @@ impl Graph {
     /// them, so that no call copies them.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub(crate) fn lay_out_weights(&mut self) -> Result<()> {
         let others = self.read_otherwise(&["Gemm", "MatMul"]);

@@ -102,7 +102,6 @@ impl Elf {
     /// Reads the headers and the dynamic symbols.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file is not ELF, is malformed, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, ElfError> {
         let io = |error: std::io::Error| ElfError::Io(error.to_string());
@@ -172,7 +171,6 @@ impl Elf {
     /// Returns the sorted names of the exported symbols with this prefix.
     ///
     /// # Errors
-    ///
     /// Returns an error for a malformed table.
     pub fn exports(&self, start: &str) -> Result<Vec<String>, ElfError> {
         self.dynamic_symbols(start, true)
@@ -181,7 +179,6 @@ impl Elf {
     /// Returns the sorted names of the symbols with this prefix that other libraries define.
     ///
     /// # Errors
-    ///
     /// Returns an error for a malformed table.
     pub fn imports(&self, start: &str) -> Result<Vec<String>, ElfError> {
         self.dynamic_symbols(start, false)
@@ -219,7 +216,6 @@ impl Elf {
     /// Returns the names of the versions that the library defines, such as `LLVM_22.1`.
     ///
     /// # Errors
-    ///
     /// Returns an error for a malformed table.
     pub fn version_names(&self) -> Result<Vec<String>, ElfError> {
         let fields = Fields { bytes: &self.versions, is_little: self.is_little };

@@ -13,7 +13,6 @@ pub trait Machine {
     /// Runs a program and returns its output, trimmed.
     ///
     /// # Errors
-    ///
     /// Returns one sentence without a full stop if the program does not start, or fails.
     fn run(&self, program: &Path, arguments: &[&str]) -> Result<String, String>;
 

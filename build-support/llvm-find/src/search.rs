@@ -17,7 +17,6 @@ const AHEAD: u32 = 16;
 /// itself.
 ///
 /// # Errors
-///
 /// Returns every place that was searched, with the reason why it was rejected.
 pub fn find(machine: &dyn Machine, arch: &str) -> Result<Library, Problems> {
     for &variable in PREFIX_VARIABLES {

@@ -468,7 +468,6 @@ impl Library {
     /// link and tracking instructions for cargo.
     ///
     /// # Errors
-    ///
     /// Returns all problems of all sources. cargo shows them before the other output of the build
     /// script, and the build fails even if the result is ignored.
     pub fn build(self) -> Result<()> {

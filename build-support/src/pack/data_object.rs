@@ -13,7 +13,6 @@ use crate::pack::object_packer::{Definition, object_of};
 /// concatenation of these pieces of `size` bytes in total.
 ///
 /// # Errors
-///
 /// Returns an error if objects are not supported for the machine, or if a file cannot be written.
 pub(crate) fn write<'a>(
     path: &Path,

@@ -38,7 +38,6 @@ mod network {
 /// Runs the network on the tokens of a file, and calls `read` with its scores.
 ///
 /// # Errors
-///
 /// Returns an error if the library was built without the model.
 #[cfg(has_model)]
 pub(crate) fn with_scores<R>(tokens: &[i32; TOKENS], read: impl FnOnce(&[f32]) -> R) -> Result<R> {
@@ -48,7 +47,6 @@ pub(crate) fn with_scores<R>(tokens: &[i32; TOKENS], read: impl FnOnce(&[f32]) -
 /// Returns an error, because there is no model.
 ///
 /// # Errors
-///
 /// Always.
 #[cfg(not(has_model))]
 pub(crate) fn with_scores<R>(_: &[i32; TOKENS], _: impl FnOnce(&[f32]) -> R) -> Result<R> {

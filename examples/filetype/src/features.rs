@@ -40,7 +40,6 @@ impl<'a> Blocks<'a> {
 /// Reads the blocks of a file into a buffer. The rest of the file is not read.
 ///
 /// # Errors
-///
 /// Returns errors of the system.
 pub fn read<'a>(path: &Path, buffer: &'a mut Vec<u8>) -> io::Result<Blocks<'a>> {
     buffer.clear();

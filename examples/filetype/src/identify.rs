@@ -75,7 +75,6 @@ fn identify(blocks: &Blocks<'_>) -> Result<ObjRef<Identification>> {
 /// The kind of the content of a file in memory.
 ///
 /// # Errors
-///
 /// RuntimeError if the library was built without the model.
 #[packed_func]
 pub fn identify_bytes(content: &[u8]) -> Result<ObjRef<Identification>> {
@@ -86,7 +85,6 @@ pub fn identify_bytes(content: &[u8]) -> Result<ObjRef<Identification>> {
 /// nor a folder is `unknown`, and is not read.
 ///
 /// # Errors
-///
 /// RuntimeError if the file cannot be read, or if the library was built without the model.
 #[packed_func]
 pub fn identify_path(path: &str) -> Result<ObjRef<Identification>> {

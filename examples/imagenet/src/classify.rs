@@ -49,7 +49,6 @@ fn predictions(photo: &Photo) -> Result<Vec<ObjRef<Prediction>>> {
 /// first.
 ///
 /// # Errors
-///
 /// ValueError if the bytes are not a photograph, RuntimeError if the library was built without a
 /// model.
 #[packed_func]
@@ -60,7 +59,6 @@ pub fn classify_bytes(content: &[u8]) -> Result<Vec<ObjRef<Prediction>>> {
 /// Returns the five most likely classes of a photograph in a file, the best first.
 ///
 /// # Errors
-///
 /// RuntimeError if the file cannot be read or the library was built without a model, ValueError if
 /// the file is not a photograph.
 #[packed_func]

@@ -14,7 +14,6 @@ pub(crate) const SHAPE: [i64; 4] = [1, 3, SIDE as i64, SIDE as i64];
 /// Runs the network on the input that `fill` writes, and calls `read` with its scores.
 ///
 /// # Errors
-///
 /// Returns an error if the library was built without the model, or with a model of other shapes.
 #[cfg(has_model)]
 pub(crate) fn with_scores<R>(fill: impl FnOnce(&mut [f32]), read: impl FnOnce(&[f32]) -> R) -> Result<R> {
@@ -39,7 +38,6 @@ pub(crate) fn with_scores<R>(fill: impl FnOnce(&mut [f32]), read: impl FnOnce(&[
 /// Returns an error, because there is no model.
 ///
 /// # Errors
-///
 /// Always.
 #[cfg(not(has_model))]
 pub(crate) fn with_scores<R>(_: impl FnOnce(&mut [f32]), _: impl FnOnce(&[f32]) -> R) -> Result<R> {
@@ -52,7 +50,6 @@ pub(crate) fn with_scores<R>(_: impl FnOnce(&mut [f32]), _: impl FnOnce(&[f32]) 
 /// Creates a tensor for the network, with the numbers that `fill` writes.
 ///
 /// # Errors
-///
 /// Returns an error if memory cannot be allocated.
 pub(crate) fn input(fill: impl FnOnce(&mut [f32])) -> Result<Tensor> {
     let mut tensor = Tensor::zeros::<f32>(&SHAPE)?;

@@ -28,7 +28,6 @@ impl Photo {
     /// Transparency and the orientation in EXIF data are ignored.
     ///
     /// # Errors
-    ///
     /// ValueError if the file is neither JPEG nor PNG, is damaged, or is too large.
     pub fn decode(content: &[u8]) -> Result<Self> {
         let photo = if content.starts_with(&[0xff, 0xd8]) {

@@ -11,7 +11,6 @@ use crate::wheel::{self, Options};
 /// Builds the library, writes an editable wheel, and installs it with pip.
 ///
 /// # Errors
-///
 /// Returns an error if there is no environment or the wheel cannot be built, and the errors of pip.
 pub(crate) fn install(options: &mut Options) -> Result<String> {
     let environment = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);

@@ -17,7 +17,6 @@ use model::Model;
 /// Writes the crate and returns the next steps.
 ///
 /// # Errors
-///
 /// Returns an error if the name is invalid, the folder already exists, or a file cannot be written.
 pub(crate) fn make(options: &Options) -> Result<String> {
     let program = std::env::current_exe().ok();

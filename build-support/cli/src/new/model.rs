@@ -60,7 +60,6 @@ impl Model {
     /// Reads a model. `dims` are extents by the names of dimensions.
     ///
     /// # Errors
-    ///
     /// Returns an error if the file cannot be read or is not a model, or if the model does not have
     /// one of the names.
     pub(super) fn read(file: &Path, dims: &BTreeMap<String, i64>) -> Result<Self> {

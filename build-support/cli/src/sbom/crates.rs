@@ -36,7 +36,6 @@ impl Crates {
     /// Parses the output of `cargo tree --prefix depth`.
     ///
     /// # Errors
-    ///
     /// Returns an error with the line if a line is not in this format.
     pub(crate) fn parse(tree: &str) -> Result<Self> {
         let mut roots: Vec<String> = tree.lines().filter_map(root_of).map(str::to_owned).collect();

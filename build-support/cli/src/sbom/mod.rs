@@ -19,7 +19,6 @@ use crates::{Crate, Crates};
 /// Returns the bill, as the text of a JSON file.
 ///
 /// # Errors
-///
 /// Returns the errors of cargo, and an error if the Rust compiler does not print its version.
 pub(crate) fn bill(options: &Options) -> Result<String> {
     let crates = Crates::parse(&tree(options)?)?;

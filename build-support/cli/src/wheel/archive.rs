@@ -50,7 +50,6 @@ impl Archive {
     /// time of all files in seconds since 1970.
     ///
     /// # Errors
-    ///
     /// Returns an error for a time out of range, and for a name that a file of a wheel cannot have.
     pub(crate) fn to_vec(&self, dist_info: &str, epoch: i64) -> Result<Vec<u8>> {
         let problem = |error: &dyn std::fmt::Display| format!("cannot write the wheel: {error}");

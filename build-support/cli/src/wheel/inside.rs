@@ -9,7 +9,6 @@ use crate::Result;
 /// wheel is public. A path that the author names without a link is intended.
 ///
 /// # Errors
-///
 /// Returns an error for such a file, and for one whose links cannot be resolved.
 pub(crate) fn check(folder: &Path, file: &Path, target: &Path) -> Result<()> {
     let (root, real) = (followed(folder)?, followed(file)?);
@@ -42,7 +41,6 @@ pub(crate) fn check(folder: &Path, file: &Path, target: &Path) -> Result<()> {
 /// the path, but not the target of the link.
 ///
 /// # Errors
-///
 /// Returns an error for such a folder, with the part that is a link.
 pub(crate) fn check_named(base: &Path, place: &Path) -> Result<()> {
     let mut path = base.to_path_buf();
@@ -92,7 +90,6 @@ fn plain(path: &Path) -> PathBuf {
 /// of wheels would treat the following text as another field.
 ///
 /// # Errors
-///
 /// Returns an error for such a text, which names `what`.
 /// Such a text, with what it is.
 pub(crate) fn one_line(what: &str, text: &str) -> Result<()> {

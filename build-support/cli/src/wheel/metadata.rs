@@ -47,7 +47,6 @@ impl Fields {
 /// Returns the text of `METADATA`.
 ///
 /// # Errors
-///
 /// Returns an error for a value that is not one line.
 pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Result<String> {
     let mut out = Fields::default();
@@ -96,7 +95,6 @@ pub(crate) fn metadata(package: &Package, distribution: &Distribution<'_>) -> Re
 /// Returns the text of `WHEEL`.
 ///
 /// # Errors
-///
 /// Returns an error for a tag that is not one line.
 pub(crate) fn wheel(tag: &str) -> Result<String> {
     let mut out = Fields::default();

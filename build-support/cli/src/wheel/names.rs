@@ -10,7 +10,6 @@ use crate::Result;
 /// other systems treat as separators, and two names that differ only in case.
 ///
 /// # Errors
-///
 /// Returns an error with the first such name, or both.
 pub(crate) fn check<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
     // Each file and each folder by its name in lower case.

@@ -26,7 +26,6 @@ impl Platform {
     /// Reads the tag from a shared library.
     ///
     /// # Errors
-    ///
     /// Returns an error with the requirements of the library that no policy allows, and advice.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self> {
         if let Some(format) = foreign_format(bytes) {

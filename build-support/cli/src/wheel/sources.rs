@@ -26,7 +26,6 @@ impl Sources {
     /// Cargo.toml names.
     ///
     /// # Errors
-    ///
     /// Returns an error if a named folder does not exist, a name is reserved for the wheel, a file
     /// hides one of the library's `modules`, or a file cannot be read.
     pub(crate) fn find(package: &Package, own: &[String], modules: &[String]) -> Result<Self> {

@@ -5,7 +5,6 @@ use crate::Result;
 /// Converts `1.2.3-alpha.1+build.5` to `1.2.3a1+build.5`.
 ///
 /// # Errors
-///
 /// Returns an error for a pre-release that Python has no equivalent for.
 pub(crate) fn python(version: &str) -> Result<String> {
     let (rest, local) = match version.split_once('+') {

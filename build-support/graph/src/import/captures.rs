@@ -51,7 +51,6 @@ impl Captures {
     /// Returns the names that a graph reads from the enclosing one.
     ///
     /// # Errors
-    ///
     /// Returns an error for a value with data-dependent extents.
     pub(super) fn scope(
         &mut self,
@@ -87,7 +86,6 @@ impl Importer<'_, '_> {
     /// Runs `work` in another graph, while the enclosing one is set aside.
     ///
     /// # Errors
-    ///
     /// Returns the errors of `work`.
     pub(super) fn within<T>(&mut self, body: &mut Graph, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         body.effort = self.graph.effort;

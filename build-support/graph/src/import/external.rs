@@ -13,7 +13,6 @@ use crate::error::{GraphError, Result, fail, require};
 /// Returns the path of a file in the folder of the model, and some of its bytes.
 ///
 /// # Errors
-///
 /// Returns an error for a file outside the folder, by its name or by a link, and for one that is
 /// not a regular file, or too short.
 pub(super) fn read(folder: &Path, location: &str, offset: u64, length: u64) -> Result<(PathBuf, Vec<u8>)> {

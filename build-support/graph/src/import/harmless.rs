@@ -12,7 +12,6 @@ impl Graph {
     /// Returns true if no node from `first` on can fail.
     ///
     /// # Errors
-    ///
     /// Returns an error for attributes of another type.
     pub(super) fn is_safe_from(&self, first: usize) -> Result<bool> {
         for node in &self.nodes[first..] {
@@ -26,7 +25,6 @@ impl Graph {
     /// Returns true if all nodes from `first` on are cheap and cannot fail.
     ///
     /// # Errors
-    ///
     /// Returns an error for attributes of another type.
     pub(super) fn is_harmless_from(&self, first: usize) -> Result<bool> {
         if !self.is_safe_from(first)? {

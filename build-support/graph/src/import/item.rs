@@ -54,7 +54,6 @@ impl Item {
     /// Returns the tensor.
     ///
     /// # Errors
-    ///
     /// Returns an error if the item is not a tensor.
     pub(super) fn tensor(&self, what: &str) -> Result<ValueId> {
         match self {
@@ -66,7 +65,6 @@ impl Item {
     /// Returns the tensors of a sequence.
     ///
     /// # Errors
-    ///
     /// Returns an error if the item is not a sequence.
     pub(super) fn sequence(&self, what: &str) -> Result<&[ValueId]> {
         match self {

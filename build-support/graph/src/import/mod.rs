@@ -61,7 +61,6 @@ pub fn import(bytes: &[u8], folder: Option<&Path>, options: &ModelOptions) -> Re
 /// the weights are in memory.
 ///
 /// # Errors
-///
 /// As for [`import`].
 pub fn import_owned(bytes: Vec<u8>, folder: Option<&Path>, options: &ModelOptions) -> Result<Imported> {
     let (graph, files) = read_parts(&bytes, folder, options)?;

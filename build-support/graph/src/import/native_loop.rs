@@ -72,7 +72,6 @@ impl<'a> Importer<'_, 'a> {
     /// of each further output of the body.
     ///
     /// # Errors
-    ///
     /// Returns an error for a body that cannot be repeated: states whose shape changes, or states
     /// other than tensors; rows without a bound.
     pub(super) fn native_loop(&mut self, control: &Control<'_, 'a>, wanted: &Wanted<'_>) -> Result<Vec<Item>> {

@@ -180,7 +180,6 @@ pub fn lower(
 /// aligned to 64 bytes. One object serves all machines and models with the same weights.
 ///
 /// # Errors
-///
 /// As for [`lower()`].
 pub fn lower_apart(
     graph: &Graph,

@@ -31,7 +31,6 @@ use crate::plan::aligned;
 /// Builds the function of a loop whose body has these steps.
 ///
 /// # Errors
-///
 /// Returns an error for a value that is too large.
 pub(super) fn loop_function(
     name: &str,

@@ -66,7 +66,6 @@ pub(super) fn for_tasks(function: &LoweredFunc) -> Option<TaskKernel> {
 /// Converts a kernel so that its loops run on the thread of the caller.
 ///
 /// # Errors
-///
 /// Only errors of traversing a program.
 pub(super) fn serial(function: &LoweredFunc) -> Result<LoweredFunc> {
     struct Serial;

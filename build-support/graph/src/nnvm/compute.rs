@@ -12,7 +12,6 @@ use crate::symbol::{Compute, Native, Use};
 /// Returns the tensors of a node. `outputs` are shapes and types of its outputs.
 ///
 /// # Errors
-///
 /// Returns an error for an operator without a computation, errors of the operator, and an error if
 /// the results do not match.
 pub(crate) fn compute(used: &Use, inputs: Vec<Operand>, outputs: &[(Vec<i64>, DataType)]) -> Result<Vec<Tensor>> {

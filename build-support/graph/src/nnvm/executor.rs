@@ -55,7 +55,6 @@ impl GraphExecutor {
     /// Prepares a graph from GraphCompile, or from JSON.
     ///
     /// # Errors
-    ///
     /// Returns an error for a graph that is not compiled, for missing functions in the module, and
     /// for storage that does not match.
     pub fn new(graph: &Graph, module: &Module) -> Result<Self> {
@@ -136,7 +135,6 @@ impl GraphExecutor {
     /// Returns the index of an input.
     ///
     /// # Errors
-    ///
     /// Returns an error if no input has this name.
     pub fn input_number(&self, name: &str) -> Result<usize> {
         match self.plan.inputs.iter().position(|(own, _)| own == name) {
@@ -155,7 +153,6 @@ impl GraphExecutor {
     /// Sets an input to a copy of a tensor, or to the tensor itself.
     ///
     /// # Errors
-    ///
     /// Returns an error for another shape or type than in the graph.
     pub fn set_input(&self, number: usize, tensor: &Tensor, copy: bool) -> Result<()> {
         let id = self.input_entry(number)?;
@@ -184,7 +181,6 @@ impl GraphExecutor {
     /// Returns an input.
     ///
     /// # Errors
-    ///
     /// Returns an error if there is no such input.
     pub fn input(&self, number: usize) -> Result<Tensor> {
         let id = self.input_entry(number)?;
@@ -194,7 +190,6 @@ impl GraphExecutor {
     /// Returns an output. Its memory is overwritten by the next run.
     ///
     /// # Errors
-    ///
     /// Returns an error if there is no such output.
     pub fn output(&self, number: usize) -> Result<Tensor> {
         match self.plan.outputs.get(number) {
@@ -235,7 +230,6 @@ impl GraphExecutor {
     /// ignored.
     ///
     /// # Errors
-    ///
     /// Returns an error for a file in another format, and for a parameter of another shape.
     pub fn load_params(&self, bytes: &[u8]) -> Result<()> {
         for (name, tensor) in super::params::load(bytes)?.iter() {

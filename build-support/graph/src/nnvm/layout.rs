@@ -24,7 +24,6 @@ impl Layout {
     /// Parses a layout.
     ///
     /// # Errors
-    ///
     /// Returns an error for an invalid text: a repeated axis, a part without its axis, a part of
     /// size 0.
     pub fn parse(text: &str) -> Result<Self> {
@@ -98,7 +97,6 @@ impl Layout {
     /// Unknown extents stay 0.
     ///
     /// # Errors
-    ///
     /// Returns an error for a shape of another rank, and for a part of another extent.
     pub fn extents(&self, shape: &[i64], order: &str) -> Result<Vec<i64>> {
         require!(shape.len() == self.axes.len(), "{shape:?} is not in layout {self}");
@@ -125,7 +123,6 @@ impl Layout {
     /// Returns the shape in this layout of whole axes in the order of `order`.
     ///
     /// # Errors
-    ///
     /// Returns an error for an axis that is not divisible by its part.
     pub fn shape(&self, extents: &[i64], order: &str) -> Result<Vec<i64>> {
         self.axes

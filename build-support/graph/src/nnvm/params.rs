@@ -14,7 +14,6 @@ const TENSOR: u64 = 0xDD5E_40F0_96B4_A13F;
 /// Returns the parameters as the bytes of a file, in the order of the map.
 ///
 /// # Errors
-///
 /// Returns an error for a tensor that is not on the CPU, or not dense.
 pub fn save(params: &Map<Str, Tensor>) -> Result<Bytes> {
     let mut out = Vec::new();
@@ -51,7 +50,6 @@ pub fn save(params: &Map<Str, Tensor>) -> Result<Bytes> {
 /// Returns the elements of a tensor as bytes in memory.
 ///
 /// # Errors
-///
 /// Returns an error if it is not on the CPU, or not dense.
 pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
     if tensor.is_empty() {
@@ -64,7 +62,6 @@ pub(crate) fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Creates a tensor from bytes.
 ///
 /// # Errors
-///
 /// Returns an error if the number of bytes does not match the shape.
 pub(crate) fn tensor_of(dtype: DataType, shape: &[i64], bytes: &[u8]) -> Result<Tensor> {
     let expected = num_elements(shape)?.saturating_mul(element_bytes(dtype));

@@ -27,7 +27,6 @@ pub struct SparseTensor<'a> {
 /// Returns all elements of a sparse tensor.
 ///
 /// # Errors
-///
 /// Returns an error for values or indices that do not match each other or the shape, and for more
 /// than 64 MiB that are almost all zeros.
 pub fn to_dense(sparse: &SparseTensor<'_>, external: &External<'_>) -> Result<Constant> {

@@ -58,7 +58,6 @@ pub type External<'a> = dyn Fn(&str, u64, u64) -> Result<Vec<u8>> + 'a;
 /// Returns the data type of an element type of ONNX.
 ///
 /// # Errors
-///
 /// Returns an error for an unsupported type.
 pub fn dtype_of(number: i64) -> Result<DataType> {
     let found = TYPES.iter().find(|(known, _)| *known == number);
@@ -76,7 +75,6 @@ pub fn dtype_of(number: i64) -> Result<DataType> {
 /// Returns the elements of a tensor of the model. `external` reads bytes of other files.
 ///
 /// # Errors
-///
 /// Returns an error for an unsupported element type, and if the number of elements does not match
 /// the shape.
 pub fn to_constant(tensor: &RawTensor<'_>, external: &External<'_>) -> Result<Constant> {

@@ -10,7 +10,6 @@ use crate::error::{GraphError, Result, full_name};
 /// disagree on which one to use.
 ///
 /// # Errors
-///
 /// Returns an error with all such nodes, each with the operator and the attribute.
 pub(crate) fn check_attributes(model: &Model<'_>) -> Result<()> {
     let problems = all_nodes(model).into_iter().flatten().filter_map(|node| {

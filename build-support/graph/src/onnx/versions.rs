@@ -51,7 +51,6 @@ pub(crate) fn all_nodes<'m, 'a>(model: &'m Model<'a>) -> Vec<&'m [Node<'a>]> {
 /// meaning could differ.
 ///
 /// # Errors
-///
 /// Returns an error for an unsupported version, and for a missing one that is required.
 pub(crate) fn check(model: &Model<'_>) -> Result<()> {
     require!(

@@ -26,7 +26,6 @@ fn pairs(name: &str) -> &'static [(&'static str, usize)] {
 /// Checks that a node does not have both an attribute and the equivalent input.
 ///
 /// # Errors
-///
 /// Returns an error if it has both.
 pub(crate) fn check<T>(name: &str, attrs: &Attrs, inputs: &[Option<T>]) -> Result<()> {
     for (attribute, input) in pairs(name) {

@@ -11,7 +11,6 @@ use crate::error::{Result, require};
 /// Returns a number of an attribute or an input that is at most 2^40 and at least -2^40.
 ///
 /// # Errors
-///
 /// Returns an error with the name for a number out of range.
 pub(crate) fn bounded(name: &str, value: i64) -> Result<i64> {
     let fits = value.unsigned_abs() <= MOST_ELEMENTS.unsigned_abs();
@@ -34,7 +33,6 @@ pub(crate) fn all_bounded(name: &str, values: Vec<i64>) -> Result<Vec<i64>> {
 /// Returns an integer of an attribute, as for [`bounded`].
 ///
 /// # Errors
-///
 /// As for [`bounded`], and for a value of another kind.
 pub(crate) fn size(attrs: &Attrs, name: &str, default: i64) -> Result<i64> {
     bounded(&format!("attribute `{name}`"), attrs.int(name, default)?)
@@ -44,7 +42,6 @@ pub(crate) fn size(attrs: &Attrs, name: &str, default: i64) -> Result<i64> {
 /// missing.
 ///
 /// # Errors
-///
 /// As for [`bounded`], and for another number of integers.
 pub(crate) fn sizes(attrs: &Attrs, name: &str, default: i64, count: usize) -> Result<Vec<i64>> {
     let values = attrs.ints(name)?.unwrap_or_else(|| vec![default; count]);
@@ -55,7 +52,6 @@ pub(crate) fn sizes(attrs: &Attrs, name: &str, default: i64, count: usize) -> Re
 /// Returns the integers of an input that must be known, as for [`bounded`].
 ///
 /// # Errors
-///
 /// As for [`bounded`], and if they are not known.
 pub(super) fn known(call: &Call, index: usize) -> Result<Vec<i64>> {
     all_bounded(&format!("input {index}"), call.ints(index)?)
@@ -64,7 +60,6 @@ pub(super) fn known(call: &Call, index: usize) -> Result<Vec<i64>> {
 /// Checks an extent or a place that was computed without overflow. `what` describes it.
 ///
 /// # Errors
-///
 /// Returns an error for a value beyond 2^40.
 pub(crate) fn computed(value: i128, what: impl FnOnce() -> String) -> Result<i64> {
     match i64::try_from(value) {

@@ -13,12 +13,14 @@ use crate::error::{Result, require};
 /// The number of contiguous channels.
 pub(crate) const CHANNELS: i64 = 4;
 
-/// A convolution over two dimensions with one group and the attributes of a convolution. Inputs:
-/// bytes; signed weights `[output channel, channel / 4, row, column, channel % 4]`; a number for
-/// each output channel that is subtracted from the sums; and the following optional ones: the zero
-/// point of the bytes, by which the previous input is multiplied if it is not known; a scale, with
-/// which the result is floats; a bias for each output channel, added after scaling; the zero point
-/// of a byte result, to which the result is rounded; a number that is added to the sums.
+/// A convolution over two dimensions with one group and the attributes of a convolution.
+///
+/// Inputs: bytes; signed weights `[output channel, channel / 4, row, column, channel % 4]`; a
+/// number for each output channel that is subtracted from the sums; and the following optional
+/// ones: the zero point of the bytes, by which the previous input is multiplied if it is not known;
+/// a scale, with which the result is floats; a bias for each output channel, added after scaling;
+/// the zero point of a byte result, to which the result is rounded; a number that is added to the
+/// sums.
 pub(crate) static BYTE_CONV: Operator = Operator { name: "ByteConv", pattern: Pattern::Heavy, make: conv };
 
 fn conv(call: &Call) -> Result<Vec<Tensor>> {

@@ -66,7 +66,6 @@ impl Operand {
     /// Checks that this input can be broadcast to a shape without changing the shape.
     ///
     /// # Errors
-    ///
     /// Returns an error if it cannot.
     pub(super) fn fits(&self, shape: &[i64]) -> Result<()> {
         let is_broadcast = broadcast(&[&self.shape, shape]).is_ok_and(|both| both == shape);
@@ -87,7 +86,6 @@ impl Operand {
     /// Returns an axis, which may be counted from the end.
     ///
     /// # Errors
-    ///
     /// Returns an error for an axis that does not exist.
     pub fn axis(&self, axis: i64) -> Result<usize> {
         axis_of(axis, self.rank())
@@ -105,7 +103,6 @@ fn zero(dtype: DataType) -> Expr {
 /// Returns an axis of a tensor with this rank. A negative one counts from the end.
 ///
 /// # Errors
-///
 /// Returns an error for an axis that does not exist.
 pub(crate) fn axis_of(axis: i64, rank: usize) -> Result<usize> {
     let count = i64::try_from(rank).unwrap_or(i64::MAX);
@@ -118,7 +115,6 @@ impl Call<'_> {
     /// Returns a required input.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing.
     pub fn input(&self, index: usize) -> Result<&Operand> {
         self.optional(index).ok_or_else(|| GraphError::new(format!("input {index} is missing")))
@@ -137,7 +133,6 @@ impl Call<'_> {
     /// Returns the integers of an optional input that must be known at compile time.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are not known.
     pub fn optional_ints(&self, index: usize) -> Result<Option<Vec<i64>>> {
         let Some(operand) = self.optional(index) else { return Ok(None) };
@@ -151,7 +146,6 @@ impl Call<'_> {
     /// Returns the integers of an input that must be known at compile time.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are not known.
     pub fn ints(&self, index: usize) -> Result<Vec<i64>> {
         self.optional_ints(index)?.ok_or_else(|| GraphError::new(format!("input {index} is missing")))
@@ -160,7 +154,6 @@ impl Call<'_> {
     /// Returns the axes of an attribute of old versions, or of an input of newer ones.
     ///
     /// # Errors
-    ///
     /// Returns an error for an input that is not known.
     pub fn ints_or_attr(&self, index: usize, attribute: &str) -> Result<Option<Vec<i64>>> {
         match self.attrs.ints(attribute)? {
@@ -204,7 +197,6 @@ fn without_elements(shape: &[i64], dtype: DataType) -> Tensor {
 /// Returns the shape that shapes are broadcast to, by the rules of NumPy.
 ///
 /// # Errors
-///
 /// Returns an error for shapes that cannot be broadcast.
 pub(crate) fn broadcast(shapes: &[&[i64]]) -> Result<Vec<i64>> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);

@@ -91,7 +91,6 @@ impl Check {
     /// Returns the first known element that violates the condition.
     ///
     /// # Errors
-    ///
     /// Returns an error for elements that are not integers.
     pub(crate) fn first_misfit(&self, known: &Constant) -> Result<Option<i128>> {
         let values = known.to_int_bits()?;
@@ -112,7 +111,6 @@ impl Check {
 /// Returns the checks of a node. Inputs and attributes must match the operator.
 ///
 /// # Errors
-///
 /// Returns an error for attributes of another type.
 pub(crate) fn checks(op: &NodeOp, attrs: &Attrs, inputs: &[Input<'_>]) -> Result<Vec<Check>> {
     let Some(listed) = op.listed() else { return Ok(Vec::new()) };

@@ -31,7 +31,6 @@ const MOST_NUMBERS: usize = 1 << 24;
 /// Returns the additional tables of an operator, from its attributes.
 ///
 /// # Errors
-///
 /// Returns an error for attributes that do not match each other.
 pub(crate) fn tables(name: &str, attrs: &Attrs) -> Result<Vec<Constant>> {
     match name {

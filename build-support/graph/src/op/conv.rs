@@ -102,7 +102,6 @@ impl Windows {
     /// Returns a convolution over two dimensions in the form of the compiler's rules.
     ///
     /// # Errors
-    ///
     /// Returns an error for another number of dimensions.
     pub(crate) fn filters(&self, channels: i64, depth: i64) -> Result<Filters> {
         let pair = |values: &[i64]| match values {

@@ -120,7 +120,6 @@ impl NodeOp {
     /// Computes the outputs.
     ///
     /// # Errors
-    ///
     /// Returns an error for inputs and attributes that do not match the operator.
     pub fn make(&self, call: &Call) -> Result<Vec<Tensor>> {
         match &self.0 {

@@ -99,7 +99,6 @@ fn fold(call: &Call, function: fn(Expr, Expr, &Call) -> Result<Expr>) -> Result<
 /// which an attribute set. The slopes of PRelu are per channel.
 ///
 /// # Errors
-///
 /// Returns an error for an axis that does not exist, and in a newer version for one that
 /// contradicts the shapes.
 fn old_axis(call: &Call) -> Result<Option<usize>> {

@@ -23,7 +23,6 @@ fn is_half(dtype: DataType) -> bool {
 /// Computes the formula of an operator.
 ///
 /// # Errors
-///
 /// Returns an error for inputs that do not match it.
 pub(crate) fn make(op: &NodeOp, mut call: Call) -> Result<Vec<Tensor>> {
     let made = op.make(&call)?;

@@ -173,7 +173,6 @@ fn deform_conv(call: &Call) -> Result<Vec<Tensor>> {
 /// Returns the shape that was pooled to another one, by the attributes of `MaxUnpool`.
 ///
 /// # Errors
-///
 /// Returns an error for lists of other lengths, for paddings that are larger than the rest, and for
 /// an extent beyond 2^40.
 pub(super) fn unpooled(attrs: &Attrs, shape: &[i64]) -> Result<Vec<i64>> {

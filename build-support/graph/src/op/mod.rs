@@ -153,10 +153,11 @@ pub fn names() -> Vec<&'static str> {
 const BY_POSITION: &[&str] = &["Binarizer", "BitCast", "Cast", "CastLike", "Clip", "Max", "Mean", "Min", "Where"];
 
 /// Returns true if an operator computes each element from elements at the same position, of any
-/// shape after broadcasting: a pass may give it other shapes. Being elementwise is not enough:
-/// `BatchNormalization` has numbers per channel, `Trilu` depends on rows and columns,
-/// `QuantizeLinear` has scales along an axis. An operator that is neither in the families of
-/// formulas nor in the list is left unchanged.
+/// shape after broadcasting: a pass may give it other shapes.
+///
+/// Being elementwise is not enough: `BatchNormalization` has numbers per channel, `Trilu` depends
+/// on rows and columns, `QuantizeLinear` has scales along an axis. An operator that is neither in
+/// the families of formulas nor in the list is left unchanged.
 pub(crate) fn is_by_position(operator: &NodeOp) -> bool {
     let formulas = elementwise::UNARY.iter().chain(elementwise::BROADCASTING);
     operator.listed().is_some_and(|listed| {

@@ -77,7 +77,6 @@ impl Round {
     /// Reads the rounding from attribute `round_mode`.
     ///
     /// # Errors
-    ///
     /// Returns an error for another word.
     pub(super) fn of(attrs: &Attrs) -> Result<Self> {
         Ok(match attrs.text("round_mode", "up")? {
@@ -126,7 +125,6 @@ pub(crate) fn is_narrow(dtype: DataType) -> bool {
 /// Returns the element type of the results of an operator, if it is one of these types.
 ///
 /// # Errors
-///
 /// Returns an error for an operator that does not support them.
 pub(crate) fn result_type(name: &str, attrs: &Attrs, inputs: &[Option<DataType>]) -> Result<Option<DataType>> {
     let input = |index: usize| inputs.get(index).copied().flatten();

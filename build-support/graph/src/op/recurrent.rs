@@ -75,7 +75,6 @@ impl Activation {
     /// Returns the defaults of the parameters of a function.
     ///
     /// # Errors
-    ///
     /// Returns an error for an unknown function.
     pub(crate) fn numbers(name: &str) -> Result<(Option<f64>, Option<f64>)> {
         let lower = name.to_ascii_lowercase();

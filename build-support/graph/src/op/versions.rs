@@ -17,7 +17,6 @@ const NEWER: [(&str, &str, i64); 6] = [
 /// Checks that a node has no attribute that is newer than the version of the model.
 ///
 /// # Errors
-///
 /// Returns an error if it has one.
 pub(crate) fn check(name: &str, attrs: &Attrs, version: i64) -> Result<()> {
     for (_, attribute, since) in NEWER.iter().filter(|(operator, ..)| *operator == name) {

@@ -25,7 +25,6 @@ const MOST: i64 = (1 << 31) - 1;
 /// `read` reads it with the extents of its options.
 ///
 /// # Errors
-///
 /// Returns the errors of `read`, and errors for a dimension that the model does not have, or that
 /// it cannot be split along, and for an invalid bound.
 pub(crate) fn read<T>(

@@ -25,7 +25,6 @@ pub(super) struct Open {
 /// extents: none, or some of one axis. In the first one, the dimension is the outermost part.
 ///
 /// # Errors
-///
 /// Returns an error for shapes that differ by more than the dimension.
 pub(super) fn places(first: &[i64], a: i64, second: &[i64], b: i64) -> Outcome<Vec<Open>> {
     if first.len() != second.len() {

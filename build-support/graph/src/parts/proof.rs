@@ -27,7 +27,6 @@ type Sized<'a> = (&'a Graph, i64);
 /// of the dimension; 0 if the argument does not have the dimension.
 ///
 /// # Errors
-///
 /// Returns an error for a node that mixes indices of the dimension, and for an argument in which it
 /// is not the first axis.
 pub(super) fn shares(dim: &str, a: Sized, b: Sized) -> Result<Vec<i64>> {

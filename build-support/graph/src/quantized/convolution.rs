@@ -64,7 +64,6 @@ impl Graph {
     /// convolutions.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub(super) fn convolve_bytes(&mut self, number: usize) -> Result<()> {
         let Some(found) = self.found_convolution(number)? else { return Ok(()) };

@@ -41,7 +41,6 @@ impl Graph {
     /// for each element. `None` if it is another node.
     ///
     /// # Errors
-    ///
     /// Returns an error for an attribute of another type, and for an invalid shape.
     pub(crate) fn dequantized_bytes(&self, node: &Node) -> Result<Option<Constant>> {
         let known = |index: usize| node.inputs.get(index).copied().flatten().map(|id| self.values[id].known.as_ref());
@@ -88,7 +87,6 @@ impl Graph {
     /// Records the bytes that known results of a node were dequantized from.
     ///
     /// # Errors
-    ///
     /// Returns an error for an attribute of another type.
     pub(crate) fn keep_bytes(&mut self, node: &Node, results: &[Option<ValueId>]) -> Result<()> {
         let (true, [Some(result)]) = (node.op.name() == "DequantizeLinear", results) else { return Ok(()) };
@@ -106,7 +104,6 @@ impl Graph {
     /// products.
     ///
     /// # Errors
-    ///
     /// Only errors of tensors.
     pub(crate) fn multiply_integers(&mut self) -> Result<()> {
         for number in 0..self.nodes.len() {

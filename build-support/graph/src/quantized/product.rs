@@ -7,6 +7,8 @@ use super::panels::{COLUMNS, DEPTH};
 use crate::error::{Result, require};
 use crate::op::{Call, Operand, Operator, Pattern, element_tensor, saturated};
 
+/// The product of bytes and a known matrix.
+///
 /// Inputs: bytes with at least two dimensions, the panels of a matrix, a number for each column
 /// that is subtracted from the sums, and the following optional ones: the zero point of the bytes,
 /// by which the previous input is multiplied; the zero points of the columns, multiplied by the

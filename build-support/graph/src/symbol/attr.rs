@@ -73,7 +73,6 @@ impl Param {
 /// Parses an integer.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not an integer.
 pub fn int(text: &str) -> Result<i64> {
     let text = text.trim();
@@ -85,7 +84,6 @@ pub fn int(text: &str) -> Result<i64> {
 /// Parses an integer or `None`.
 ///
 /// # Errors
-///
 /// Returns an error if the text is neither.
 pub fn optional_int(text: &str) -> Result<Option<i64>> {
     if text.trim() == "None" { Ok(None) } else { int(text).map(Some) }
@@ -94,7 +92,6 @@ pub fn optional_int(text: &str) -> Result<Option<i64>> {
 /// Parses a float.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not a float.
 pub fn float(text: &str) -> Result<f64> {
     let text = text.trim();
@@ -108,7 +105,6 @@ pub fn float(text: &str) -> Result<f64> {
 /// Parses a boolean.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not a boolean.
 pub fn boolean(text: &str) -> Result<bool> {
     match text.trim() {
@@ -152,7 +148,6 @@ fn parts(text: &str) -> Result<Vec<&str>> {
 /// Parses integers.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not a list of integers.
 pub fn ints(text: &str) -> Result<Vec<i64>> {
     parts(text)?.into_iter().map(int).collect()
@@ -161,7 +156,6 @@ pub fn ints(text: &str) -> Result<Vec<i64>> {
 /// Parses floats.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not a list of numbers.
 pub fn floats(text: &str) -> Result<Vec<f64>> {
     parts(text)?.into_iter().map(float).collect()
@@ -170,7 +164,6 @@ pub fn floats(text: &str) -> Result<Vec<f64>> {
 /// Parses lists of integers.
 ///
 /// # Errors
-///
 /// Returns an error if the text is not a list of lists.
 pub fn lists(text: &str) -> Result<Vec<Vec<i64>>> {
     parts(text)?.into_iter().map(ints).collect()
@@ -195,7 +188,6 @@ pub const DATA_TYPES: [DataType; 11] = [F32, F64, F16, U8, I32, I8, I64, I16, U1
 /// Parses an element type.
 ///
 /// # Errors
-///
 /// Returns an error for an unknown name.
 pub fn data_type(text: &str) -> Result<DataType> {
     text.trim().parse().map_err(|_| GraphError::new(format!("expected an element type like `float32`, got `{text}`")))
@@ -210,7 +202,6 @@ pub fn type_code(dtype: Option<DataType>) -> i64 {
 /// Returns the element type of NNVM's number, or `None` for -1.
 ///
 /// # Errors
-///
 /// Returns an error for another number.
 pub fn type_of_code(code: i64) -> Result<Option<DataType>> {
     if code == -1 {

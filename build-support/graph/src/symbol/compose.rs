@@ -36,7 +36,6 @@ pub fn values_of(graph: &Graph) -> Vec<Value> {
 /// `<node>_<input>`. An unnamed node gets a name.
 ///
 /// # Errors
-///
 /// Returns an error for an unregistered operator, for unknown attributes, and for too many inputs.
 pub fn apply(op: &str, name: &str, inputs: &[Value], attrs: &[(&str, &str)]) -> Result<Vec<Value>> {
     let attrs: Map<Str, Str> = attrs.iter().map(|(key, value)| (Str::from(*key), Str::from(*value))).collect();
@@ -46,7 +45,6 @@ pub fn apply(op: &str, name: &str, inputs: &[Value], attrs: &[(&str, &str)]) -> 
 /// Like [`apply`], with inputs by position followed by inputs by name.
 ///
 /// # Errors
-///
 /// As for [`apply`], and for an unknown name of an input.
 pub fn apply_named(
     op: &str,
@@ -108,7 +106,6 @@ pub fn group(graphs: &[GraphRef]) -> GraphRef {
 /// Returns all entries of a graph as outputs.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn internals(graph: &Graph) -> Result<GraphRef> {
     let index = IndexedGraph::new(graph)?;
@@ -123,7 +120,6 @@ pub fn internals(graph: &Graph) -> Result<GraphRef> {
 /// Returns the names of the variables.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn list_inputs(graph: &Graph) -> Result<Vec<String>> {
     let index = IndexedGraph::new(graph)?;
@@ -133,7 +129,6 @@ pub fn list_inputs(graph: &Graph) -> Result<Vec<String>> {
 /// Returns the names of the variables that nodes write to.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
     let index = IndexedGraph::new(graph)?;
@@ -156,7 +151,6 @@ pub fn mutated(graph: &Graph) -> Result<Vec<String>> {
 /// Returns the names of the outputs: `<node>_<output>`, or the name itself for a variable.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn list_outputs(graph: &Graph) -> Result<Vec<String>> {
     IndexedGraph::new(graph)?;
@@ -179,7 +173,6 @@ pub(crate) fn output_name(value: &Value) -> Result<String> {
 /// Returns the graph with variables replaced by the outputs of other graphs.
 ///
 /// # Errors
-///
 /// Returns an error for a name that no variable has.
 pub fn compose(graph: &Graph, by_name: &[(String, Value)]) -> Result<GraphRef> {
     let known = list_inputs(graph)?;

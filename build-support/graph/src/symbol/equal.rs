@@ -8,7 +8,6 @@ use crate::error::Result;
 /// edges or outputs. Names are only compared if `names` is true.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn difference(left: &Graph, right: &Graph, names: bool) -> Result<Option<String>> {
     let (a, b) = (IndexedGraph::new(left)?, IndexedGraph::new(right)?);

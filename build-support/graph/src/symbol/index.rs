@@ -50,7 +50,6 @@ impl IndexedGraph {
     /// Indexes the nodes of a graph.
     ///
     /// # Errors
-    ///
     /// Returns an error for an entry that its node does not have.
     pub fn new(graph: &Graph) -> Result<Self> {
         Self::of_values(&graph.values())

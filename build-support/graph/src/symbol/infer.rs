@@ -264,7 +264,6 @@ pub(crate) fn type_of(value: &Any) -> Result<Option<DataType>> {
 /// Returns the shapes of all entries. Unknown ones are empty, or have extents of 0.
 ///
 /// # Errors
-///
 /// Returns an error for shapes that contradict each other.
 pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> {
     let mut facts = vec![PartialShape::unknown(); index.num_entries()];
@@ -284,7 +283,6 @@ pub fn shapes(graph: &Graph, index: &IndexedGraph) -> Result<Vec<PartialShape>> 
 /// Returns the element types of all entries, as far as they are known.
 ///
 /// # Errors
-///
 /// Returns an error for types that contradict each other.
 pub fn types(graph: &Graph, index: &IndexedGraph) -> Result<Vec<Option<DataType>>> {
     let mut facts = vec![None; index.num_entries()];
@@ -317,7 +315,6 @@ pub(super) fn infer_type(graph: &GraphRef) -> Result<GraphRef> {
 /// Returns shapes and types, all of which must be known.
 ///
 /// # Errors
-///
 /// Returns an error for unknown entries, with the variables that need more information.
 pub fn complete(graph: &Graph, index: &IndexedGraph) -> Result<(Vec<Vec<i64>>, Vec<DataType>)> {
     let (shapes, types) = (shapes(graph, index)?, types(graph, index)?);

@@ -245,7 +245,6 @@ fn natural(value: &Any) -> Option<String> {
 /// Writes a graph in NNVM's format: `nodes`, `arg_nodes`, `node_row_ptr`, `heads`, `attrs`.
 ///
 /// # Errors
-///
 /// Returns an error for an attribute of the graph that JSON cannot represent: a module, a function.
 pub fn save(graph: &Graph) -> Result<String> {
     let mut writer = Writer::default();

@@ -168,7 +168,6 @@ impl Node {
     /// Returns the operator.
     ///
     /// # Errors
-    ///
     /// Returns an error for a variable, and for an unregistered operator.
     pub fn operator(&self) -> Result<OpRef> {
         match &self.op {
@@ -273,7 +272,6 @@ impl Graph {
     /// Returns an attribute of a type.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing, or has another type.
     pub fn attr<T: for<'a> kernpack::FromAny<'a>>(&self, name: &str) -> Result<T> {
         let Some(value) = self.attrs.get(name) else {

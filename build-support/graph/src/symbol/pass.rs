@@ -64,7 +64,6 @@ pub fn names() -> Vec<String> {
 /// Returns the attributes that a pass requires and provides.
 ///
 /// # Errors
-///
 /// Returns an error for an unknown pass.
 pub fn describe(name: &str) -> Result<(Vec<String>, Vec<String>)> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -102,7 +101,6 @@ fn unknown(name: &str) -> GraphError {
 /// Registers a pass in any language.
 ///
 /// # Errors
-///
 /// Returns an error if the name is taken.
 pub fn register(name: &str, function: &Function, requires: Vec<String>, provides: Vec<String>) -> Result<()> {
     require!(!name.is_empty() && ours(name).is_none(), "there is a pass `{name}` already, or it has no name");
@@ -116,7 +114,6 @@ pub fn register(name: &str, function: &Function, requires: Vec<String>, provides
 /// Applies passes in order.
 ///
 /// # Errors
-///
 /// Returns an error for an unknown pass, for a missing attribute, with the pass that provides it,
 /// and the errors of passes, with their names.
 pub fn apply(graph: &GraphRef, passes: &[&str]) -> Result<GraphRef> {

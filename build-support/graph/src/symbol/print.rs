@@ -11,7 +11,6 @@ use crate::error::Result;
 /// shapes and types.
 ///
 /// # Errors
-///
 /// Returns an error for an invalid graph.
 pub fn print(graph: &Graph) -> Result<String> {
     let index = IndexedGraph::new(graph)?;

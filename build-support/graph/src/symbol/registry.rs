@@ -140,7 +140,6 @@ fn registry() -> &'static RwLock<Registrar> {
 /// Returns the operator with a name.
 ///
 /// # Errors
-///
 /// Returns an error for an unknown name.
 pub fn find(name: &str) -> Result<OpRef> {
     let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
@@ -165,7 +164,6 @@ pub fn problems() -> Vec<String> {
 /// Registers an operator at run time. An existing one is an error.
 ///
 /// # Errors
-///
 /// Returns an error if the name is taken or empty.
 pub fn register(name: &str, doc: &str, arguments: Vec<String>, inputs: Arity, outputs: Arity) -> Result<OpRef> {
     require!(!name.is_empty() && name != "null", "an operator cannot be called `{name}`");
@@ -284,7 +282,6 @@ impl Op {
     /// Sets a cell.
     ///
     /// # Errors
-    ///
     /// Returns an error if there is one with the same priority.
     pub fn set_cell(&self, key: &str, cell: Cell, priority: i64, by: &str) -> Result<()> {
         let mut definition = self.definition.write().unwrap_or_else(PoisonError::into_inner);
@@ -321,7 +318,6 @@ impl Op {
     /// Returns attributes with the defaults of missing ones.
     ///
     /// # Errors
-    ///
     /// Returns an error for a missing required attribute, an unknown one, and one with an invalid
     /// value.
     pub fn all_attrs(&self, attrs: &Map<Str, Str>) -> Result<Map<Str, Str>> {
@@ -419,7 +415,6 @@ impl<'a> Use<'a> {
     /// Returns an attribute, or its default, as text.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing.
     pub fn text(&self, name: &str) -> Result<String> {
         self.read(name, |text| Ok(text.to_owned()))
@@ -428,7 +423,6 @@ impl<'a> Use<'a> {
     /// Returns an integer.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing or invalid.
     pub fn int(&self, name: &str) -> Result<i64> {
         self.read(name, attr::int)
@@ -437,7 +431,6 @@ impl<'a> Use<'a> {
     /// Returns an integer, or `None`.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing or invalid.
     pub fn optional_int(&self, name: &str) -> Result<Option<i64>> {
         self.read(name, attr::optional_int)
@@ -446,7 +439,6 @@ impl<'a> Use<'a> {
     /// Returns a float.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing or invalid.
     pub fn float(&self, name: &str) -> Result<f64> {
         self.read(name, attr::float)
@@ -455,7 +447,6 @@ impl<'a> Use<'a> {
     /// Returns a boolean.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing or invalid.
     pub fn flag(&self, name: &str) -> Result<bool> {
         self.read(name, attr::boolean)
@@ -464,7 +455,6 @@ impl<'a> Use<'a> {
     /// Returns integers.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are missing or invalid.
     pub fn ints(&self, name: &str) -> Result<Vec<i64>> {
         self.read(name, attr::ints)
@@ -473,7 +463,6 @@ impl<'a> Use<'a> {
     /// Returns this number of integers. A single one is used for all.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are missing, invalid, or of another number.
     pub fn ints_of(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         let values = self.ints(name)?;
@@ -487,7 +476,6 @@ impl<'a> Use<'a> {
     /// Returns floats.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are missing or invalid.
     pub fn floats(&self, name: &str) -> Result<Vec<f64>> {
         self.read(name, attr::floats)
@@ -496,7 +484,6 @@ impl<'a> Use<'a> {
     /// Returns lists of integers.
     ///
     /// # Errors
-    ///
     /// Returns an error if they are missing or invalid.
     pub fn lists(&self, name: &str) -> Result<Vec<Vec<i64>>> {
         self.read(name, attr::lists)
@@ -505,7 +492,6 @@ impl<'a> Use<'a> {
     /// Returns an element type.
     ///
     /// # Errors
-    ///
     /// Returns an error if it is missing or invalid.
     pub fn data_type(&self, name: &str) -> Result<DataType> {
         self.read(name, attr::data_type)

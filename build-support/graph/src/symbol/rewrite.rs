@@ -11,7 +11,6 @@ use crate::error::Result;
 /// not change are shared with the old graph. The new graph has no attributes.
 ///
 /// # Errors
-///
 /// Returns the errors of the closure, and an error for an invalid graph.
 pub fn rewrite(
     graph: &Graph,

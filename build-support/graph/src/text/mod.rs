@@ -76,7 +76,6 @@ impl Texts {
     /// Creates a tensor of texts in row-major order.
     ///
     /// # Errors
-    ///
     /// Returns an error for a shape that is invalid, or has another number of elements.
     pub fn new(shape: &[i64], texts: Vec<String>) -> Result<Self> {
         let count = num_elements(shape)?;
@@ -99,7 +98,6 @@ impl TextValue {
     /// Reads a tensor of an ONNX file.
     ///
     /// # Errors
-    ///
     /// Returns an error for a text that is not UTF-8, and for elements whose number does not match
     /// the shape, or that are in another file.
     pub fn from_raw(tensor: &RawTensor<'_>) -> Result<Self> {
@@ -219,7 +217,6 @@ impl TextModel {
     /// Computes the outputs for these inputs.
     ///
     /// # Errors
-    ///
     /// Returns an error for another number of inputs, and for values that do not match a node, with
     /// the node.
     pub fn run(&self, inputs: &[TextValue]) -> Result<Vec<TextValue>> {

@@ -16,7 +16,6 @@ const MOST_PARTS: usize = 1 << 24;
 /// Returns the function of a node. Tables and patterns are created once.
 ///
 /// # Errors
-///
 /// Returns an error for an operator without texts, and for invalid attributes.
 pub(super) fn prepare(node: &onnx::Node<'_>, attrs: &Attrs) -> Result<Run> {
     Ok(match (node.domain.as_str(), node.op_type.as_str()) {

@@ -35,7 +35,6 @@ impl SharedTextModel {
     /// Computes the outputs for these inputs, each a `kernpack.graph.Texts` or a tensor.
     ///
     /// # Errors
-    ///
     /// Returns an error for another number of inputs, and for inputs that do not match a node.
     pub fn run(&self, inputs: Array<Any>) -> Result<Array<Any>> {
         let inputs = inputs.iter().map(|input| value(&input)).collect::<Result<Vec<_>>>()?;

@@ -116,7 +116,6 @@ impl Api {
     /// hand is not included. With tvm_ffi, dots become underscores.
     ///
     /// # Errors
-    ///
     /// Returns an error for two items with the same name.
     pub(crate) fn of(inspection: &Inspection<'_>, package: &str, host: Host) -> Result<Self> {
         let find = |name: &str| match host {

@@ -11,7 +11,6 @@ impl Api {
     /// launches one.
     ///
     /// # Errors
-    ///
     /// Returns an error for an unknown name, and for an item that cannot be hidden or shown.
     pub(crate) fn hide(&mut self, hidden: &[String], shown: &[String], host: Host, package: &str) -> Result<()> {
         for wanted in shown {

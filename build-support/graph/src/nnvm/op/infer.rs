@@ -8,7 +8,6 @@ use crate::symbol::{PartialShape, Use};
 /// Merges two partially known shapes. Extents of 0 are unknown.
 ///
 /// # Errors
-///
 /// Returns an error if they contradict each other.
 pub(crate) fn merge(a: &[i64], b: &[i64]) -> Result<PartialShape> {
     if a.is_empty() || b.is_empty() {
